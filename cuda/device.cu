@@ -1,0 +1,238 @@
+// Device memory, properties and timing; without a CUDA compiler, their refusal.
+#include "core/device.hpp"
+
+#include "core/error.hpp"
+#include "launch.cuh"
+
+#ifdef __CUDACC__
+
+#include <cstdio>
+#include <exception>
+
+namespace ado::cuda {
+
+void throw_error(cudaError_t status, const char* call, const char* file, int line) {
+  cudaGetLastError();  // forget it: the next valid call must work
+  throw CudaError(call, file, line, cudaGetErrorName(status), cudaGetErrorString(status));
+}
+
+void launch_kernel(const void* kernel, const Launch& go, void** args) {
+  if (go.grid.volume() == 0) return;  // nothing to do: an empty problem
+  const auto dim = [](Extent e) { return dim3(e.x, e.y, e.z); };
+  constexpr std::size_t kSharedWithoutAsking = 48 << 10;
+  if (go.shared_bytes > kSharedWithoutAsking)
+    ADO_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(go.shared_bytes)));
+  ADO_CUDA(cudaLaunchKernel(kernel, dim(go.grid), dim(go.block), args, go.shared_bytes,
+                            static_cast<cudaStream_t>(go.stream)));
+}
+
+const std::string& why_unavailable() {
+  static const std::string reason = [] {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    cudaGetLastError();
+    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
+        (status == cudaSuccess && count == 0)) {
+      int driver = 0;
+      cudaDriverGetVersion(&driver);
+      if (driver != 0 && status == cudaErrorInsufficientDriver)
+        return std::string("the CUDA driver is older than the CUDA runtime of this build");
+      return std::string("no CUDA device");
+    }
+    if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
+    return std::string();
+  }();
+  return reason;
+}
+
+const Properties& properties() {
+  static const Properties cached = [] {
+    require();
+    int device = 0;
+    ADO_CUDA(cudaGetDevice(&device));
+    cudaDeviceProp prop;
+    ADO_CUDA(cudaGetDeviceProperties(&prop, device));
+    const auto attribute = [device](cudaDeviceAttr which) {
+      int value = 0;
+      ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+      return value;
+    };
+    Properties p;
+    p.name = prop.name;
+    for (const char byte : prop.uuid.bytes) {
+      char hex[3];
+      std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(byte) & 0xffU);
+      p.uuid += hex;
+    }
+    p.compute = 10 * prop.major + prop.minor;
+    p.multiprocessors = prop.multiProcessorCount;
+    p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate);
+    p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate);
+    p.memory_bus_bits = prop.memoryBusWidth;
+    p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
+    p.l2_bytes = prop.l2CacheSize;
+    p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
+    ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
+    ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
+    return p;
+  }();
+  return cached;
+}
+
+Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* data = nullptr;
+  const cudaError_t status = cudaMallocAsync(&data, bytes, nullptr);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    ADO_CUDA(cudaMemGetInfo(&free, &total));
+    throw OutOfDeviceMemory(bytes, free);
+  }
+  ADO_CUDA(status);
+  data_ = static_cast<std::byte*>(data);
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) cudaFreeAsync(data_, nullptr);
+}
+
+void copy_to_device(std::byte* device, const void* host, std::size_t bytes) {
+  if (bytes != 0) ADO_CUDA(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+}
+
+void copy_to_host(void* host, const std::byte* device, std::size_t bytes) {
+  if (bytes != 0) ADO_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+}
+
+void fill(std::byte* device, unsigned char value, std::size_t bytes) {
+  if (bytes != 0) ADO_CUDA(cudaMemset(device, value, bytes));
+}
+
+void synchronize() {
+  require();
+  ADO_CUDA(cudaDeviceSynchronize());
+}
+
+namespace {
+
+struct Stamp {
+  unsigned long long nanoseconds;
+  long long cycles;
+  unsigned multiprocessor;
+};
+
+// Wall time and SM cycles side by side: two of these around a kernel give the clock it ran at.
+__global__ void timer_stamp(Stamp* stamp) {
+  unsigned multiprocessor;
+  unsigned long long nanoseconds;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+  *stamp = {nanoseconds, clock64(), multiprocessor};
+}
+
+// Holds the stream until the host has enqueued everything that is to be timed.
+__global__ void timer_block(volatile int* released, volatile int* gave_up) {
+  constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  while (*released == 0) {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (now - start > kPatienceNanoseconds) {
+      *gave_up = 1;
+      return;
+    }
+  }
+}
+
+// What every sample needs, made once and kept: allocation would disturb what is timed.
+struct Timer {
+  cudaEvent_t start, stop;
+  volatile int* flags;  // released, gave_up: in host memory that the device sees
+  Stamp* stamps;        // likewise
+  void* flush;
+  std::size_t flush_bytes;
+
+  Timer() : flush_bytes(2 * static_cast<std::size_t>(properties().l2_bytes)) {
+    ADO_CUDA(cudaEventCreate(&start));
+    ADO_CUDA(cudaEventCreate(&stop));
+    void* mapped = nullptr;
+    ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(int), cudaHostAllocMapped));
+    flags = static_cast<volatile int*>(mapped);
+    ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(Stamp), cudaHostAllocMapped));
+    stamps = static_cast<Stamp*>(mapped);
+    ADO_CUDA(cudaMalloc(&flush, flush_bytes));
+  }
+};
+
+}  // namespace
+
+Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream_handle) {
+  require();
+  static Timer timer;  // never destroyed: at exit the driver may be gone already
+  const auto stream = static_cast<cudaStream_t>(stream_handle);
+
+  // The flush leaves L2 full of dirty lines. The sample then pays for writing them back and leaves
+  // about as many of its own behind, as in a long run; a clean L2 would make a gift of the latter.
+  if (cold) ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
+  timer.flags[0] = 0;
+  timer.flags[1] = 0;
+  timer_block<<<1, 1, 0, stream>>>(timer.flags, timer.flags + 1);
+  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps);
+  ADO_CUDA(cudaEventRecord(timer.start, stream));
+  std::exception_ptr failure;
+  try {
+    for (int i = 0; i < repeats; ++i) work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  ADO_CUDA(cudaEventRecord(timer.stop, stream));
+  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps + 1);
+  timer.flags[0] = 1;
+  ADO_CUDA(cudaStreamSynchronize(stream));
+  if (failure) std::rethrow_exception(failure);
+
+  float milliseconds = 0;
+  ADO_CUDA(cudaEventElapsedTime(&milliseconds, timer.start, timer.stop));
+  Sample result{.seconds = 1e-3 * milliseconds / repeats, .blocked = timer.flags[1] == 0};
+  const Stamp &before = timer.stamps[0], &after = timer.stamps[1];
+  if (before.multiprocessor == after.multiprocessor && after.nanoseconds > before.nanoseconds)
+    result.hertz = 1e9 * static_cast<double>(after.cycles - before.cycles) /
+                   static_cast<double>(after.nanoseconds - before.nanoseconds);
+  return result;
+}
+
+}  // namespace ado::cuda
+
+#else
+
+namespace ado::cuda {
+
+const std::string& why_unavailable() {
+  static const std::string reason = "built without CUDA";
+  return reason;
+}
+
+const Properties& properties() { throw Unavailable(why_unavailable()); }
+Buffer::Buffer(std::size_t) { require(); }
+Buffer::~Buffer() = default;
+void copy_to_device(std::byte*, const void*, std::size_t) { require(); }
+void copy_to_host(void*, const std::byte*, std::size_t) { require(); }
+void fill(std::byte*, unsigned char, std::size_t) { require(); }
+void synchronize() { require(); }
+Sample sample(const std::function<void()>&, bool, int, void*) {
+  throw Unavailable(why_unavailable());
+}
+
+}  // namespace ado::cuda
+
+#endif
+
+namespace ado::cuda {
+
+void require() {
+  if (!why_unavailable().empty()) throw Unavailable(why_unavailable());
+}
+
+}  // namespace ado::cuda

@@ -1,0 +1,156 @@
+// The ceilings of the GPU: bandwidth of DRAM and L2, and floating-point peaks.
+#include "routines/probe.hpp"
+
+#include "core/variant.hpp"
+#include "launch.cuh"
+
+namespace ado::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One vector access a thread and step; kVectorsPerThread of them are in flight at once.
+constexpr int kVectorBytes = 16;
+constexpr int kVectorsPerThread = 8;
+constexpr std::int64_t kChunkBytes = std::int64_t{kThreads} * kVectorsPerThread * kVectorBytes;
+
+// Independent chains cover the latency of the arithmetic together with the other warps.
+constexpr int kChains = 8;
+constexpr int kStepsPerPass = 64;
+
+#ifdef __CUDACC__
+
+// Reads past L1 (.cg), so that the working set alone decides between L2 and DRAM. Each pass reads
+// another chunk, or the compiler could keep the first.
+__global__ void __launch_bounds__(kThreads)
+    probe_read(const uint4* __restrict__ src, uint4* __restrict__ dst, int chunks, int passes) {
+  uint4 sum = {};
+  for (int pass = 0; pass < passes; ++pass) {
+    const int chunk = static_cast<int>((blockIdx.x + static_cast<unsigned>(pass)) % chunks);
+    const uint4* from = src + std::int64_t{chunk} * kThreads * kVectorsPerThread + threadIdx.x;
+    uint4 v[kVectorsPerThread];
+#pragma unroll
+    for (int i = 0; i < kVectorsPerThread; ++i) v[i] = __ldcg(from + i * kThreads);
+#pragma unroll
+    for (int i = 0; i < kVectorsPerThread; ++i) {
+      sum.x ^= v[i].x;
+      sum.y ^= v[i].y;
+      sum.z ^= v[i].z;
+      sum.w ^= v[i].w;
+    }
+  }
+  // Practically never true, but the compiler cannot know, so it has to load.
+  if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) dst[threadIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kThreads) probe_write(uint4* __restrict__ dst, unsigned value) {
+  uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kVectorsPerThread; ++i) to[i * kThreads] = {value, value, value, value};
+}
+
+template <class Real, bool kFused>
+__global__ void __launch_bounds__(kThreads)
+    probe_flops(double* dst, int passes, Real factor, Real term) {
+  Real chain[kChains];
+#pragma unroll
+  for (int c = 0; c < kChains; ++c) chain[c] = static_cast<Real>(threadIdx.x + c);
+  for (int pass = 0; pass < passes; ++pass) {
+#pragma unroll
+    for (int step = 0; step < kStepsPerPass; ++step)
+#pragma unroll
+      for (int c = 0; c < kChains; ++c)
+        chain[c] = kFused ? fma(chain[c], factor, term) : chain[c] + term;
+  }
+#pragma unroll
+  for (int c = 1; c < kChains; ++c) chain[0] += chain[c];
+  dst[std::int64_t{blockIdx.x} * kThreads + threadIdx.x] = chain[0];
+}
+
+#endif  // __CUDACC__
+
+std::int64_t whole_chunks(const Array& a) { return a.bytes() / kChunkBytes; }
+
+Extent block_per_chunk(const Probe& p, Extent) {
+  return {.x = static_cast<unsigned>(whole_chunks(p.src))};
+}
+
+double bytes_read(const Probe& p) {
+  return static_cast<double>(p.passes * whole_chunks(p.src) * kChunkBytes);
+}
+double bytes_written(const Probe& p) {
+  return static_cast<double>(whole_chunks(p.dst) * kChunkBytes);
+}
+
+// A thread for each element of the result.
+Extent thread_per_element(const Probe& p, Extent) {
+  return {.x = static_cast<unsigned>(p.dst.elements() / kThreads)};
+}
+
+template <bool kFused>
+double flops_of(const Probe& p) {
+  return static_cast<double>(p.dst.elements() / kThreads * kThreads) *
+         static_cast<double>(p.passes) * kStepsPerPass * kChains * (kFused ? 2 : 1);
+}
+
+double no_bytes(const Probe&) { return 0; }
+
+constexpr Blocks kBlocks = {{{kThreads}}};
+
+template <class Real, bool kFused>
+constexpr Variant<Probe> arithmetic(const char* name, const char* changes) {
+  return {.name = name,
+          .changes = changes,
+          .device = Device::kCuda,
+          .ceiling = true,
+          .blocks = kBlocks,
+          .grid = thread_per_element,
+          .flops = flops_of<kFused>,
+          .bytes = no_bytes,
+          .run = ADO_RUN([](const Probe& p, const Launch& go) {
+            launch(go, probe_flops<Real, kFused>, p.dst.as<double>(), static_cast<int>(p.passes),
+                   static_cast<Real>(0.999), static_cast<Real>(0.001));
+          })};
+}
+
+constexpr Variant<Probe> kRows[] = {
+    {.name = "copy",
+     .changes = "The driver's own device-to-device copy.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .run = ADO_RUN([](const Probe& p, const Launch& go) {
+       ADO_CUDA(cudaMemcpyAsync(p.dst.data, p.src.data, static_cast<std::size_t>(p.src.bytes()),
+                                cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(go.stream)));
+     })},
+    {.name = "read",
+     .changes = "Reads only, eight 16-byte loads in flight a thread.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .blocks = kBlocks,
+     .grid = block_per_chunk,
+     .bytes = bytes_read,
+     .run = ADO_RUN([](const Probe& p, const Launch& go) {
+       launch(go, probe_read, p.src.as<uint4>(), p.dst.as<uint4>(),
+              static_cast<int>(whole_chunks(p.src)), static_cast<int>(p.passes));
+     })},
+    {.name = "write",
+     .changes = "Writes only.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .blocks = kBlocks,
+     .grid = block_per_chunk,
+     .bytes = bytes_written,
+     .run = ADO_RUN([](const Probe& p, const Launch& go) {
+       launch(go, probe_write, p.dst.as<uint4>(), 0x3f9d70a4U);
+     })},
+    arithmetic<double, true>("fma_fp64", "Independent chains of fused multiply-add in float64."),
+    arithmetic<double, false>("add_fp64", "Independent chains of additions in float64."),
+    arithmetic<float, true>("fma_fp32", "Independent chains of fused multiply-add in float32."),
+    arithmetic<float, false>("add_fp32", "Independent chains of additions in float32."),
+};
+
+}  // namespace
+
+Ladder<Probe> probe_ladder() { return ladder_of(kRows); }
+
+}  // namespace ado::cuda

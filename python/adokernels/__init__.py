@@ -1,0 +1,74 @@
+"""Ladders of GPU and CPU kernels, with the tools to see why each step helps.
+
+>>> import numpy as np
+>>> import adokernels as ado
+>>> ado.transpose(np.arange(6.0).reshape(2, 3))
+array([[0., 3.],
+       [1., 4.],
+       [2., 5.]])
+
+Every routine (``ado.routines``) is an object that holds a ladder of variants, from the naive port
+to the speed of light: ``ado.transpose.variants``. ``ado.sweep`` checks and times them,
+``ado.machine`` measures what the hardware can do, ``ado.roofline`` draws both.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+
+from adokernels._core import (
+    Cost,
+    CudaError,
+    DeviceArray,
+    Unavailable,
+    set_device,
+    set_isa,
+    synchronize,
+    to_device,
+)
+from adokernels._ladders import *  # noqa: F403
+from adokernels._ladders import __all__ as _names
+from adokernels._machine import machine
+from adokernels._measure import measure, sweep
+from adokernels._records import Ceiling, Machine, Measurement, Sweep, load
+from adokernels._report import write_report
+from adokernels._roofline import roofline
+from adokernels._routine import Routine, Variant, suggest
+from adokernels._stats import Verdict
+
+__version__ = version("adokernels")
+
+__all__ = [  # noqa: PLE0604
+    *_names,
+    "Ceiling",
+    "Cost",
+    "CudaError",
+    "DeviceArray",
+    "Machine",
+    "Measurement",
+    "Routine",
+    "Sweep",
+    "Unavailable",
+    "Variant",
+    "Verdict",
+    "load",
+    "machine",
+    "measure",
+    "roofline",
+    "set_device",
+    "set_isa",
+    "sweep",
+    "synchronize",
+    "to_device",
+    "write_report",
+]
+
+if _isa := os.environ.get("ADOKERNELS_ISA"):
+    set_isa(_isa)
+if _device := os.environ.get("ADOKERNELS_DEVICE"):
+    set_device(_device)
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"adokernels has no {name!r}{suggest(name, list(__all__))}")

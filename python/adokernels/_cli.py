@@ -1,0 +1,147 @@
+"""The command line: ``adokernels tour | info | list | bench | report``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+
+import adokernels as ado
+from adokernels import _core, _tour
+from adokernels._context import context
+from adokernels._routine import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NO_DEVICE, _USAGE = 3, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 for a wrong argument, 3 without the device asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    console = Console()
+    try:
+        options.run(options, console)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        print(f"adokernels: {text}", file=sys.stderr)
+        return _USAGE
+    except ado.Unavailable as error:
+        print(f"adokernels: {error}", file=sys.stderr)
+        return _NO_DEVICE
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="adokernels", description="Ladders of kernels: run, measure and look at them."
+    )
+    parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    tour = commands.add_parser("tour", help="run every ladder on a photograph and a large array")
+    tour.add_argument("--out", type=Path, default=Path("adokernels-tour"), help="folder to write")
+    tour.add_argument("--size", type=int, default=8192, help="rows and columns of the large array")
+    tour.set_defaults(run=_run_tour)
+
+    info = commands.add_parser("info", help="what was built, what is here, what it can do")
+    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
+    info.set_defaults(run=_run_info)
+
+    ladders = commands.add_parser("list", help="the routines and their ladders")
+    ladders.add_argument("routine", nargs="?", help="only this one")
+    ladders.set_defaults(run=_run_list)
+
+    bench = commands.add_parser("bench", help="measure one ladder")
+    bench.add_argument("routine")
+    bench.add_argument("--shape", type=_lengths, default=(4096, 4096), help="for example 8192x8192")
+    bench.add_argument("--dtype", type=np.dtype, default=np.dtype("float32"))
+    bench.add_argument("--device", choices=("cpu", "cuda"))
+    bench.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
+    bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    bench.add_argument("--seconds", type=float, default=3.0, help="at most, for each rung")
+    bench.add_argument("--json", type=Path, help="where to store the measurements")
+    bench.add_argument("--plot", type=Path, help="where to draw the roofline (.png, .svg, .pdf)")
+    bench.set_defaults(run=_run_bench)
+
+    report = commands.add_parser("report", help="make an HTML report from stored measurements")
+    report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
+    report.add_argument("--out", type=Path, default=Path("report.html"))
+    report.set_defaults(run=_run_report)
+    return parser
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    return tuple(int(length) for length in text.lower().split("x"))
+
+
+def _run_tour(options: argparse.Namespace, console: Console) -> None:
+    _tour.run(options.out, options.size, console)
+
+
+def _run_info(options: argparse.Namespace, console: Console) -> None:
+    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
+    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
+    for device in devices:
+        console.print(ado.machine(device, refresh=options.refresh))
+
+
+def _run_list(options: argparse.Namespace, console: Console) -> None:
+    for routine in [_routine(options.routine)] if options.routine else ado.routines.values():
+        console.print(routine)
+
+
+def _run_bench(options: argparse.Namespace, console: Console) -> None:
+    routine = _routine(options.routine)
+    sweep = ado.sweep(
+        routine,
+        random_array(options.shape, options.dtype),
+        device=options.device,
+        variants=options.variants,
+        cache=options.cache,
+        seconds=options.seconds,
+    )
+    console.print(sweep)
+    if options.json:
+        sweep.save(options.json)
+    if options.plot:
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        ado.roofline(sweep, ax=figure.add_subplot())
+        figure.savefig(options.plot, dpi=150)
+
+
+def _run_report(options: argparse.Namespace, console: Console) -> None:
+    sweeps = []
+    for path in options.measurements:
+        record = ado.load(path)
+        if not isinstance(record, ado.Sweep):
+            raise ValueError(f"{path} holds a {type(record).__name__.lower()}, not a sweep")
+        sweeps.append(record)
+    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    console.print(f"wrote {options.out}")
+
+
+def _routine(name: str) -> ado.Routine:
+    if name not in ado.routines:
+        raise KeyError(f"no routine {name!r}{suggest(name, list(ado.routines))}")
+    return ado.routines[name]
+
+
+def random_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Random bytes of any type: zeros would run faster than real data on some machines."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng().integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

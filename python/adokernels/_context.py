@@ -1,0 +1,74 @@
+"""What a measurement must remember of the machine and the software it was taken with."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adokernels import _core
+
+_SMI_FIELDS = (
+    "temperature.gpu",
+    "power.draw",
+    "power.limit",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks_event_reasons.active",
+    "mig.mode.current",
+    "persistence_mode",
+)
+
+
+@cache
+def cpu_name() -> str:
+    """The processor's name as the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def device_name(device: str) -> str:
+    """The name to print for "cpu" or "cuda"."""
+    return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
+
+
+def context(device: str) -> dict[str, Any]:
+    """Everything that two comparable measurements should agree on, and when they were taken."""
+    facts: dict[str, Any] = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device_name": device_name(device),
+        "adokernels": version("adokernels"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "threads": _core.max_threads() if device == "cpu" else 0,
+        "isa": _core.isa(),
+        "load": os.getloadavg()[0],
+    }
+    if device == "cuda":
+        facts["cuda"] = _core.cuda_properties()
+        facts["nvidia_smi"] = _nvidia_smi()
+    return facts
+
+
+def _nvidia_smi() -> dict[str, str]:
+    """Temperature, power and throttle reasons; empty where nvidia-smi cannot say."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader", "-i0"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    values = [value.strip() for value in answer.stdout.split(",")]
+    return dict(zip(_SMI_FIELDS, values, strict=False))

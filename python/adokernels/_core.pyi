@@ -1,0 +1,236 @@
+"""
+The C++ core of adokernels.
+"""
+
+from __future__ import annotations
+import collections.abc
+import numpy
+import typing
+
+__all__: list[str] = [
+    "Call",
+    "Cost",
+    "CudaError",
+    "DeviceArray",
+    "Parameter",
+    "Problem",
+    "Routine",
+    "Unavailable",
+    "VariantInfo",
+    "caches",
+    "cuda_properties",
+    "device",
+    "isa",
+    "max_threads",
+    "routines",
+    "sample",
+    "set_device",
+    "set_isa",
+    "supported_isa",
+    "synchronize",
+    "to_device",
+    "why_no_cuda",
+]
+
+class Unavailable(RuntimeError):
+    """
+    Not in this build, no device, or a device that is too old.
+    """
+
+class CudaError(RuntimeError):
+    """
+    A CUDA call failed; the text names the call, the place and the error.
+    """
+
+class Parameter:
+    """
+    An operand or an option of a routine.
+    """
+    @property
+    def default(self) -> typing.Any: ...
+    @property
+    def doc(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def shape(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+
+class VariantInfo:
+    """
+    The part of a row that Python shows.
+    """
+    @property
+    def blocks(self) -> list[list[int]]: ...
+    @property
+    def ceiling(self) -> bool: ...
+    @property
+    def changes(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def min_compute(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def why_unavailable(self) -> str: ...
+
+class DeviceArray:
+    """
+    An array in GPU memory, packed, row-major.
+
+    Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
+    ``__cuda_array_interface__`` without a copy.
+    """
+    def __len__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def numpy(self) -> numpy.ndarray:
+        """
+        A copy in host memory.
+        """
+    @property
+    def __cuda_array_interface__(self) -> dict: ...
+    @property
+    def dtype(self) -> typing.Any: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def shape(self) -> tuple: ...
+    @property
+    def size(self) -> int: ...
+
+class Cost:
+    """
+    FLOPs and bytes of one variant on one problem.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def bytes(self) -> float:
+        """
+        Compulsory bytes, the same for every variant.
+        """
+    @property
+    def executed_flops(self) -> float:
+        """
+        FLOPs that the variant executes.
+        """
+    @property
+    def flops(self) -> float:
+        """
+        Useful FLOPs, the same for every variant.
+        """
+    @property
+    def requested_bytes(self) -> float:
+        """
+        Bytes that the variant asks of memory.
+        """
+
+class Call:
+    """
+    A variant made ready to run on one problem.
+    """
+    def run(self) -> None: ...
+    @property
+    def block(self) -> list[int]: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def grid(self) -> list[int]: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def variant(self) -> str: ...
+
+class Problem:
+    """
+    Operands, checked and staged once.
+    """
+    def fill_results(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Overwrite every byte of the results.
+        """
+    def prepare(
+        self,
+        variant: str,
+        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
+    ) -> Call: ...
+    def results(self) -> typing.Any:
+        """
+        The results, in host memory.
+        """
+    def why_refused(self, arg0: str) -> str: ...
+    @property
+    def description(self) -> str: ...
+
+class Routine:
+    """
+    What is computed, and the ladders that compute it.
+    """
+    def call(
+        self,
+        arguments: tuple,
+        options: dict,
+        variant: str | None,
+        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
+        device: str | None,
+        out: typing.Any,
+    ) -> typing.Any: ...
+    def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
+    def problem(self, arguments: tuple, options: dict, device: str) -> Problem: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> list[Parameter]: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def variants(self) -> list[VariantInfo]: ...
+
+def caches() -> list[tuple[int, int, int]]: ...
+def cuda_properties() -> dict: ...
+def device() -> str: ...
+def isa() -> str: ...
+def max_threads() -> int:
+    """
+    Threads that CPU variants use on large problems.
+    """
+
+def routines() -> list[Routine]: ...
+@typing.overload
+def sample(
+    call: Call, cold: bool, repeats: typing.SupportsInt | typing.SupportsIndex
+) -> tuple[float, float, bool]: ...
+@typing.overload
+def sample(
+    work: collections.abc.Callable,
+    device: str,
+    cold: bool,
+    repeats: typing.SupportsInt | typing.SupportsIndex,
+    stream: typing.SupportsInt | typing.SupportsIndex,
+) -> tuple[float, float, bool]: ...
+def set_device(arg0: str) -> None: ...
+def set_isa(arg0: str) -> None: ...
+def supported_isa() -> str: ...
+def synchronize() -> None:
+    """
+    Wait until the GPU has done all that was asked.
+    """
+
+def to_device(array: numpy.ndarray) -> DeviceArray:
+    """
+    Copy an array into GPU memory.
+    """
+
+def why_no_cuda() -> str:
+    """
+    Empty if there is a usable GPU.
+    """

@@ -1,0 +1,201 @@
+"""The ceilings of a device: measured by the rows of the core's probe, and what theory says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from adokernels import _core
+from adokernels._context import context, device_name
+from adokernels._records import SCHEMA, Ceiling, Machine, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SAMPLES = 20
+_GIB = 1 << 30
+#: One sample of a probe of caches or arithmetic lasts about this long.
+_SECONDS = 2e-3
+
+# Floating-point lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide,
+# "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
+_LANES: dict[int, tuple[int, int]] = {
+    75: (64, 2),
+    80: (64, 32),
+    86: (128, 2),
+    87: (128, 2),
+    89: (128, 2),
+    90: (128, 64),
+    100: (128, 64),
+    103: (128, 2),
+    120: (128, 2),
+}
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """One ceiling to measure: a row of the probe, and a working set that selects the level."""
+
+    row: str
+    kind: Literal["bandwidth", "compute"]
+    level: str
+    operation: str
+    bytes: int
+    theoretical: float | None = None
+    basis: str = ""
+
+
+def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
+    """The ceilings of a device, measured once and kept.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda"}, optional
+        Default: the default device.
+    refresh
+        Measure again even if the cache has them.
+
+    Returns
+    -------
+    Machine
+        Bandwidth of DRAM (copy, read, write) and of the caches (read), FMA and add peaks in FP64
+        and FP32, at the thread count that CPU variants use; theoretical figures from queried
+        properties beside them.
+
+    Notes
+    -----
+    The cache lies in ``$ADOKERNELS_CACHE``, else ``$XDG_CACHE_HOME/adokernels``, else
+    ``~/.cache/adokernels``: one file for each device, thread count, instruction set and version.
+    """
+    where = device or _core.device()
+    facts = context(where)
+    path = _cache_path(where, facts)
+    if not refresh and path.exists():
+        try:
+            return cast("Machine", load(path))
+        except (ValueError, KeyError, TypeError):
+            pass  # of another version, or cut short: measure again
+    found = Machine(
+        device=where,
+        name=device_name(where),
+        threads=_core.max_threads() if where == "cpu" else 0,
+        ceilings=tuple(_measure(where, probe) for probe in _probes(where)),
+        context=facts,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.save(path)
+    except OSError:
+        pass  # a read-only home costs the time of measuring again, nothing else
+    return found
+
+
+def _cache_path(device: str, facts: dict[str, Any]) -> Path:
+    base = os.environ.get("ADOKERNELS_CACHE")
+    folder = (
+        Path(base)
+        if base
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adokernels"
+    )
+    identity = [device, SCHEMA, facts["adokernels"], facts["device_name"]]
+    if device == "cpu":
+        identity += [facts["threads"], facts["isa"], _core.caches()]
+    else:
+        identity += [facts["cuda"]["uuid"], facts["cuda"]["driver_version"]]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    return folder / f"machine-{device}-{digest}.json"
+
+
+def _measure(device: str, probe: _Probe) -> Ceiling:
+    """The best of some samples: a ceiling is what nothing should beat."""
+    core = next(r for r in _core.routines() if r.name == "probe")
+    source = np.random.default_rng(0).random(probe.bytes // 8)
+    in_cache = probe.level != "DRAM"
+
+    def prepare(passes: int) -> _core.Call:
+        return core.problem((source,), {"passes": passes}, device).prepare(probe.row)
+
+    call = prepare(1)
+    once = min(_core.sample(call, False, 1)[0] for _ in range(3))
+    if in_cache:
+        call = prepare(math.ceil(_SECONDS / once))
+        _core.sample(call, False, 3)
+    seconds = min(_core.sample(call, not in_cache, 1)[0] for _ in range(_SAMPLES))
+    work = call.cost.executed_flops if probe.kind == "compute" else call.cost.requested_bytes
+    return Ceiling(
+        kind=probe.kind,
+        level=probe.level,
+        operation=probe.operation,
+        measured=work / seconds,
+        theoretical=probe.theoretical,
+        basis=probe.basis,
+    )
+
+
+def _probes(device: str) -> Iterator[_Probe]:
+    return _cuda_probes() if device == "cuda" else _cpu_probes()
+
+
+def _cpu_probes() -> Iterator[_Probe]:
+    threads = _core.max_threads()
+    caches = _core.caches()
+    last = caches[-1][1] if caches else 64 << 20
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    large = min(max(4 * last, 256 << 20), memory // 8)
+    for operation in ("copy", "read", "write"):
+        yield _Probe(operation, "bandwidth", "DRAM", operation, large)
+    for number, size, shared_by in reversed(caches):
+        instances = math.ceil(threads / shared_by)
+        yield _Probe("read", "bandwidth", f"L{number}", "read", size * instances // 2)
+    # Lanes of the instruction set; two FMA pipes a core, which nothing lets us query.
+    lanes = {"baseline": 2, "avx2": 4, "avx512": 8}[_core.isa()]
+    clock = _cpu_clock()
+    for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
+        for operation, flops in (("fma", 2), ("add", 1)):
+            peak = threads * clock * 2 * width * flops if clock else None
+            basis = (
+                f"{threads} threads x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
+                f" x {flops}"
+                if clock
+                else ""
+            )
+            row = f"{operation}_{level.lower()}"
+            yield _Probe(row, "compute", level, operation, 4096, peak, basis)
+
+
+def _cpu_clock() -> float:
+    """The highest clock the system tells of, in Hz; 0 if it tells none."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text("utf-8")
+        return 1e3 * float(text)
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _cuda_probes() -> Iterator[_Probe]:
+    gpu = _core.cuda_properties()
+    large = min(2 * _GIB, gpu["memory_bytes"] // 8)
+    dram = 2 * gpu["memory_hertz"] * gpu["memory_bus_bits"] / 8
+    basis = f"2 x {gpu['memory_hertz'] / 1e9:.2f} GHz x {gpu['memory_bus_bits']} bit"
+    for operation in ("copy", "read", "write"):
+        yield _Probe(operation, "bandwidth", "DRAM", operation, large, dram or None, basis)
+    yield _Probe("read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
+    lanes = _LANES.get(gpu["compute"])
+    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # an element of 8 bytes for each thread
+    for index, level in ((1, "FP64"), (0, "FP32")):
+        for operation, flops in (("fma", 2), ("add", 1)):
+            row, peak, basis = f"{operation}_{level.lower()}", None, ""
+            if lanes:
+                peak = gpu["multiprocessors"] * lanes[index] * flops * gpu["core_hertz"]
+                basis = (
+                    f"{gpu['multiprocessors']} multiprocessors x {lanes[index]} lanes x {flops}"
+                    f" x {gpu['core_hertz'] / 1e9:.2f} GHz"
+                )
+            yield _Probe(row, "compute", level, operation, eight_waves, peak, basis)

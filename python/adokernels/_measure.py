@@ -1,0 +1,515 @@
+"""Honest timing: checked first, cold and warm apart, interleaved, until the median is known.
+
+The protocol and its sources are in the README's section on measuring. One sample is taken in C++
+(`_core.sample`): the cache is overwritten if cold, the GPU's launch overhead is hidden behind a
+blocking kernel, and the SM clock is read before and after.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from adokernels import _core, _stats, oracles
+from adokernels._context import context
+from adokernels._machine import machine as measure_machine
+from adokernels._records import Cache, Measurement, Sweep
+from adokernels._routine import Routine, Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+#: Poison for results: an element that a variant does not write keeps these bytes.
+_POISON = 0xA5
+
+_FEWEST, _MOST = 30, 2000  # samples
+_FEWEST_SLOW = 5  # when they are so slow that the time is up first
+_WARM_UP_SECONDS = 0.1
+# A warm sample lasts at least this long, so that the clock's own resolution does not matter.
+_WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
+_MOST_CALLS = 256  # of one warm sample; the driver's queue holds about 1000 launches
+# Samples below this share of the clock reached elsewhere in the run count as throttled.
+_THROTTLED = 0.8
+
+
+@dataclass
+class _Subject:
+    """Something that is being timed: how to take one sample, and the samples so far."""
+
+    take: Callable[[int], tuple[float, float, bool]]
+    device: str
+    calls: int = 1
+    seconds: list[float] = field(default_factory=list)
+    clocks: list[float] = field(default_factory=list)
+    blocked: bool = True
+    spent: float = 0.0
+    stopped: str = ""
+
+    def warm_up(self, *, warm: bool) -> None:
+        """Run until code is loaded and clocks are up; choose how many calls make one sample."""
+        start, runs, seconds = time.perf_counter(), 0, math.inf
+        while runs < 3 or time.perf_counter() - start < _WARM_UP_SECONDS:
+            seconds = min(seconds, self.take(1)[0])
+            runs += 1
+            if time.perf_counter() - start > 1:
+                break
+        if warm:
+            wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
+            self.calls = min(max(wanted, 1), _MOST_CALLS)
+
+    def sample(self, *, precision: float, budget: float) -> None:
+        """Take one sample and decide whether it was the last."""
+        start = time.perf_counter()
+        seconds, clock, blocked = self.take(self.calls)
+        self.spent += time.perf_counter() - start
+        self.seconds.append(seconds)
+        if clock:
+            self.clocks.append(clock)
+        self.blocked &= blocked
+        count = len(self.seconds)
+        if count >= _FEWEST and count % 5 == 0 and _noise(self.seconds) <= precision:
+            self.stopped = "converged"
+        elif self.spent > budget and count >= _FEWEST_SLOW:
+            self.stopped = "time"
+        elif count >= _MOST:
+            self.stopped = "count"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a reader of the result should know."""
+        flags = []
+        if not self.blocked:
+            flags.append("launch overhead included")
+        if self.clocks:
+            reached = float(np.quantile(self.clocks, 0.9))
+            if np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
+                flags.append("throttled")
+        return tuple(flags)
+
+    def record(self) -> dict[str, Any]:
+        """The fields of a Measurement that come from sampling."""
+        return {
+            "samples": np.asarray(self.seconds),
+            "clocks": np.asarray(self.clocks),
+            "calls_per_sample": self.calls,
+            "stopped": self.stopped,
+            "flags": self.flags,
+        }
+
+
+def _noise(seconds: Sequence[float]) -> float:
+    low, high = _stats.median_interval(seconds)
+    return (high - low) / 2 / float(np.median(seconds))
+
+
+def measure(
+    what: Variant | Routine | Callable[..., Any],
+    *args: Any,
+    cache: Cache = "cold",
+    block: tuple[int, ...] | None = None,
+    device: str | None = None,
+    flops: float | None = None,
+    bytes: float | None = None,
+    stream: Any = None,
+    precision: float | None = None,
+    seconds: float = 3.0,
+    **options: Any,
+) -> Measurement:
+    """Time one variant, or anybody's function.
+
+    Parameters
+    ----------
+    what
+        A variant (``ado.transpose["tiled"]``), a routine (its default variant), or any callable:
+        CuPy, torch, Triton, Numba, NumPy. A variant is checked against its oracle first.
+    *args, **options
+        What to call it with.
+    cache : {"cold", "warm"}
+        Whether the last-level cache is overwritten before each sample. A warm sample is the mean
+        of back-to-back calls.
+    block
+        Block shape of a CUDA variant.
+    device
+        For a routine, where to run; for a callable, whose time to take: on ``"cuda"`` that of what
+        the function launches on `stream`, between two events. Default ``"cpu"`` for a callable.
+    flops, bytes
+        Of a callable: what one call computes and must move, for rates and the roofline.
+    stream
+        Of a callable on CUDA: a handle, or an object of CuPy, torch or cuda.core. Default: the
+        current stream of torch or CuPy if one is in use, else the legacy default stream.
+    precision
+        Stop when the 95 % interval of the median is within this share of it; default 0.5 % on
+        CUDA and 1 % on the CPU.
+    seconds
+        Stop after this long in any case.
+
+    Raises
+    ------
+    ValueError
+        If the variant's result is wrong, or it refuses the problem.
+    Unavailable
+        If it cannot run here.
+    """
+    if isinstance(what, Routine | Variant):
+        if flops is not None or bytes is not None or stream is not None:
+            raise TypeError(
+                "flops=, bytes= and stream= are for callables; a variant's row has them"
+            )
+        routine, names = _resolve(what, args, device, options)
+        result = _measure_ladder(
+            routine,
+            args,
+            options,
+            device=routine[names[0]].device,
+            names=names,
+            blocks={names[0]: block},
+            cache=cache,
+            precision=precision,
+            seconds=seconds,
+            progress=False,
+        )
+        for reason in result.skipped.values():
+            raise ValueError(f"{routine.name}[{names[0]}]: {reason}")
+        return result.measurements[0]
+    return _measure_callable(
+        what,
+        args,
+        options,
+        cache,
+        device or "cpu",
+        flops or 0.0,
+        bytes or 0.0,
+        stream,
+        precision,
+        seconds,
+    )
+
+
+def sweep(
+    routine: Routine,
+    *args: Any,
+    device: str | None = None,
+    variants: Iterable[str] | None = None,
+    blocks: dict[str, tuple[int, ...]] | None = None,
+    cache: Cache = "cold",
+    precision: float | None = None,
+    seconds: float = 3.0,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+    ceilings: bool = True,
+    progress: bool = True,
+    **options: Any,
+) -> Sweep:
+    """Check every rung of a ladder on one problem, then time them interleaved.
+
+    In each round every rung is sampled once, in random order, so that slow drift of the machine
+    hits all alike and ratios can be taken round by round.
+
+    Parameters
+    ----------
+    routine
+        For example ``ado.transpose``.
+    *args, **options
+        The operands and options of a call.
+    device : {"cpu", "cuda"}, optional
+        Default: where the operands are, else the default device.
+    variants
+        Names of the rungs to measure; default all of the device.
+    blocks
+        Block shapes by variant; default each row's first.
+    cache, precision, seconds
+        As for :func:`measure`; `seconds` is for each rung.
+    peers
+        Functions without arguments that do the same job by other means, by name; they are timed in
+        the same rounds, on the legacy default stream on CUDA, and not checked.
+    ceilings
+        Whether to measure (or look up) the machine's ceilings too.
+    progress
+        Show a progress bar on a terminal or in Jupyter.
+
+    Returns
+    -------
+    Sweep
+        Rungs that refuse the problem, are unavailable or compute a wrong result are not timed; its
+        ``skipped`` says why.
+    """
+    chosen = list(variants) if variants is not None else None
+    for name in chosen or ():
+        routine[name]  # a KeyError that lists the names
+    where = _device_of(args, device)
+    names = chosen or [v.name for v in routine.variants if v.device == where]
+    result = _measure_ladder(
+        routine,
+        args,
+        options,
+        device=where,
+        names=names,
+        blocks=blocks or {},
+        cache=cache,
+        precision=precision,
+        seconds=seconds,
+        progress=progress,
+        peers=peers,
+    )
+    return dataclasses.replace(result, machine=measure_machine(where)) if ceilings else result
+
+
+def _device_of(args: Sequence[Any], device: str | None) -> str:
+    if any(isinstance(arg, _core.DeviceArray) for arg in args):
+        return "cuda"
+    return device or _core.device()
+
+
+def _resolve(
+    what: Routine | Variant, args: Sequence[Any], device: str | None, options: dict[str, Any]
+) -> tuple[Routine, list[str]]:
+    """The routine and the variant that a call would run."""
+    if isinstance(what, Variant):
+        if device is not None and device != what.device:
+            raise ValueError(f"{what.routine.name}: the variant {what.name} runs on {what.device}")
+        return what.routine, [what.name]
+    where = _device_of(args, device)
+    problem = what._core.problem(tuple(args), options, where)
+    for variant in reversed(what.variants):
+        fits = variant.device == where and variant.available and not variant.ceiling
+        if fits and not problem.why_refused(variant.name):
+            return what, [variant.name]
+    raise _core.Unavailable(f"{what.name}: no variant on {where} can do this problem")
+
+
+def _measure_ladder(
+    routine: Routine,
+    args: Sequence[Any],
+    options: dict[str, Any],
+    *,
+    device: str,
+    names: list[str],
+    blocks: dict[str, Any],
+    cache: Cache,
+    precision: float | None,
+    seconds: float,
+    progress: bool,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+) -> Sweep:
+    if cache not in ("cold", "warm"):
+        raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
+    problem = routine._core.problem(tuple(args), options, device)
+    gate = _Gate(routine, problem, args, options)
+    calls: dict[str, _core.Call] = {}
+    skipped: dict[str, str] = {}
+    errors: dict[str, float | None] = {}
+    for name in names:
+        reason = routine[name].why_unavailable or problem.why_refused(name)
+        if not reason:
+            calls[name] = problem.prepare(name, blocks.get(name))
+            reason = gate.check(calls[name], errors)
+        if reason:
+            skipped[name] = reason
+            calls.pop(name, None)
+
+    cold = cache == "cold"
+    subjects = {n: _Subject(partial(_take_call, call, cold), device) for n, call in calls.items()}
+    others = {
+        name: _Subject(partial(_take_callable, work, device, cold, 0), device)
+        for name, work in (peers or {}).items()
+    }
+    _sample_interleaved(
+        [*subjects.values(), *others.values()],
+        warm=cache == "warm",
+        precision=precision or (0.005 if device == "cuda" else 0.01),
+        budget=seconds,
+        progress=progress,
+        title=f"{routine.name} on {device}, {cache}",
+    )
+    for name in list(calls):  # a race need not show the first time
+        if reason := gate.check(calls[name], errors):
+            skipped[name] = f"{reason} (after timing)"
+            del calls[name]
+
+    shared: dict[str, Any] = {
+        "device": device,
+        "problem": problem.description,
+        "cache": cache,
+        "session": uuid.uuid4().hex,
+        "context": context(device),
+    }
+    measured = tuple(
+        Measurement(
+            routine=routine.name,
+            variant=name,
+            flops=call.cost.flops,
+            bytes=call.cost.bytes,
+            executed_flops=call.cost.executed_flops,
+            requested_bytes=call.cost.requested_bytes,
+            changes=routine[name].changes,
+            ceiling=routine[name].ceiling,
+            block=tuple(call.block) if device == "cuda" else None,
+            grid=tuple(call.grid) if device == "cuda" else None,
+            error=errors[name],
+            **shared,
+            **subjects[name].record(),
+        )
+        for name, call in calls.items()
+    )
+    useful = routine._core.cost(names[0], tuple(args), options)
+    return Sweep(
+        routine=routine.name,
+        measurements=measured,
+        skipped=skipped,
+        peers=tuple(
+            Measurement(
+                routine="peer",
+                variant=name,
+                flops=useful.flops,
+                bytes=useful.bytes,
+                executed_flops=useful.flops,
+                requested_bytes=useful.bytes,
+                **shared,
+                **subject.record(),
+            )
+            for name, subject in others.items()
+        ),
+    )
+
+
+def _take_call(call: _core.Call, cold: bool, repeats: int) -> tuple[float, float, bool]:
+    return _core.sample(call, cold, repeats)
+
+
+def _take_callable(
+    work: Callable[[], object], device: str, cold: bool, stream: int, repeats: int
+) -> tuple[float, float, bool]:
+    return _core.sample(work, device, cold, repeats, stream)
+
+
+class _Gate:
+    """Lets only right answers through to the timer."""
+
+    def __init__(
+        self, routine: Routine, problem: _core.Problem, args: Sequence[Any], options: dict[str, Any]
+    ) -> None:
+        self.routine, self.problem = routine, problem
+        host = [a.numpy() if isinstance(a, _core.DeviceArray) else a for a in args]
+        oracle = oracles.ORACLES.get(routine.name)
+        self.expected = oracle.expected(*host, **options) if oracle else None
+
+    def check(self, call: _core.Call, errors: dict[str, float | None]) -> str:
+        """Empty if the result is right, else what is wrong with it; notes the error."""
+        errors[call.variant] = None
+        if self.routine[call.variant].ceiling or self.expected is None:
+            return ""
+        self.problem.fill_results(_POISON)
+        call.run()
+        try:
+            errors[call.variant] = oracles.check(
+                self.routine.name, self.problem.results(), self.expected
+            )
+        except ValueError as error:
+            return str(error)
+        return ""
+
+
+def _sample_interleaved(
+    subjects: Sequence[_Subject],
+    *,
+    warm: bool,
+    precision: float,
+    budget: float,
+    progress: bool,
+    title: str,
+) -> None:
+    """Sample every subject once a round, in random order, until each has stopped."""
+    for subject in subjects:
+        subject.warm_up(warm=warm)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, transient=True, disable=not progress) as bar:
+        task = bar.add_task(title, total=len(subjects))
+        while running := [s for s in subjects if not s.stopped]:
+            random.shuffle(running)
+            for subject in running:
+                subject.sample(precision=precision, budget=budget)
+            bar.update(task, completed=sum(bool(s.stopped) for s in subjects))
+
+
+def _measure_callable(
+    work: Callable[..., Any],
+    args: Sequence[Any],
+    options: dict[str, Any],
+    cache: Cache,
+    device: str,
+    flops: float,
+    moved: float,
+    stream: Any,
+    precision: float | None,
+    seconds: float,
+) -> Measurement:
+    handle = _stream_handle(stream) if device == "cuda" else 0
+    name = getattr(work, "__name__", type(work).__name__)
+    bound = (lambda: work(*args, **options)) if args or options else work
+    subject = _Subject(partial(_take_callable, bound, device, cache == "cold", handle), device)
+    _sample_interleaved(
+        [subject],
+        warm=cache == "warm",
+        precision=precision or (0.005 if device == "cuda" else 0.01),
+        budget=seconds,
+        progress=False,
+        title=name,
+    )
+    return Measurement(
+        routine="callable",
+        variant=name,
+        device=device,
+        problem=", ".join(_describe(a) for a in args),
+        cache=cache,
+        flops=flops,
+        bytes=moved,
+        executed_flops=flops,
+        requested_bytes=moved,
+        context=context(device),
+        **subject.record(),
+    )
+
+
+def _describe(arg: Any) -> str:
+    if hasattr(arg, "shape") and hasattr(arg, "dtype"):
+        return f"{tuple(arg.shape)} {arg.dtype}"
+    return type(arg).__name__
+
+
+def _stream_handle(stream: Any) -> int:
+    """The cudaStream_t of a handle or of another library's stream object."""
+    if stream is None:
+        return _current_stream()
+    if isinstance(stream, int):
+        return stream
+    for attribute in ("cuda_stream", "ptr", "handle"):
+        if isinstance(handle := getattr(stream, attribute, None), int):
+            return handle
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    raise TypeError(f"stream must be a handle or a stream object, not {type(stream).__name__}")
+
+
+def _current_stream() -> int:
+    """That of torch or CuPy, whichever is loaded and not on the default; else the default."""
+    handles = []
+    if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
+        handles.append(int(cuda.current_stream().cuda_stream))
+    if "cupy" in sys.modules:
+        handles.append(int(sys.modules["cupy"].cuda.get_current_stream().ptr))
+    return next((handle for handle in handles if handle), 0)

@@ -1,0 +1,406 @@
+"""What was measured: plain values that know how to be stored, loaded and shown.
+
+Seconds, bytes, FLOPs and hertz everywhere; they are converted only for print. Nothing in this
+module needs the extension module or a GPU, so a chart can be redrawn from a file anywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from adokernels import _stats
+from adokernels._stats import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+    from rich.table import Table
+
+#: Version of the JSON layout. A reader refuses a file of another major version.
+SCHEMA = 1
+
+Cache = Literal["cold", "warm"]
+Context = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """Times of one variant on one problem.
+
+    Attributes
+    ----------
+    routine, variant, changes, device, ceiling
+        The row that was measured; for a callable, its name.
+    problem
+        The operands, for people: ``"a: (8192, 8192) float32"``.
+    cache
+        ``"cold"``: the last-level cache was overwritten before each sample. ``"warm"``: calls ran
+        back to back. Two different numbers.
+    samples
+        Seconds of one call, one number a sample, in the order taken.
+    clocks
+        Mean SM clock during each sample, in Hz; empty where unknown.
+    session
+        Measurements with the same session were taken interleaved: their samples pair up by round.
+    calls_per_sample
+        How many calls one sample is the mean of.
+    flops, bytes
+        Useful FLOPs and compulsory bytes of the problem, the same for every variant.
+    executed_flops, requested_bytes
+        What this variant executes and asks of memory, from the expressions in its row.
+    measured_flops, measured_bytes
+        From hardware counters: FLOPs, and bytes by memory level. Empty without counters.
+    error
+        Largest difference from the oracle found before timing; None if there was no oracle.
+    stopped
+        Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
+    flags
+        What to know before trusting it: ``"throttled"``, ``"launch overhead included"``.
+    context
+        Machine, software and settings.
+    """
+
+    routine: str
+    variant: str
+    device: str
+    problem: str
+    cache: Cache
+    samples: NDArray[np.float64]
+    flops: float
+    bytes: float
+    executed_flops: float
+    requested_bytes: float
+    changes: str = ""
+    ceiling: bool = False
+    clocks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    session: str = ""
+    calls_per_sample: int = 1
+    measured_flops: float | None = None
+    measured_bytes: Mapping[str, float] = field(default_factory=dict)
+    block: tuple[int, ...] | None = None
+    grid: tuple[int, ...] | None = None
+    error: float | None = None
+    stopped: str = ""
+    flags: tuple[str, ...] = ()
+    context: Context = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Median time of one call."""
+        return float(np.median(self.samples))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the median, in seconds."""
+        return _stats.median_interval(self.samples)
+
+    @property
+    def noise(self) -> float:
+        """Half the width of that interval, relative to the median."""
+        low, high = self.interval
+        return (high - low) / 2 / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Compulsory bytes over time: comparable between variants."""
+        return self.bytes / self.seconds
+
+    @property
+    def flops_per_second(self) -> float:
+        """Executed FLOPs over time."""
+        return self.executed_flops / self.seconds
+
+    @property
+    def intensity(self) -> float:
+        """Executed FLOPs over requested bytes: where the variant stands on the roofline."""
+        return self.executed_flops / self.requested_bytes if self.requested_bytes else np.inf
+
+    @property
+    def clock(self) -> float | None:
+        """Median SM clock in Hz, if known."""
+        return float(np.median(self.clocks)) if len(self.clocks) else None
+
+    def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
+        """Whether this is faster than `other`: verdict, ratio of times, its 99.9 % interval.
+
+        Raises
+        ------
+        ValueError
+            If one is cold and the other warm: these are different quantities.
+        """
+        if self.cache != other.cache:
+            raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
+        paired = bool(self.session) and self.session == other.session
+        return _stats.compare(self.samples, other.samples, paired=paired)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The measurement as JSON types."""
+        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        record["samples"] = [float(x) for x in self.samples]
+        record["clocks"] = [float(x) for x in self.clocks]
+        record["measured_bytes"] = dict(self.measured_bytes)
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        values = dict(record)
+        values["samples"] = np.asarray(values["samples"], dtype=float)
+        values["clocks"] = np.asarray(values["clocks"], dtype=float)
+        for name in ("block", "grid"):
+            values[name] = tuple(values[name]) if values[name] is not None else None
+        values["flags"] = tuple(values["flags"])
+        return cls(**values)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        write(path, "measurement", self.to_dict())
+
+    def __repr__(self) -> str:
+        from adokernels import _tables
+
+        return _tables.describe(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceiling:
+    """One limit of a machine.
+
+    Attributes
+    ----------
+    kind
+        ``"bandwidth"`` in bytes per second, or ``"compute"`` in FLOPs per second.
+    level
+        Where: ``"DRAM"``, ``"L3"``, ``"L2"``, ``"L1"``, or the precision, ``"FP64"``, ``"FP32"``.
+    operation
+        What was done: ``"copy"`` (read + write), ``"read"``, ``"write"``, ``"fma"``, ``"add"``.
+    measured
+        The best sample, per second: what nothing on this machine should beat.
+    theoretical
+        From queried properties at the stated clock; None where nothing can be queried.
+    basis
+        How the theoretical figure comes about.
+    """
+
+    kind: Literal["bandwidth", "compute"]
+    level: str
+    operation: str
+    measured: float
+    theoretical: float | None = None
+    basis: str = ""
+
+    @property
+    def name(self) -> str:
+        """For example ``"DRAM copy"``."""
+        return f"{self.level} {self.operation}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The measured and theoretical ceilings of one device, at the thread count used."""
+
+    device: str
+    name: str
+    threads: int
+    ceilings: tuple[Ceiling, ...]
+    context: Context = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Ceiling:
+        """The ceiling called, for example, ``"DRAM copy"`` or ``"FP64 fma"``."""
+        for ceiling in self.ceilings:
+            if ceiling.name == name:
+                return ceiling
+        raise KeyError(f"no ceiling {name!r}; there is {', '.join(c.name for c in self.ceilings)}")
+
+    def of_kind(self, kind: Literal["bandwidth", "compute"]) -> tuple[Ceiling, ...]:
+        """The ceilings of one kind, in the order measured (DRAM first, nearest cache last)."""
+        return tuple(c for c in self.ceilings if c.kind == kind)
+
+    @property
+    def roof(self) -> float:
+        """Measured DRAM copy bandwidth, the limit of anything that streams through memory."""
+        return self["DRAM copy"].measured
+
+    def to_dict(self) -> dict[str, Any]:
+        """The machine as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        ceilings = tuple(Ceiling(**c) for c in record["ceilings"])
+        return cls(**{**record, "ceilings": ceilings})
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        write(path, "machine", self.to_dict())
+
+    def __repr__(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_text(_tables.machine_table(self))
+
+    def __rich__(self) -> Table:
+        from adokernels import _tables
+
+        return _tables.machine_table(self)
+
+    def _repr_html_(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_html(_tables.machine_table(self))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sweep:
+    """The rungs of one ladder, measured interleaved on one problem, in ladder order.
+
+    Attributes
+    ----------
+    measurements
+        One for each rung that ran, ceilings included.
+    skipped
+        The other rungs, with the reason: refused, unavailable, or a wrong result.
+    machine
+        The ceilings of the device.
+    peers
+        Other people's functions, timed in the same rounds.
+    """
+
+    routine: str
+    measurements: tuple[Measurement, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    peers: tuple[Measurement, ...] = ()
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self.measurements)
+
+    def __len__(self) -> int:
+        return len(self.measurements)
+
+    def __getitem__(self, variant: str) -> Measurement:
+        """Measurement of a variant or a peer, by its name."""
+        everything = (*self.measurements, *self.peers)
+        for measurement in everything:
+            if measurement.variant == variant:
+                return measurement
+        names = ", ".join(m.variant for m in everything)
+        raise KeyError(f"{variant!r} was not measured; there is {names}")
+
+    @property
+    def rungs(self) -> tuple[Measurement, ...]:
+        """The measurements that are answers, without the ceilings."""
+        return tuple(m for m in self.measurements if not m.ceiling)
+
+    @property
+    def fastest(self) -> Measurement:
+        """The rung with the smallest median."""
+        return min(self.rungs, key=lambda m: m.seconds)
+
+    @property
+    def roof(self) -> float | None:
+        """Bytes per second that a rung's share is taken of.
+
+        The faster of the machine's copy and the ladder's own ceiling rows, all from one run.
+        """
+        candidates = [m.bytes_per_second for m in self.measurements if m.ceiling]
+        if self.machine is not None:
+            candidates.append(self.machine.roof)
+        return max(candidates, default=None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The step table as a pandas frame, in SI units.
+
+        Raises
+        ------
+        ImportError
+            Without pandas, which is optional.
+        """
+        import pandas as pd
+
+        from adokernels import _tables
+
+        return pd.DataFrame(_tables.sweep_records(self)).set_index("variant")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep as JSON types."""
+        return {
+            "routine": self.routine,
+            "measurements": [m.to_dict() for m in self.measurements],
+            "skipped": dict(self.skipped),
+            "machine": self.machine.to_dict() if self.machine else None,
+            "peers": [m.to_dict() for m in self.peers],
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        machine = record["machine"]
+        return cls(
+            routine=record["routine"],
+            measurements=tuple(Measurement.from_dict(m) for m in record["measurements"]),
+            skipped=dict(record["skipped"]),
+            machine=Machine.from_dict(machine) if machine else None,
+            peers=tuple(Measurement.from_dict(m) for m in record["peers"]),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        write(path, "sweep", self.to_dict())
+
+    def __repr__(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_text(_tables.sweep_table(self))
+
+    def __rich__(self) -> Table:
+        from adokernels import _tables
+
+        return _tables.sweep_table(self)
+
+    def _repr_html_(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_html(_tables.sweep_table(self))
+
+
+_KINDS: dict[str, type[Measurement | Machine | Sweep]] = {
+    "measurement": Measurement,
+    "machine": Machine,
+    "sweep": Sweep,
+}
+
+
+def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
+    """Write one record with its kind and schema version."""
+    document = {"schema": SCHEMA, "kind": kind, **record}
+    Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def load(path: str | Path) -> Measurement | Machine | Sweep:
+    """Read what :meth:`Sweep.save` and its kin wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one of ours or has another schema version.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+        raise ValueError(f"{path} holds no adokernels record (kind: {', '.join(_KINDS)})")
+    version = document.pop("schema", None)
+    if version != SCHEMA:
+        raise ValueError(f"{path} has schema {version}; this version reads schema {SCHEMA}")
+    return _KINDS[document.pop("kind")].from_dict(document)

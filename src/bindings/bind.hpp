@@ -1,0 +1,443 @@
+// One routine as Python sees it: its ladders behind an interface without templates.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/operands.hpp"
+#include "core/host.hpp"
+#include "core/variant.hpp"
+
+namespace ado::py_binding {
+
+using Block = std::optional<std::vector<unsigned>>;
+using Name = std::optional<std::string>;
+
+// The default device and instruction set; ado.set_device and ado.set_isa write them.
+struct Settings {
+  Device device = Device::kCpu;
+  Isa isa = Isa::kBaseline;
+};
+Settings& settings();
+Device device_named(const std::string& name);
+const char* name_of(Device device);
+
+// The part of a row that does not depend on the routine.
+struct VariantInfo {
+  std::string name, changes, device, precision;
+  bool ceiling;
+  int min_compute;
+  std::vector<std::vector<unsigned>> blocks;
+  std::string why_unavailable;  // empty: available
+};
+
+// What a variant launches on one problem, and the scratch memory it needs meanwhile.
+struct Plan {
+  Launch launch;
+  std::shared_ptr<void> scratch;
+};
+
+// What a problem asks for at least, and what one variant makes of it.
+struct Cost {
+  double flops = 0, bytes = 0;  // useful, compulsory
+  double executed_flops = 0, requested_bytes = 0;
+};
+
+// A variant made ready to run again and again on one problem.
+struct Call {
+  std::string variant;
+  Device device;
+  Plan plan;
+  Cost cost;
+  std::function<void()> run;
+};
+
+// Operands checked once and staged to the device once, so that timing sees only kernels.
+class Problem {
+ public:
+  virtual ~Problem() = default;
+  virtual Call prepare(const std::string& variant, const Block& block) = 0;
+  virtual std::string why_refused(const std::string& variant) const = 0;
+  virtual void fill_results(unsigned char value) = 0;
+  virtual py::object results() = 0;
+  std::string description;
+};
+
+class Routine {
+ public:
+  virtual ~Routine() = default;
+  virtual std::vector<VariantInfo> variants() const = 0;
+  virtual py::object call(const py::tuple& arguments, const py::dict& options, const Name& variant,
+                          const Block& block, const Name& device, py::object out) const = 0;
+  virtual std::unique_ptr<Problem> problem(const py::tuple& arguments, const py::dict& options,
+                                           const std::string& device) const = 0;
+  // Needs no device: the counts are expressions in the problem size.
+  virtual Cost cost(const std::string& variant, const py::tuple& arguments,
+                    const py::dict& options) const = 0;
+  std::string name, summary, source;
+  std::vector<ParameterInfo> parameters;
+};
+
+std::string why_unavailable(Device device, int min_compute, bool built);
+std::string describe(const std::vector<Marshal::Held>& inputs);
+std::vector<unsigned> extent_list(const Extent& extent);
+Extent choose_block(const std::function<std::string()>& who, const Blocks& blocks,
+                    const Block& wanted);
+[[noreturn]] void throw_unknown_variant(const std::string& routine, const std::string& wanted,
+                                        const std::vector<VariantInfo>& variants);
+
+// What the rows of one routine come from: the ladder of each instruction set, then the GPU's.
+template <class R>
+struct Ladders {
+  Ladder<R> cpu[kIsaLevels];
+  Ladder<R> cuda;
+};
+
+// Puts fresh device memory in the place of each host array of a problem.
+class Stage {
+ public:
+  void input(const Operand&, Array& slot) {
+    const Array host = slot;
+    place(slot);
+    cuda::copy_to_device(slot.data, host.data, static_cast<std::size_t>(host.bytes()));
+  }
+  void output(const Operand&, Array& slot) {
+    place(slot);
+    results.push_back(slot);
+  }
+  template <class Value>
+  void option(const Option&, Value&) {}
+
+  std::vector<Array> results;
+
+ private:
+  void place(Array& slot) {
+    buffers_.push_back(std::make_shared<cuda::Buffer>(static_cast<std::size_t>(slot.bytes())));
+    slot = packed_like(slot, buffers_.back()->data());
+  }
+  std::vector<std::shared_ptr<cuda::Buffer>> buffers_;
+};
+
+// Packs strided host arrays, which a device copy cannot read.
+class Pack {
+ public:
+  explicit Pack(const std::vector<Marshal::Held>& inputs) : next_(inputs.begin()) {}
+  void input(const Operand&, Array& slot) {
+    const Marshal::Held& held = *next_++;
+    if (slot.packed()) return;
+    const auto packed =
+        py::module_::import("numpy").attr("ascontiguousarray")(held.object).cast<py::array>();
+    slot.data = view_of(packed).data;
+    slot = packed_like(slot, slot.data);
+    copies_.push_back(packed);
+  }
+  void output(const Operand&, Array&) {}
+  template <class Value>
+  void option(const Option&, Value&) {}
+
+ private:
+  std::vector<Marshal::Held>::const_iterator next_;
+  std::vector<py::array> copies_;
+};
+
+// Each input read once and each result written once.
+class CompulsoryBytes {
+ public:
+  double total = 0;
+  void input(const Operand&, const Array& a) { total += static_cast<double>(a.bytes()); }
+  void output(const Operand&, const Array& a) { total += static_cast<double>(a.bytes()); }
+  template <class Value>
+  void option(const Option&, const Value&) {}
+};
+
+template <class R>
+double compulsory_bytes(R problem) {
+  CompulsoryBytes bytes;
+  problem.operands(bytes);
+  return bytes.total;
+}
+
+template <class R>
+class RoutineOf final : public Routine {
+ public:
+  explicit RoutineOf(Ladders<R> ladders) : ladders_(ladders) {
+    name = R::kName;
+    summary = R::kSummary;
+    source = R::kSource;
+    Describe describe;
+    R().operands(describe);
+    parameters = std::move(describe.parameters);
+  }
+
+  std::vector<VariantInfo> variants() const override {
+    std::vector<VariantInfo> infos;
+    for (const auto& row : cpu()) infos.push_back(info(row));
+    for (const auto& row : ladders_.cuda) infos.push_back(info(row));
+    return infos;
+  }
+
+  py::object call(const py::tuple& arguments, const py::dict& options, const Name& variant,
+                  const Block& block, const Name& device, py::object out) const override {
+    Marshal marshal(name, arguments, options, std::move(out));
+    R problem;
+    problem.operands(marshal);
+    marshal.finish(problem);
+    const Row& row = choose(problem, marshal, variant, device);
+    if (row.device == Device::kCpu || marshal.on_device()) {
+      run(row, problem, block);
+      return marshal.results();
+    }
+    Staged staged(problem, marshal);
+    run(row, staged.problem, block);
+    staged.fetch(marshal);
+    return marshal.results();
+  }
+
+  std::unique_ptr<Problem> problem(const py::tuple& arguments, const py::dict& options,
+                                   const std::string& device) const override {
+    return std::make_unique<ProblemOf>(*this, arguments, options, device_named(device));
+  }
+
+  Cost cost(const std::string& variant, const py::tuple& arguments,
+            const py::dict& options) const override {
+    Marshal marshal(name, arguments, options, py::none());
+    R problem;
+    problem.operands(marshal);
+    marshal.finish(problem);
+    return cost(find(variant), problem);
+  }
+
+ private:
+  using Row = Variant<R>;
+
+  // A problem whose host arrays have been copied to the device.
+  struct Staged {
+    R problem;
+    Stage stage;
+
+    Staged(const R& host, const Marshal& marshal) : problem(host) {
+      Pack pack(marshal.inputs());
+      problem.operands(pack);
+      problem.operands(stage);
+    }
+    void fetch(const Marshal& marshal) const {
+      for (std::size_t i = 0; i < stage.results.size(); ++i) {
+        const Marshal::Held& held = marshal.outputs()[i];
+        auto target = held.object.template cast<py::array>();
+        const Array& device = stage.results[i];
+        const auto bytes = static_cast<std::size_t>(device.bytes());
+        if (held.view.packed()) {
+          cuda::copy_to_host(target.mutable_data(), device.data, bytes);
+        } else {
+          py::array packed(held.dtype,
+                           std::vector<py::ssize_t>(device.shape, device.shape + device.rank));
+          cuda::copy_to_host(packed.mutable_data(), device.data, bytes);
+          target[py::ellipsis()] = packed;
+        }
+      }
+    }
+  };
+
+  class ProblemOf final : public Problem {
+   public:
+    ProblemOf(const RoutineOf& routine, const py::tuple& arguments, const py::dict& options,
+              Device device)
+        : routine_(routine), marshal_(routine.name, arguments, options, py::none()) {
+      problem_.operands(marshal_);
+      marshal_.finish(problem_);
+      description = describe(marshal_.inputs());
+      device_ = marshal_.on_device() ? Device::kCuda : device;
+      if (device_ == Device::kCuda && !marshal_.on_device()) {
+        cuda::require();
+        staged_ = std::make_unique<Staged>(problem_, marshal_);
+        problem_ = staged_->problem;
+      }
+    }
+
+    Call prepare(const std::string& variant, const Block& block) override {
+      const Row& row = routine_.find(variant);
+      routine_.require_device(row, device_);
+      return routine_.prepare(row, problem_, block);
+    }
+
+    std::string why_refused(const std::string& variant) const override {
+      const Row& row = routine_.find(variant);
+      const char* reason = row.refuses != nullptr ? row.refuses(problem_) : nullptr;
+      return reason != nullptr ? reason : "";
+    }
+
+    void fill_results(unsigned char value) override {
+      if (device_ == Device::kCuda) {
+        FillDevice fill{value};
+        problem_.operands(fill);
+      } else {
+        for (const auto& held : marshal_.outputs())
+          std::memset(held.view.data, value, static_cast<std::size_t>(held.view.bytes()));
+      }
+    }
+
+    py::object results() override {
+      if (staged_) staged_->fetch(marshal_);
+      if (device_ == Device::kCuda && !staged_) return device_results();
+      return marshal_.results();
+    }
+
+   private:
+    struct FillDevice {
+      unsigned char value;
+      void input(const Operand&, Array&) {}
+      void output(const Operand&, Array& a) {
+        cuda::fill(a.data, value, static_cast<std::size_t>(a.bytes()));
+      }
+      template <class Value>
+      void option(const Option&, Value&) {}
+    };
+
+    py::object device_results() const {
+      py::tuple all(marshal_.outputs().size());
+      for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = marshal_.outputs()[i].object.template cast<const DeviceArray&>().numpy();
+      return all.size() == 1 ? py::object(all[0]) : all;
+    }
+
+    const RoutineOf& routine_;
+    Marshal marshal_;
+    R problem_;
+    Device device_ = Device::kCpu;
+    std::unique_ptr<Staged> staged_;
+  };
+
+  const Ladder<R>& cpu() const { return ladders_.cpu[static_cast<int>(settings().isa)]; }
+
+  static VariantInfo info(const Row& row) {
+    VariantInfo info{row.name,
+                     row.changes,
+                     name_of(row.device),
+                     row.precision,
+                     row.ceiling,
+                     row.device == Device::kCuda ? row.min_compute : 0,
+                     {},
+                     unavailable(row)};
+    if (row.grid != nullptr)
+      for (const Extent& block : row.blocks)
+        if (block.volume() != 0) info.blocks.push_back(extent_list(block));
+    return info;
+  }
+
+  static std::string unavailable(const Row& row) {
+    return why_unavailable(row.device, row.min_compute, row.run != nullptr);
+  }
+
+  const Row& find(const std::string& wanted) const {
+    for (const auto& row : cpu())
+      if (wanted == row.name) return row;
+    for (const auto& row : ladders_.cuda)
+      if (wanted == row.name) return row;
+    throw_unknown_variant(name, wanted, variants());
+  }
+
+  void require_device(const Row& row, Device device) const {
+    if (row.device != device)
+      throw ValueError(name + ": the variant " + row.name + " runs on " + name_of(row.device) +
+                       ", but the operands or device= say " + name_of(device));
+  }
+
+  const Row& choose(const R& problem, const Marshal& marshal, const Name& variant,
+                    const Name& device) const {
+    if (device && marshal.on_device() && device_named(*device) != Device::kCuda)
+      throw ValueError(name + ": device='cpu', but the operands are on cuda (use .numpy())");
+    if (variant) {
+      const Row& row = find(*variant);
+      if (device) require_device(row, device_named(*device));
+      if (marshal.on_device()) require_device(row, Device::kCuda);
+      return row;
+    }
+    const Device where = marshal.on_device() ? Device::kCuda
+                         : device            ? device_named(*device)
+                                             : settings().device;
+    return best(problem, where);
+  }
+
+  // The last available variant of the device that is no ceiling and does not refuse the problem.
+  const Row& best(const R& problem, Device device) const {
+    const Ladder<R>& ladder = device == Device::kCpu ? cpu() : ladders_.cuda;
+    std::string reason = "no variant for this device";
+    for (const Row* row = ladder.end(); row-- != ladder.begin();) {
+      if (row->ceiling) continue;
+      const std::string missing = unavailable(*row);
+      if (!missing.empty()) {
+        reason = missing;
+        continue;
+      }
+      if (row->refuses == nullptr || row->refuses(problem) == nullptr) return *row;
+      reason.clear();
+    }
+    if (!reason.empty()) throw Unavailable(name + " on " + name_of(device) + ": " + reason);
+    throw ValueError(name + ": every variant on " + name_of(device) + " refuses this problem");
+  }
+
+  // Checks that the variant can do this problem, and how it would.
+  Plan plan(const Row& row, const R& problem, const Block& wanted) const {
+    const auto who = [&] { return name + "[" + row.name + "]: "; };
+    if (const std::string missing = unavailable(row); !missing.empty())
+      throw Unavailable(who() + missing);
+    if (row.refuses != nullptr)
+      if (const char* reason = row.refuses(problem)) throw ValueError(who() + reason);
+    Plan plan;
+    if (row.grid != nullptr) {
+      plan.launch.block = choose_block(who, row.blocks, wanted);
+      plan.launch.grid = row.grid(problem, plan.launch.block);
+      if (row.shared_bytes != nullptr)
+        plan.launch.shared_bytes = row.shared_bytes(problem, plan.launch.block);
+    } else if (wanted) {
+      throw ValueError(who() + "runs on the CPU and takes no block");
+    }
+    if (row.scratch_bytes != nullptr)
+      allocate_scratch(plan, row.device, row.scratch_bytes(problem));
+    return plan;
+  }
+
+  static Cost cost(const Row& row, const R& problem) {
+    Cost cost{.flops = problem.flops(), .bytes = compulsory_bytes(problem)};
+    cost.executed_flops = row.flops != nullptr ? row.flops(problem) : cost.flops;
+    cost.requested_bytes = row.bytes != nullptr ? row.bytes(problem) : cost.bytes;
+    return cost;
+  }
+
+  Call prepare(const Row& row, const R& problem, const Block& wanted) const {
+    Plan ready = plan(row, problem, wanted);
+    const Launch launch = ready.launch;
+    return {.variant = row.name,
+            .device = row.device,
+            .plan = std::move(ready),
+            .cost = cost(row, problem),
+            .run = [run = row.run, problem, launch] { run(problem, launch); }};
+  }
+
+  static void allocate_scratch(Plan& plan, Device device, std::size_t bytes) {
+    if (device == Device::kCuda) {
+      const auto buffer = std::make_shared<cuda::Buffer>(bytes);
+      plan.launch.scratch = buffer->data();
+      plan.scratch = buffer;
+    } else {
+      const auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+      plan.launch.scratch = buffer->data();
+      plan.scratch = buffer;
+    }
+  }
+
+  void run(const Row& row, const R& problem, const Block& block) const {
+    const Plan ready = plan(row, problem, block);
+    const py::gil_scoped_release release;
+    row.run(problem, ready.launch);
+  }
+
+  Ladders<R> ladders_;
+};
+
+}  // namespace ado::py_binding

@@ -1,0 +1,152 @@
+// From Python objects to the structs of src/routines and back: one visitor that documents and one
+// that marshals.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/array.hpp"
+#include "core/device.hpp"
+#include "core/error.hpp"
+#include "core/operand.hpp"
+
+namespace ado::py_binding {
+
+namespace py = pybind11;
+
+// An array in device memory, as Python sees it: packed, with NumPy's dtype.
+struct DeviceArray {
+  std::shared_ptr<cuda::Buffer> memory;
+  Array view;
+  py::dtype dtype;
+
+  DeviceArray(py::dtype dtype, const Array& shape_of);
+  py::array numpy() const;
+};
+
+ElementType element_type(const py::dtype& dtype);
+Array view_of(const py::array& array);
+
+// What the documentation, the stubs and the error messages know of an operand or option.
+struct ParameterInfo {
+  std::string name, role, shape, type, doc;  // role: "input", "output" or "option"
+  py::object default_value = py::none();     // of an option
+};
+
+// What Python calls the type of an option.
+template <class Value>
+std::string python_type() {
+  if constexpr (std::is_same_v<Value, bool>) return "bool";
+  if constexpr (std::is_integral_v<Value>) return "int";
+  if constexpr (std::is_floating_point_v<Value>) return "float";
+  return py::type_id<Value>();
+}
+
+class Describe {
+ public:
+  std::vector<ParameterInfo> parameters;
+
+  void input(const Operand& operand, Array&) { add(operand, "input"); }
+  void output(const Operand& operand, Array&) { add(operand, "output"); }
+  template <class Value>
+  void option(const Option& option, Value& value) {
+    parameters.push_back(
+        {option.name, "option", "", python_type<Value>(), option.doc, py::cast(value)});
+  }
+
+ private:
+  void add(const Operand& operand, const char* role);
+};
+
+// Lengths that the names in shapes stand for, as the operands seen so far have fixed them.
+class Lengths {
+ public:
+  // Checks `array` against `operand.shape` and fixes the names that are new.
+  void match(const std::string& routine, const Operand& operand, const Array& array);
+  // The shape of a result.
+  std::vector<py::ssize_t> resolve(const Operand& operand) const;
+
+ private:
+  struct Length {
+    std::string name;
+    std::int64_t value;
+    std::string operand;  // who fixed it
+  };
+  const Length* find(std::string_view name) const;
+  std::vector<Length> lengths_;
+  std::vector<std::int64_t> batch_;
+  std::string batch_operand_;
+};
+
+// Fills a routine's struct from a Python call, checking every rule, and keeps alive what it views.
+class Marshal {
+ public:
+  Marshal(std::string routine, const py::tuple& arguments, const py::dict& options, py::object out);
+
+  void input(const Operand& operand, Array& slot);
+  void output(const Operand& operand, Array& slot);
+  template <class Value>
+  void option(const Option& option, Value& value) {
+    if (!options_.contains(option.name)) return;
+    ++options_used_;
+    try {
+      value = py::cast<Value>(options_[option.name]);
+    } catch (const py::cast_error&) {
+      throw TypeError(routine_ + ": " + option.name + " must be " + python_type<Value>() +
+                      ", not " + type_name(options_[option.name]));
+    }
+  }
+  // After the visit: nothing may be left over, and results may not lie on top of operands unless
+  // the routine allows it.
+  template <class Routine>
+  void finish(const Routine& routine) {
+    refuse_leftovers();
+    if (out_was_given_ && overlaps()) {
+      if (const char* reason = routine.allows_overlap()) throw ValueError(routine_ + ": " + reason);
+    }
+  }
+
+  bool on_device() const { return on_device_.value_or(false); }
+  // What the call returns: the result, or a tuple of them.
+  py::object results() const;
+
+  struct Held {
+    std::string name;
+    py::object object;  // a py::array or a DeviceArray
+    py::dtype dtype;
+    Array view;
+  };
+  const std::vector<Held>& inputs() const { return inputs_; }
+  const std::vector<Held>& outputs() const { return outputs_; }
+
+  static std::string type_name(const py::handle& object);
+
+ private:
+  const Held& hold(std::vector<Held>& where, const Operand& operand, const py::object& value);
+  void check_type(const Operand& operand, const Held& held) const;
+  py::object as_array(const Operand& operand, py::object value) const;
+  void check_residence(const Operand& operand, bool on_device);
+  py::object allocate(const Operand& operand);
+  void refuse_leftovers() const;
+  bool overlaps() const;
+
+  std::string routine_;
+  py::tuple arguments_;
+  py::dict options_;
+  py::object out_;
+  bool out_was_given_;
+  std::size_t options_used_ = 0;
+  std::optional<bool> on_device_;
+  Lengths lengths_;
+  std::vector<Held> inputs_, outputs_;
+};
+
+}  // namespace ado::py_binding

@@ -1,0 +1,67 @@
+// A strided view of somebody's array, and the types of its elements. Owns nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ado {
+
+inline constexpr int kMaxRank = 8;
+
+// What NumPy calls kind and itemsize: {'f', 4} is float32.
+struct ElementType {
+  char kind = 0;
+  int size = 0;
+  friend constexpr bool operator==(ElementType, ElementType) = default;
+};
+
+inline constexpr ElementType kUint8{'u', 1};
+inline constexpr ElementType kFloat32{'f', 4};
+inline constexpr ElementType kFloat64{'f', 8};
+inline constexpr ElementType kComplex128{'c', 16};
+
+// Shape in elements, strides in bytes, both slowest dimension first.
+struct Array {
+  std::byte* data = nullptr;
+  ElementType type;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};
+  std::int64_t stride[kMaxRank] = {};
+
+  constexpr std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (int d = 0; d < rank; ++d) product *= shape[d];
+    return product;
+  }
+  constexpr std::int64_t bytes() const { return elements() * type.size; }
+
+  // Packed from dimension `first` to the last: what lies there is one contiguous run.
+  constexpr bool packed_from(int first) const {
+    std::int64_t expected = type.size;
+    for (int d = rank - 1; d >= first; --d) {
+      if (shape[d] != 1 && stride[d] != expected) return false;
+      expected *= shape[d];
+    }
+    return true;
+  }
+  constexpr bool packed() const { return elements() == 0 || packed_from(0); }
+
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+};
+
+// The same shape and type, packed in row-major order at `data`.
+constexpr Array packed_like(const Array& a, std::byte* data) {
+  Array p = a;
+  p.data = data;
+  std::int64_t stride = a.type.size;
+  for (int d = a.rank - 1; d >= 0; --d) {
+    p.stride[d] = stride;
+    stride *= a.shape[d];
+  }
+  return p;
+}
+
+}  // namespace ado

@@ -1,0 +1,66 @@
+// The one door to CUDA: what the rest of the library asks of a GPU. cuda/device.cu implements it; a
+// build without CUDA compiles the same file into a refusal, so nothing else needs an #ifdef.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ado::cuda {
+
+// Empty if there is a usable device, else why not: "built without CUDA", "no CUDA device", ...
+const std::string& why_unavailable();
+
+// Throws Unavailable with that reason.
+void require();
+
+// Facts about the current device, for printing and for theoretical ceilings.
+struct Properties {
+  std::string name, uuid;
+  int compute = 0;  // capability times ten
+  int multiprocessors = 0;
+  double core_hertz = 0, memory_hertz = 0;
+  int memory_bus_bits = 0;
+  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes_per_multiprocessor = 0;
+  int driver_version = 0, runtime_version = 0;
+};
+const Properties& properties();
+
+// Device memory, stream-ordered on the legacy default stream.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Host memory in packed form. Returns when the host memory may be used again.
+void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
+void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
+void fill(std::byte* device, unsigned char value, std::size_t bytes);
+void synchronize();
+
+// One timed sample.
+struct Sample {
+  double seconds = 0;   // per call
+  double hertz = 0;     // mean SM clock while it ran; 0: unknown
+  bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
+};
+
+// Runs `work` `repeats` times between two events on `stream`; cold overwrites L2 first. `work` is
+// enqueued behind a kernel that waits for the host, so that launch overhead is not timed. That
+// kernel gives up after a quarter of a second, because `work` may itself wait for the device.
+Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream);
+
+}  // namespace ado::cuda

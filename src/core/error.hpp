@@ -1,0 +1,49 @@
+// The failures a caller can meet; src/bindings/module.cpp turns each into its Python exception.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace ado {
+
+// A shape, size, block or overlap that breaks a rule, or a variant that refuses the problem.
+struct ValueError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// An element type or an object that the operand does not take.
+struct TypeError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// Not built, no device, or a device that is too old.
+struct Unavailable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct OutOfDeviceMemory : std::runtime_error {
+  OutOfDeviceMemory(std::size_t wanted, std::size_t free)
+      : std::runtime_error("out of device memory: " + std::to_string(wanted) + " bytes wanted, " +
+                           std::to_string(free) + " bytes free"),
+        wanted(wanted),
+        free(free) {}
+  std::size_t wanted, free;
+};
+
+// Any other failure of a CUDA call.
+struct CudaError : std::runtime_error {
+  CudaError(const char* call, const char* file, int line, const char* name, const char* text)
+      : std::runtime_error(std::string(name) + ": " + text + "\n  " + call + "\n  at " + file +
+                           ":" + std::to_string(line)),
+        call(call),
+        file(file),
+        line(line),
+        name(name),
+        text(text) {}
+  std::string call, file;
+  int line;
+  std::string name, text;
+};
+
+}  // namespace ado

@@ -1,0 +1,109 @@
+#include "core/host.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "core/error.hpp"
+#include "core/threads.hpp"
+
+namespace ado::host {
+namespace {
+
+constexpr const char* kIsaNames[kIsaLevels] = {"baseline", "avx2", "avx512"};
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// "0-3,8" names five processors.
+int count_processors(const std::string& list) {
+  std::istringstream ranges(list);
+  int count = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const auto dash = range.find('-');
+    const int first = std::atoi(range.c_str());
+    const int last = dash == std::string::npos ? first : std::atoi(range.c_str() + dash + 1);
+    count += last - first + 1;
+  }
+  return std::max(count, 1);
+}
+
+std::vector<Cache> read_caches() {
+  std::vector<Cache> found;
+  for (int index = 0; index < 16; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string type = read_line(folder + "type");
+    if (type.empty()) break;
+    if (type == "Instruction") continue;
+    const std::string size = read_line(folder + "size");  // "48K"
+    std::int64_t bytes = std::atoll(size.c_str());
+    if (size.find('K') != std::string::npos) bytes <<= 10;
+    if (size.find('M') != std::string::npos) bytes <<= 20;
+    found.push_back({.level = std::atoi(read_line(folder + "level").c_str()),
+                     .bytes = bytes,
+                     .shared_by = count_processors(read_line(folder + "shared_cpu_list"))});
+  }
+  std::sort(found.begin(), found.end(), [](auto a, auto b) { return a.level < b.level; });
+  return found;
+}
+
+// Twice the last-level cache, one store a line, by as many threads as a ladder uses. (memset would
+// use non-temporal stores for so much, and leave the caches as they are.)
+void flush_caches() {
+  static const std::int64_t bytes = 2 * (caches().empty() ? 64 << 20 : caches().back().bytes);
+  static char* const buffer =
+      static_cast<char*>(mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (buffer == MAP_FAILED) throw std::bad_alloc();
+  constexpr std::int64_t kLine = 64;
+#pragma omp parallel for num_threads(threads_for(bytes))
+  for (std::int64_t byte = 0; byte < bytes; byte += kLine) ++buffer[byte];
+}
+
+}  // namespace
+
+const char* name_of(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
+
+Isa supported_isa() {
+#if defined(__x86_64__)
+  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+  if (__builtin_cpu_supports("x86-64-v4")) return Isa::kAvx512;
+  if (__builtin_cpu_supports("x86-64-v3")) return Isa::kAvx2;
+#endif
+  return Isa::kBaseline;
+}
+
+Isa isa_named(const std::string& name) {
+  for (int level = 0; level < kIsaLevels; ++level) {
+    if (name != kIsaNames[level]) continue;
+    if (level > static_cast<int>(supported_isa()))
+      throw Unavailable("this processor supports " + std::string(name_of(supported_isa())) +
+                        " at most, not " + name);
+    return static_cast<Isa>(level);
+  }
+  throw ValueError("the instruction set must be baseline, avx2 or avx512, got '" + name + "'");
+}
+
+const std::vector<Cache>& caches() {
+  static const std::vector<Cache> cached = read_caches();
+  return cached;
+}
+
+double sample(const std::function<void()>& work, bool cold, int repeats) {
+  if (cold) flush_caches();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) work();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return elapsed.count() / repeats;
+}
+
+}  // namespace ado::host

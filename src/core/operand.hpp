@@ -1,0 +1,50 @@
+// How a routine says what it takes. A routine is a plain struct with one visitor over its operands:
+//
+//   struct Transpose {
+//     Array a, out;
+//     template <class Visitor> void operands(Visitor&& visit) {
+//       visit.input({"a", "rows cols", kAnyElement, "the matrix"}, a);
+//       visit.output({"out", "cols rows", same_as("a"), "its transpose"}, out);
+//     }
+//     ...
+//
+// Marshalling from Python, staging to a device, compulsory bytes, documentation and stubs are
+// visitors. Shapes are written as in NumPy's generalised ufuncs: a name stands for one length
+// wherever it occurs, a number for itself, and a leading "..." for any batch dimensions.
+#pragma once
+
+#include "core/array.hpp"
+
+namespace ado {
+
+struct TypeRule {
+  const char* text;  // what the error message and the documentation say
+  bool (*accepts)(ElementType) = nullptr;
+  const char* same_as = nullptr;  // the operand whose type this one has
+  ElementType fixed = {};         // of a result that is not the same as an operand
+};
+
+inline constexpr TypeRule kAnyElement{
+    .text = "any type with elements of 1, 2, 4, 8 or 16 bytes", .accepts = [](ElementType t) {
+      return t.kind != 'O' &&  // references must be counted, so they must not be moved as bytes
+             (t.size == 1 || t.size == 2 || t.size == 4 || t.size == 8 || t.size == 16);
+    }};
+
+constexpr TypeRule same_as(const char* operand) {
+  return {.text = "the type of", .same_as = operand};
+}
+
+struct Operand {
+  const char* name;
+  const char* shape;
+  TypeRule type;
+  const char* doc;
+};
+
+// A keyword of the call that is no array; its default is the member's initialiser.
+struct Option {
+  const char* name;
+  const char* doc;
+};
+
+}  // namespace ado

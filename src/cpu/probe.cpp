@@ -1,0 +1,172 @@
+// The ceilings of the CPU: bandwidth of each memory level, and floating-point peaks, with all
+// threads and the widest registers of the instruction set.
+#include "routines/probe.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/isa.hpp"
+#include "core/threads.hpp"
+#include "core/variant.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+using Words = std::int64_t __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+using Doubles = double __attribute__((vector_size(kVectorBytes)));
+using Floats = float __attribute__((vector_size(kVectorBytes)));
+
+ADO_INLINE void stream(Words* to, Words value) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
+#elif defined(__x86_64__)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(value));
+#else
+  *to = value;
+#endif
+}
+
+ADO_INLINE void fence() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+// One thread's share of an array in whole vectors, aligned for streaming stores.
+struct Share {
+  Words* data;
+  std::int64_t vectors;
+};
+
+Share share(const Array& a, std::int64_t thread, std::int64_t threads) {
+  constexpr std::int64_t kAlign = 64;
+  const auto address = reinterpret_cast<std::int64_t>(a.data);
+  const std::int64_t skip = (kAlign - address % kAlign) % kAlign;
+  const std::int64_t each = (a.bytes() - skip) / threads / kAlign * kAlign;
+  if (each <= 0) return {nullptr, 0};
+  return {reinterpret_cast<Words*>(a.data + skip + thread * each), each / kVectorBytes};
+}
+
+template <class Work>
+ADO_INLINE void on_every_thread(const Work& work) {
+  const int threads = max_threads();
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int thread = 0; thread < threads; ++thread) work(thread, threads);
+}
+
+void probe_copy(const Probe& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
+    for (std::int64_t i = 0; i < from.vectors; ++i) stream(to.data + i, from.data[i]);
+    fence();
+  });
+}
+
+void probe_write(const Probe& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share to = share(p.dst, thread, threads);
+    const Words value = Words{} + thread;
+    for (std::int64_t i = 0; i < to.vectors; ++i) stream(to.data + i, value);
+    fence();
+  });
+}
+
+// Each thread reads its own share `passes` times, so that the size chooses the memory level.
+void probe_read(const Probe& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    constexpr int kUnroll = 8;  // loads in flight before one has to be combined
+    const Share from = share(p.src, thread, threads);
+    Words sum[kUnroll] = {};
+    for (std::int64_t pass = 0; pass < p.passes; ++pass) {
+      // The compiler may not fold the passes into one: the data might have changed.
+      asm volatile("" ::: "memory");
+      for (std::int64_t i = 0; i + kUnroll <= from.vectors; i += kUnroll)
+        for (int lane = 0; lane < kUnroll; ++lane) sum[lane] ^= from.data[i + lane];
+    }
+    for (int lane = 1; lane < kUnroll; ++lane) sum[0] ^= sum[lane];
+    asm volatile("" ::"m"(sum[0]));
+  });
+}
+
+double bytes_read(const Probe& p) {
+  return static_cast<double>(p.passes) * static_cast<double>(p.src.bytes());
+}
+double bytes_written(const Probe& p) { return static_cast<double>(p.dst.bytes()); }
+
+// Independent chains enough to cover the latency of the longest pipe (4 or 5 cycles, 2 a cycle),
+// few enough for 16 registers.
+constexpr int kChains = 12;
+constexpr int kStepsPerPass = 64;
+
+template <class Vector, bool kFused>
+void probe_flops(const Probe& p, const Launch&) {
+  on_every_thread([&](int thread, int) {
+    Vector chain[kChains];
+    for (int c = 0; c < kChains; ++c) chain[c] = 1.0F + static_cast<float>(thread + c) + Vector{};
+    Vector factor = 0.999F + Vector{}, term = 0.001F + Vector{};
+    for (std::int64_t pass = 0; pass < p.passes; ++pass) {
+      asm volatile("" : "+x"(factor), "+x"(term));  // unknown here, so that nothing is folded
+      for (int step = 0; step < kStepsPerPass; ++step)
+        for (int c = 0; c < kChains; ++c)
+          chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
+    }
+    for (int c = 1; c < kChains; ++c) chain[0] += chain[c];
+    asm volatile("" ::"m"(chain[0]));
+  });
+}
+
+template <class Vector, bool kFused>
+double flops_of(const Probe& p) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(Vector{}[0]);
+  return static_cast<double>(p.passes) * max_threads() * kStepsPerPass * kChains * kLanes *
+         (kFused ? 2 : 1);
+}
+
+double no_bytes(const Probe&) { return 0; }
+
+template <class Vector, bool kFused>
+constexpr Variant<Probe> arithmetic(const char* name, const char* changes) {
+  return {.name = name,
+          .changes = changes,
+          .ceiling = true,
+          .flops = flops_of<Vector, kFused>,
+          .bytes = no_bytes,
+          .run = probe_flops<Vector, kFused>};
+}
+
+constexpr Variant<Probe> kRows[] = {
+    {.name = "copy",
+     .changes = "Copies with non-temporal stores, which do not read what they overwrite.",
+     .ceiling = true,
+     .run = probe_copy},
+    {.name = "read",
+     .changes = "Reads only, each thread its own share.",
+     .ceiling = true,
+     .bytes = bytes_read,
+     .run = probe_read},
+    {.name = "write",
+     .changes = "Writes only, with non-temporal stores.",
+     .ceiling = true,
+     .bytes = bytes_written,
+     .run = probe_write},
+    arithmetic<Doubles, true>("fma_fp64", "Independent chains of multiply and add in float64."),
+    arithmetic<Doubles, false>("add_fp64", "Independent chains of additions in float64."),
+    arithmetic<Floats, true>("fma_fp32", "Independent chains of multiply and add in float32."),
+    arithmetic<Floats, false>("add_fp32", "Independent chains of additions in float32."),
+};
+
+}  // namespace
+
+Ladder<Probe> probe_ladder() { return ladder_of(kRows); }
+
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,70 @@
+"""What every test shares: which rungs there are to test, and random data of any type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+
+NO_CUDA = _core.why_no_cuda()
+
+
+def pytest_collection_modifyitems(items):
+    if NO_CUDA:
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason=NO_CUDA))
+
+
+def rungs(routine: ado.Routine, *, ceilings: bool = False):
+    """Every rung of every ladder as a pytest parameter; CUDA rungs are marked."""
+    return [
+        pytest.param(v.name, marks=[pytest.mark.gpu] if v.device == "cuda" else [], id=v.name)
+        for v in routine.variants
+        if ceilings or not v.ceiling
+    ]
+
+
+def isa_levels():
+    """The instruction sets that this processor can run, lowest first."""
+    levels = ["baseline", "avx2", "avx512"]
+    return levels[: levels.index(_core.supported_isa()) + 1]
+
+
+@pytest.fixture
+def isa_restored():
+    before = _core.isa()
+    yield
+    ado.set_isa(before)
+
+
+@pytest.fixture
+def device_restored():
+    before = _core.device()
+    yield
+    ado.set_device(before)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Ceilings measured by one test serve the others, but nothing of the user's is touched."""
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
+
+
+@pytest.fixture
+def rng(request):
+    """Fresh data in every run; the seed is shown where a test fails."""
+    seed = int(np.random.SeedSequence().entropy) % 2**32
+    request.node.user_properties.append(("seed", seed))
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+def random_of(rng, shape, dtype):
+    """Random bytes: every bit pattern of the type, NaN payloads included."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)

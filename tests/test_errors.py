@@ -1,0 +1,203 @@
+"""Every row of the table of errors, and that the next valid call works after each."""
+
+import contextlib
+import mmap
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+
+A = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def next_call_works():
+    yield
+    assert ado.transpose(A, device="cpu").tolist() == A.T.tolist()
+    if not _core.why_no_cuda():
+        assert ado.transpose(A, device="cuda").tolist() == A.T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: ado.transpose(A[0]), r"a must have shape \(rows, cols\), got \(4,\)"),
+        (lambda: ado.transpose(np.float64(3)), r"a must have shape \(rows, cols\), got \(\)"),
+        (lambda: ado.transpose(np.zeros((2, 3, 4))), r"got \(2, 3, 4\)"),
+        (lambda: ado.transpose(np.zeros((1,) * 9)), "more than 8 dimensions"),
+        (
+            lambda: ado.transpose(A, out=np.empty((3, 4))),
+            r"out must have shape \(cols, rows\) with cols = 4 from a, got \(3, 4\)",
+        ),
+        (lambda: ado.transpose(A, out=A), "out must have shape"),
+        (lambda: ado.transpose(A, out=A.base.reshape(4, 3)), "out overlaps a"),
+        (lambda: ado.transpose(A[:, :3], out=A[:, 1:]), "out overlaps a"),
+        (lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))), "out is read-only"),
+        (lambda: ado.transpose(A, variant="textbook", block=(8, 8)), "takes no block"),
+        (lambda: ado.transpose(A, device="gpu"), "device must be 'cpu' or 'cuda', got 'gpu'"),
+        (lambda: ado.transpose(A, variant="textbook", device="cuda"), "runs on cpu"),
+        (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
+        (lambda: ado.set_isa("sse9"), "must be baseline, avx2 or avx512"),
+        (lambda: ado.measure(ado.transpose, A, cache="hot"), "cache must be 'cold' or 'warm'"),
+    ],
+)
+def test_value_error(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_views_that_interleave_do_not_overlap():
+    pairs = np.arange(32.0).reshape(4, 8)
+    ado.transpose(pairs[:, ::2], out=pairs[:, 1::2])
+    assert pairs[:, 1::2].tolist() == pairs[:, ::2].T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: ado.transpose(A.astype(object)), "elements of 1, 2, 4, 8 or 16 bytes, got object"),
+        (lambda: ado.transpose(np.zeros((2, 2), "S3")), r"got \|S3 \(3 bytes\)"),
+        (lambda: ado.transpose(A, out=np.empty((4, 3), "f4")), "type of a, float64, got float32"),
+        (lambda: ado.transpose(A, out=[1, 2]), "out must be an array, not list"),
+        (lambda: ado.transpose(np.ma.masked_equal(A, 3)), "masked array"),
+        (ado.transpose, "needs the operand a"),
+        (lambda: ado.transpose(A, A), "takes 1 operands but got 2"),
+        (lambda: ado.transpose(A, sigma=1), "sigma"),
+        (lambda: ado.transpose(A, a=A), "twice"),
+        (lambda: ado.measure(ado.transpose, A, flops=1), "are for callables"),
+        (lambda: ado.measure(lambda: None, stream="x", device="cuda"), "stream must be a handle"),
+    ],
+)
+def test_type_error(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ado.transpose["txtbook"],
+        lambda: ado.transpose(A, variant="txtbook"),
+        lambda: ado.sweep(ado.transpose, A, variants=["txtbook"]),
+    ],
+)
+def test_unknown_variant_names_the_nearest(call):
+    with pytest.raises(KeyError, match=r"there is .*textbook.*Did you mean 'textbook'"):
+        call()
+
+
+def test_unknown_routine_names_the_nearest():
+    with pytest.raises(AttributeError, match="Did you mean 'transpose'"):
+        ado.transposed  # noqa: B018
+
+
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ado.transpose(A, device="cuda"),
+        lambda: ado.transpose(A, variant="naive"),
+        lambda: ado.set_device("cuda"),
+        lambda: ado.to_device(A),
+        ado.synchronize,
+        lambda: ado.machine("cuda"),
+        lambda: ado.measure(ado.transpose, A, device="cuda"),
+        lambda: ado.sweep(ado.transpose, A, device="cuda"),
+        lambda: ado.measure(lambda: None, device="cuda"),
+    ],
+)
+def test_unavailable_says_why(call):
+    with pytest.raises(ado.Unavailable, match=_core.why_no_cuda()):
+        call()
+
+
+def test_unavailable_instruction_set():
+    if _core.supported_isa() == "avx512":
+        pytest.skip("this processor has every level")
+    with pytest.raises(ado.Unavailable, match="at most"):
+        ado.set_isa("avx512")
+
+
+@pytest.mark.gpu
+def test_out_of_device_memory_says_how_much():
+    wanted = 1 << 42
+    nothing = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | 0x4000)  # MAP_NORESERVE
+    with pytest.raises(MemoryError, match=rf"{wanted} bytes wanted, \d+ bytes free"):
+        ado.to_device(np.frombuffer(nothing, np.uint8))
+
+
+@pytest.mark.gpu
+def test_cuda_error_names_call_place_and_error():
+    cupy = pytest.importorskip("cupy")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()  # forbids what to_device has to do
+        try:
+            with pytest.raises(ado.CudaError, match=r"cudaError\w+: .*\n.*cuda\w+\(.*\n.*:\d+"):
+                ado.to_device(A)
+        finally:
+            # the forbidden call has ended the capture
+            with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):
+                stream.end_capture()
+
+
+@pytest.mark.gpu
+def test_block_must_be_listed():
+    with pytest.raises(ValueError, match=r"block must be one of .*, got \[7, 3\]"):
+        ado.transpose(A, variant="naive", block=(7, 3))
+
+
+@pytest.mark.gpu
+def test_operands_must_be_in_one_place():
+    with pytest.raises(ValueError, match="out is in host memory"):
+        ado.transpose(ado.to_device(A), out=np.empty((4, 3)))
+    with pytest.raises(ValueError, match="on cuda"):
+        ado.transpose(ado.to_device(A), device="cpu")
+    with pytest.raises(ValueError, match="runs on cpu"):
+        ado.transpose(ado.to_device(A), variant="textbook")
+
+
+def python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_environment_chooses_instruction_set_and_device():
+    code = "import adokernels._core as core; print(core.isa(), core.device())"
+    answer = python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
+    assert answer.stdout.split() == ["baseline", "cpu"], answer.stderr
+    assert "must be baseline, avx2 or avx512" in python(code, ADOKERNELS_ISA="neon").stderr
+    assert "must be 'cpu' or 'cuda'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
+
+
+def test_a_forked_child_does_not_hang():
+    code = """
+import os, numpy as np, adokernels as ado
+a = np.random.default_rng(0).random((2000, 2000))
+ado.transpose(a, device="cpu")
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(ado.transpose(a, device="cpu"), a.T) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    answer = python(code, ADOKERNELS_DEVICE="cpu")
+    assert answer.stdout.strip() == "0", answer.stderr
+
+
+def test_the_library_does_not_print(capfd):
+    ado.transpose(A)
+    with pytest.raises(ValueError, match="shape"):
+        ado.transpose(A[0])
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")

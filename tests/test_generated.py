@@ -1,0 +1,21 @@
+"""What is derived from the rows is up to date: stubs and the README's tables."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import adokernels as ado
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_stubs_and_tables_are_up_to_date():
+    command = [sys.executable, str(ROOT / ".ci" / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_public_names_exist():
+    assert sorted(set(ado.__all__)) == sorted(ado.__all__)
+    for name in ado.__all__:
+        assert getattr(ado, name) is not None

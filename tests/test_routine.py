@@ -1,0 +1,92 @@
+"""Routines and variants as objects: what users type beside calling them."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+
+ROUTINES = list(ado.routines.values())
+
+
+@pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
+def test_ladders_are_well_formed(routine):
+    names = [v.name for v in routine]
+    assert len(set(names)) == len(names) == len(routine)
+    devices = [v.device for v in routine]
+    assert devices == sorted(devices)  # cpu, then cuda
+    for v in routine:
+        assert v.changes.endswith(".")
+        assert v.changes[0].isupper()
+        assert bool(v.blocks) == (v.device == "cuda")
+        assert v.available == (not v.why_unavailable)
+        assert v.name in repr(v)
+        assert v.name in repr(routine)
+        assert v.name in routine._repr_html_()
+
+
+@pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
+def test_routines_document_themselves(routine):
+    text = inspect.getdoc(type(routine))
+    for heading in ("Parameters", "Returns", "Raises", "References"):
+        assert f"{heading}\n{'-' * len(heading)}" in text
+    signature = inspect.signature(type(routine))
+    assert {"variant", "block", "device", "out"} <= set(signature.parameters)
+    assert getattr(ado, routine.name) is routine
+
+
+def test_the_default_is_the_last_that_can(device_restored):
+    ado.set_device("cpu")
+    a = np.zeros((4, 4))
+    last = [v for v in ado.transpose if v.device == "cpu" and not v.ceiling][-1]
+    assert ado.measure(ado.transpose, a, seconds=0.01).variant == last.name
+
+
+def test_costs_need_no_device():
+    a = np.zeros((100, 200), np.float32)
+    for v in ado.transpose:
+        cost = v.cost(a)
+        assert (cost.flops, cost.bytes) == (0, 2 * a.nbytes)
+        assert cost.executed_flops == 0
+        assert cost.requested_bytes >= cost.bytes
+
+
+def test_variants_are_callable():
+    a = np.arange(6).reshape(2, 3)
+    assert ado.transpose["textbook"](a).tolist() == a.T.tolist()
+
+
+def test_operands_by_name():
+    a = np.arange(6).reshape(2, 3)
+    assert ado.transpose(a=a).tolist() == a.T.tolist()
+
+
+def test_settings(isa_restored, device_restored):
+    ado.set_isa("baseline")
+    assert _core.isa() == "baseline"
+    ado.set_device("cpu")
+    assert _core.device() == "cpu"
+
+
+@pytest.mark.gpu
+def test_device_array_is_an_array():
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    device = ado.to_device(host)
+    assert (device.shape, device.dtype, device.ndim) == (host.shape, host.dtype, 2)
+    assert (device.size, device.nbytes, len(device)) == (6, 24, 2)
+    assert np.array_equal(device.numpy(), host)
+    interface = device.__cuda_array_interface__
+    assert interface["shape"] == (2, 3)
+    assert interface["typestr"] == "<f4"
+    assert interface["version"] == 3
+    assert np.array_equal(ado.to_device(host[:, ::-1]).numpy(), host[:, ::-1])
+    assert ado.to_device(np.empty((0, 3))).numpy().shape == (0, 3)
+
+
+@pytest.mark.gpu
+def test_cupy_reads_device_arrays():
+    cupy = pytest.importorskip("cupy")
+    host = np.arange(12.0).reshape(3, 4)
+    assert np.array_equal(cupy.asnumpy(cupy.asarray(ado.to_device(host))), host)
