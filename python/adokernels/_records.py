@@ -383,7 +383,7 @@ _KINDS: dict[str, type[Measurement | Machine | Sweep]] = {
 def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
     """Write one record with its kind and schema version."""
     document = {"schema": SCHEMA, "kind": kind, **record}
-    Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
 def load(path: str | Path) -> Measurement | Machine | Sweep:

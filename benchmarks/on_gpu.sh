@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Everything that only a GPU can tell, in one go: tests, sanitizer, ladders, peers.
+#
+#   benchmarks/on_gpu.sh FOLDER [tests|sanitizer|ladders|peers ...]
+#
+# Run it in the root of the repository with adokernels built for that GPU and installed, and read
+# FOLDER/log. The JSON files it leaves are what notebooks/data holds.
+set -uo pipefail
+folder=${1:?a folder for the results}
+shift
+parts=${*:-tests sanitizer ladders peers}
+mkdir -p "$folder"
+exec > >(tee "$folder/log") 2>&1
+export PYTHONUNBUFFERED=1 ADOKERNELS_CACHE=$folder/cache
+failed=0
+
+step() {
+  local start=$SECONDS
+  echo "== $*"
+  "$@" || { failed=1; echo "FAILED: $*"; }
+  echo "   ($((SECONDS - start)) s)"
+}
+
+ladder() { # name shape dtype
+  step adokernels bench transpose --device cuda --shape "$2" --dtype "$3" \
+    --json "$folder/transpose-$1.json"
+}
+
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv
+for part in $parts; do
+  case $part in
+    tests) step python3 -m pytest -q -p no:cacheprovider --deselect tests/test_generated.py ;;
+    sanitizer)
+      for tool in memcheck racecheck initcheck synccheck; do
+        step compute-sanitizer --tool "$tool" --error-exitcode 1 python3 benchmarks/sanitize.py
+      done ;;
+    ladders)
+      step adokernels info --refresh
+      ladder int64-8192 8192x8192 int64
+      ladder float32-8192 8192x8192 float32
+      ladder float32-odd 8191x8193 float32 ;;
+    peers)
+      step python3 benchmarks/transpose.py --device cuda --shapes 8192x8192 16384x16384 \
+        --seconds 1 --json "$folder/peers"
+      step python3 benchmarks/transpose.py --device cuda --shapes 8191x8193 16383x16385 \
+        --seconds 1 --json "$folder/peers"
+      step python3 benchmarks/transpose.py --device cuda --shapes 1024x1024 2048x2048 4096x4096 \
+        --dtypes float32 float64 --seconds 1 --json "$folder/peers"
+      step python3 benchmarks/a_against_a.py --device cuda ;;
+  esac
+done
+exit $failed

@@ -1,0 +1,180 @@
+"""One self-contained HTML page on what was measured: to mail, to print, to read in ten years."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from adokernels import _tables
+from adokernels._roofline import roofline, to_svg
+
+if TYPE_CHECKING:
+    from adokernels._records import Machine, Measurement, Sweep
+
+#: A caption, and a PNG image or where it lies.
+Picture = tuple[str, str | Path | bytes]
+
+_STYLE = """
+:root { color-scheme: light dark; --rule: #8886; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.2rem 0.7rem; white-space: nowrap; vertical-align: bottom; }
+thead { border-bottom: 2px solid var(--rule); }
+tbody tr { border-bottom: 1px solid var(--rule); }
+caption { padding-bottom: 0.5rem; }
+figure { margin: 1.5rem 0; }
+img { max-width: 100%; height: auto; }
+dt { font-weight: 600; }
+dd { margin: 0 0 0.3rem 1.5rem; overflow-wrap: anywhere; }
+section { border-top: 1px solid var(--rule); margin-top: 2rem; }
+@media screen and (prefers-color-scheme: dark) {
+  body { background: #16181c; color: #e4e4e4; }
+  img.chart { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
+}
+@media print {
+  body { margin: 0; max-width: none; }
+  figure, table { break-inside: avoid; }
+  th, td { padding: 0.1rem 0.3rem; }
+}
+"""
+
+
+def write_report(
+    path: str | Path,
+    *,
+    title: str,
+    sweeps: Sequence[Sweep],
+    pictures: Iterable[Picture] = (),
+    context: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write tables, charts and circumstances of some sweeps as one HTML file.
+
+    The file needs nothing else: no network, no script. It follows the reader's light or dark
+    scheme, and the same data gives the same bytes.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    title
+        The heading.
+    sweeps
+        One section each.
+    pictures
+        Results to show at the end: captions with PNG images, as bytes or as paths.
+    context
+        Versions, processor, threads, clocks; by default what the records carry.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    name = html.escape(title)
+    facts = _context(sweeps) if context is None else context
+    parts = [
+        f"<h1>{name}</h1>\n<p>{html.escape(_summary(sweeps))}</p>",
+        *(_tables.to_html(_tables.machine_table(machine)) for machine in _machines(sweeps)),
+        *map(_section, sweeps),
+        *(_figure(_png(image), caption, caption) for caption, image in pictures),
+        _details(facts) if facts else "",
+    ]
+    page = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(filter(None, parts))
+        + "\n</body>\n</html>\n"
+    )
+    target = Path(path)
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _summary(sweeps: Sequence[Sweep]) -> str:
+    ladders = _and(f"{len(s.rungs)} variants of {s.routine}" for s in sweeps)
+    machines = _and(_tables.where(machine) for machine in _machines(sweeps))
+    on = f" on {machines}" if machines else ""
+    return (
+        f"Measured{on}: {ladders}. Times are medians with 95 % confidence intervals; "
+        "cold means that caches were overwritten before each sample, warm that calls ran back to "
+        "back. Useful bandwidth counts compulsory bytes, whatever the variant moved."
+    )
+
+
+def _section(sweep: Sweep) -> str:
+    changes = [(m.variant, m.changes) for m in sweep if m.changes]
+    chart = _figure(_chart(sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
+    parts = (
+        f"<section>\n<h2>{html.escape(sweep.routine)}</h2>",
+        _tables.to_html(_tables.sweep_table(sweep)),
+        chart,
+        f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
+        "</section>",
+    )
+    return "\n".join(filter(None, parts))
+
+
+def _chart(sweep: Sweep) -> str:
+    with plt.style.context("default"):
+        figure = Figure(figsize=(8.5, 5.5), layout="constrained")
+        roofline(sweep, ax=figure.add_subplot())
+        return f"data:image/svg+xml;base64,{_encoded(to_svg(figure))}"
+
+
+def _alternative(sweep: Sweep) -> str:
+    """Say in words what a chart shows."""
+    times = [f"{m.variant} {_tables.quantity(m.seconds, 's')}" for m in sweep]
+    kind = "Roofline" if any(m.executed_flops for m in sweep) else "Bandwidths"
+    return f"{kind} of {_tables.title_of(sweep)}: {', '.join(times)}."
+
+
+def _figure(source: str, alternative: str, caption: str, style: str = "picture") -> str:
+    words = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    alt = html.escape(alternative)
+    return f'<figure><img class="{style}" src="{source}" alt="{alt}">{words}</figure>'
+
+
+def _png(image: str | Path | bytes) -> str:
+    content = image if isinstance(image, bytes) else Path(image).read_bytes()
+    return f"data:image/png;base64,{_encoded(content)}"
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def _details(facts: Mapping[str, Any]) -> str:
+    items = _list((key, str(value)) for key, value in facts.items())
+    return f"<details>\n<summary>Machine, software and settings</summary>\n{items}\n</details>"
+
+
+def _list(items: Iterable[tuple[str, str]]) -> str:
+    lines = (f"<dt>{html.escape(key)}</dt><dd>{html.escape(text)}</dd>" for key, text in items)
+    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
+
+
+def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
+    """Merge what the records carry: of one session, they agree where they overlap."""
+    carriers: list[Machine | Measurement] = [
+        *_machines(sweeps),
+        *(m for sweep in sweeps for m in sweep),
+    ]
+    return {key: value for carrier in carriers for key, value in carrier.context.items()}
+
+
+def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
+    """Each machine once, however many sweeps ran on it."""
+    machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
+    return list({_tables.where(machine): machine for machine in machines}.values())
+
+
+def _and(words: Iterable[str]) -> str:
+    *others, last = [*words] or [""]
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,664 @@
+"""Tables, charts and reports, drawn from synthetic records: no device, no clock."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import itertools
+import math
+import re
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import colors
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+from adokernels import _records, _report, _roofline, _tables
+from adokernels._records import Ceiling, Machine, Measurement, Sweep
+from adokernels._roofline import roofline
+
+SIZES = [(6.4, 4.8), (10.0, 6.0)]
+WIDE = (10.0, 4.0)
+BAD = "<b>&\"'"
+WIDTH = 110
+
+
+def ceiling(kind, name, measured, theoretical=None):
+    level, operation = name.split()
+    return Ceiling(
+        kind=kind, level=level, operation=operation, measured=measured, theoretical=theoretical
+    )
+
+
+def make_machine(device, name, bandwidths, peaks):
+    ceilings = [ceiling("bandwidth", *line) for line in bandwidths]
+    ceilings += [ceiling("compute", *line) for line in peaks]
+    return Machine(
+        device=device, name=name, threads=8, ceilings=tuple(ceilings), context={"driver": "570"}
+    )
+
+
+H200 = make_machine(
+    "cuda",
+    "NVIDIA H200",
+    [
+        ("DRAM copy", 4.27e12, 4.8e12),
+        ("DRAM read", 4.58e12, 4.8e12),
+        ("DRAM write", 3.4e12, 4.8e12),
+        ("L2 read", 5.4e12),
+    ],
+    [
+        ("FP64 fma", 33.4e12, 33.5e12),
+        ("FP64 add", 16.7e12, 16.7e12),
+        ("FP32 fma", 63.8e12, 66.9e12),
+        ("FP32 add", 31.9e12, 33.5e12),
+    ],
+)
+CPU = make_machine(
+    "cpu",
+    "EPYC 9654",
+    [
+        ("DRAM copy", 62e9),
+        ("DRAM read", 75e9),
+        ("L3 read", 310e9),
+        ("L2 read", 820e9),
+        ("L1 read", 1.9e12),
+    ],
+    [
+        ("FP64 fma", 410e9, 450e9),
+        ("FP64 add", 205e9, 225e9),
+        ("FP32 fma", 830e9, 900e9),
+        ("FP32 add", 410e9, 450e9),
+    ],
+)
+
+
+class Lab:
+    """Makes measurements with one generator, so that a test's data depends on nothing else."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(20)
+
+    def measure(self, seconds, **fields):
+        samples = seconds * np.exp(self.random.normal(0, 0.002, 41))
+        defaults = {"cache": "cold", "session": "one", "problem": "a: (8192, 8192) float32"}
+        return Measurement(samples=samples, **{**defaults, **fields})
+
+
+def make_transpose(machine=H200, scale=1.0, counters=False):
+    lab, moved = Lab(), 2.0 * 8192 * 8192 * 4
+    rungs = {
+        "naive": (2.0e-3, 4.5),
+        "coalesced": (0.9e-3, 1),
+        "tiled": (0.45e-3, 1),
+        "padded": (0.31e-3, 1),
+        "vectorised": (0.19e-3, 1),
+        "swizzled": (0.131e-3, 1),
+        "asynchronous_bulk": (0.130e-3, 1),
+    }
+    common = {"routine": "transpose", "device": machine.device, "flops": 0, "executed_flops": 0}
+    common["bytes"] = moved
+    first = lab.measure(
+        0.1265e-3 * scale, variant="copy", ceiling=True, requested_bytes=moved, **common
+    )
+    rest = [
+        lab.measure(
+            seconds * scale,
+            variant=name,
+            requested_bytes=factor * moved,
+            changes=f"{name} is {BAD}.",
+            measured_bytes={"DRAM": 1.02 * moved} if counters else {},
+            **common,
+        )
+        for name, (seconds, factor) in rungs.items()
+    ]
+    skipped = {"clusters": f"needs sm_100 {BAD}, this is sm_90"}
+    return Sweep(routine="transpose", measurements=(first, *rest), skipped=skipped, machine=machine)
+
+
+def make_gpp(machine=H200, scale=1.0, counters=False, extra=()):
+    lab = Lab()
+    times = {"naive": 190, "hoisted": 120, "reciprocal": 61, "blocked": 33, "tiled": 18}
+    times |= {"fused": 9.6, **dict(extra)}
+    flops, moved = 5e10 * scale, 2.2e9 * scale
+    measurements = [
+        lab.measure(
+            milliseconds * 1e-3,
+            routine="gpp",
+            variant=name,
+            device=machine.device,
+            problem="wtilde: (1200, 1200) complex128",
+            flops=flops,
+            bytes=moved,
+            executed_flops=flops * (2.4 - 0.15 * i),
+            requested_bytes=moved * 40 / (1 + i) ** 1.5,
+            measured_bytes={"DRAM": moved * (1.3 + 3 / (i + 1)), "L2": moved * 6 / math.sqrt(i + 1)}
+            if counters
+            else {},
+        )
+        for i, (name, milliseconds) in enumerate(times.items())
+    ]
+    return Sweep(routine="gpp", measurements=tuple(measurements), machine=machine)
+
+
+CROWD = {"streams": 9.3, "persistent": 9.25}
+CHARTS = {
+    "transpose": make_transpose,
+    "transpose, counters": lambda: make_transpose(counters=True),
+    "transpose, CPU": lambda: make_transpose(CPU, scale=100),
+    "gpp": make_gpp,
+    "gpp, counters": lambda: make_gpp(counters=True),
+    "gpp, CPU": lambda: make_gpp(CPU, scale=0.01),
+    "gpp, CPU, counters": lambda: make_gpp(CPU, scale=0.01, counters=True),
+    "gpp, crowded": lambda: make_gpp(counters=True, extra=CROWD),
+    "H200": lambda: H200,
+    "CPU": lambda: CPU,
+}
+
+
+def with_last(sweep, faster):
+    """Claim that the last rung was so many times faster."""
+    last = sweep.measurements[-1]
+    last = dataclasses.replace(last, samples=last.samples / faster)
+    return dataclasses.replace(sweep, measurements=(*sweep.measurements[:-1], last))
+
+
+def new_figure(size, **options):
+    return FigureCanvasAgg(Figure(figsize=size, **options)).figure
+
+
+def draw(what, size=SIZES[0], **options):
+    ax = new_figure(size, layout="constrained").add_subplot()
+    roofline(what, ax=ax, **options)
+    ax.figure.canvas.draw()
+    return ax
+
+
+# Numbers in words.
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (3.21e-3, "s", "3.21 ms"),
+        (999.96e-6, "s", "1.00 ms"),
+        (12345, "s", "12300 s"),
+        (167e9, "B/s", "167 GB/s"),
+        (0.9999e12, "B/s", "1.00 TB/s"),
+        (33.4e12, "FLOP/s", "33.4 TFLOP/s"),
+        (0, "B/s", "0 B/s"),
+        (math.inf, "B/s", "inf B/s"),
+        (5e-15, "s", "0.00500 ps"),
+    ],
+)
+def test_quantities_have_three_digits_and_a_prefix(value, unit, words):
+    assert _tables.quantity(value, unit) == words
+
+
+def test_a_measurement_in_one_line():
+    line = repr(make_gpp()["fused"])
+    pattern = (
+        r"gpp\[fused\] on cuda, cold: 9\.\d+ ms \(95 % CI 9\.\d+ to 9\.\d+, 41 samples\), "
+        r"\d+ GB/s, \d\.\d\d TFLOP/s"
+    )
+    assert re.fullmatch(pattern, line)
+
+
+def test_the_interval_is_written_with_digits_that_tell_its_ends_apart():
+    low, high = re.search(r"CI ([\d.]+) to ([\d.]+)", repr(make_gpp()["naive"])).groups()
+    assert float(low) < float(high)
+
+
+def test_flags_are_said():
+    flagged = dataclasses.replace(make_gpp()["fused"], flags=("throttled",))
+    assert "throttled" in repr(flagged)
+    assert "fused: throttled" in repr(Sweep(routine="gpp", measurements=(flagged,)))
+
+
+# Tables.
+
+
+def test_records_are_ratios_of_times_over_rungs_only():
+    sweep = make_transpose()
+    copy, naive, coalesced, *_, last = _tables.sweep_records(sweep)
+    assert copy["ceiling"]
+    assert copy["speedup"] is copy["step_speedup"] is copy["verdict"] is None
+    assert naive["speedup"] == 1.0
+    assert naive["step_speedup"] is None
+    assert coalesced["step_speedup"] == sweep["naive"].seconds / sweep["coalesced"].seconds
+    assert coalesced["verdict"] == "faster"
+    assert last["speedup"] == pytest.approx(2.0 / 0.13, rel=0.01)
+    assert last["share_of_roof"] == last["bytes_per_second"] / sweep.roof
+
+
+def test_the_share_is_of_the_nearer_roof():
+    fast = with_last(make_gpp(), 3)
+    record = _tables.sweep_records(fast)[-1]
+    assert record["share_of_roof"] == pytest.approx(record["flops_per_second"] / 33.4e12)
+
+
+def test_cold_and_warm_are_never_compared():
+    cold = make_gpp()
+    warm = dataclasses.replace(cold.measurements[1], cache="warm")
+    mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
+    record = _tables.sweep_records(mixed)[1]
+    assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
+
+
+def test_a_table_without_flops_has_no_flop_columns():
+    text = repr(make_transpose())
+    assert "FLOP" not in text
+    assert "copy (ceiling)" in text
+    assert "skipped clusters: needs sm_100" in text
+    assert text.startswith("transpose, a: (8192, 8192) float32, NVIDIA H200, cold")
+    for heading in ("executed", "AI", "[TFLOP/s]", "roof"):
+        assert heading in repr(make_gpp())
+
+
+def test_a_cpu_table_says_threads():
+    assert "EPYC 9654, 8 threads, cold" in repr(make_gpp(CPU))
+
+
+def test_a_narrow_table_keeps_its_numbers_whole():
+    table = _tables.sweep_table(make_gpp())
+    for width in (20, 60, WIDTH):
+        text = _tables.to_text(table, width)
+        assert "…" not in text
+        assert re.search(r"[^\d.]19\.[789] ", text), "the total speed-up"
+    assert max(map(len, _tables.to_text(table).splitlines())) <= WIDTH
+
+
+def test_an_empty_sweep_still_has_a_table():
+    empty = Sweep(routine="gpp", measurements=(), skipped={"naive": "refused"}, machine=H200)
+    assert "skipped naive: refused" in repr(empty)
+    assert "skipped naive" in empty._repr_html_()
+
+
+def test_the_machine_table_compares_with_theory():
+    text = repr(H200)
+    assert re.search(r"DRAM copy +4\.27 TB/s +4\.80 TB/s +89 %", text)
+    assert re.search(r"L2 read +5\.40 TB/s\n", text)
+
+
+class Balanced(HTMLParser):
+    """Fails unless every tag is closed in order."""
+
+    VOID = frozenset({"br", "img", "meta"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    @classmethod
+    def parse(cls, text):
+        parser = cls()
+        parser.feed(text)
+        parser.close()
+        assert not parser.open
+        return parser
+
+
+def test_html_is_escaped_and_balanced():
+    sweep = make_transpose()
+    wild = dataclasses.replace(sweep["naive"], variant=BAD)
+    page = dataclasses.replace(sweep, measurements=(wild,))._repr_html_()
+    assert BAD not in page
+    assert "&lt;b&gt;&amp;" in page
+    parser = Balanced.parse(page)
+    assert parser.seen.count("table") == 1
+    assert parser.seen.count("tr") == len(["head", "naive"])
+    assert not re.search(r"[^-]color: ?#|background", page), "colours are the page's"
+
+
+def test_only_ceilings_are_faded_in_html():
+    assert make_transpose()._repr_html_().count("opacity") == 1
+    assert "opacity" not in H200._repr_html_()
+
+
+def test_markdown_is_well_formed():
+    wild = dataclasses.replace(make_gpp()["naive"], variant="a|b*<i>")
+    text = _tables.to_markdown(_tables.sweep_table(Sweep(routine="gpp", measurements=(wild,))))
+    assert r"a\|b\*\<i>" in text
+    text = _tables.to_markdown(_tables.sweep_table(make_transpose()))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 8
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert re.fullmatch(r"(\| (:---|---:) )+\|", rows[1])
+
+
+# Charts.
+
+
+def corners(text, renderer):
+    """The four corners of a text in pixels, worked out apart from the code under test."""
+    angle = text.get_rotation()
+    if angle % 90 == 0:
+        box = Text.get_window_extent(text, renderer)
+        return box.corners()[[0, 1, 3, 2]]
+    text.set_rotation(0)
+    box = Text.get_window_extent(text, renderer)
+    text.set_rotation(angle)
+    anchor = text.get_transform().transform(text.get_position())
+    turn = mpl.transforms.Affine2D().rotate_deg_around(*anchor, angle)
+    return turn.transform(box.corners()[[0, 1, 3, 2]])
+
+
+def overlap(first, second, tolerance=0.5):
+    """Whether two convex quadrilaterals overlap: no edge of either separates them."""
+    for shape in (first, second):
+        for start, end in zip(shape, np.roll(shape, -1, axis=0), strict=True):
+            normal = np.array([end[1] - start[1], start[0] - end[0]])
+            normal = normal / np.hypot(*normal)
+            a, b = first @ normal, second @ normal
+            if a.max() <= b.min() + tolerance or b.max() <= a.min() + tolerance:
+                return False
+    return True
+
+
+def words_of(ax):
+    """Every text and key of a chart, with its corners."""
+    renderer = ax.figure.canvas.get_renderer()
+    texts = [*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label]
+    found = [(text.get_text(), corners(text, renderer)) for text in texts if text.get_text()]
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        for tick in axis.get_major_ticks():
+            if min(limits) <= tick.get_loc() <= max(limits):
+                found.append(("tick", corners(tick.label1, renderer)))
+    for legend in ax.findobj(Legend):
+        box = legend.get_window_extent(renderer)
+        found.append(("legend", box.corners()[[0, 1, 3, 2]]))
+    return found
+
+
+def clashes(ax):
+    pairs = itertools.combinations(words_of(ax), 2)
+    return [(a, b) for (a, first), (b, second) in pairs if overlap(first, second)]
+
+
+def outside(ax):
+    frame = ax.get_window_extent().padded(1.0)
+    renderer = ax.figure.canvas.get_renderer()
+    shapes = {text.get_text(): corners(text, renderer) for text in ax.texts if text.get_text()}
+    return [words for words, shape in shapes.items() if not all(frame.contains(*c) for c in shape)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("chart", CHARTS)
+def test_no_words_overlap(chart, size):
+    ax = draw(CHARTS[chart](), size)
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+@pytest.mark.parametrize("chart", ["transpose, counters", "gpp, counters", "gpp, crowded", "CPU"])
+def test_no_words_overlap_after_resizing_and_at_another_resolution(chart):
+    ax = draw(CHARTS[chart]())
+    ax.figure.set_size_inches(9, 4.8)
+    ax.figure.set_dpi(150)
+    ax.figure.canvas.draw()
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+def test_no_words_overlap_in_a_wide_chart():
+    l1 = ceiling("bandwidth", "L1 read", 31e12, 33.1e12)
+    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
+    assert not clashes(draw(make_gpp(machine, counters=True), WIDE))
+
+
+def test_the_overlap_test_fails_without_placement(monkeypatch):
+    monkeypatch.setattr(_roofline._Labels, "draw", lambda self, renderer: None)
+    assert clashes(draw(make_gpp()))
+
+
+def test_words_on_diagonals_follow_them_whatever_the_shape():
+    for size in (*SIZES, WIDE):
+        ax = draw(H200, size)
+        text = next(text for text in ax.texts if text.get_text().startswith("DRAM copy"))
+        start, end = ax.transData.transform([(1, 1e12), (10, 1e13)])
+        slope = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0]))
+        assert text.get_rotation() == pytest.approx(slope)
+
+
+def test_a_chart_in_a_grid_stays_in_its_axes():
+    figure = new_figure((10, 8))
+    grid = figure.subplots(2, 2)
+    for ax, what in zip(grid.flat, (make_transpose(), make_gpp(), H200, CPU), strict=True):
+        assert roofline(what, ax=ax) is ax
+    figure.canvas.draw()
+    for ax in grid.flat:
+        assert not clashes(ax)
+        assert not outside(ax)
+
+
+def test_a_roofline_is_logarithmic_and_its_frame_the_machine_s():
+    first, second = draw(make_gpp()), draw(make_gpp(counters=True, extra=CROWD))
+    alone = draw(H200)
+    assert first.get_xscale() == first.get_yscale() == "log"
+    assert "FLOP/byte" in first.get_xlabel()
+    for ax in (second, alone):
+        assert (ax.get_xlim(), ax.get_ylim()) == (first.get_xlim(), first.get_ylim())
+    for limit in (*first.get_xlim(), *first.get_ylim()):
+        assert math.log10(limit) == pytest.approx(round(math.log10(limit)))
+
+
+def test_a_point_outside_extends_the_frame_by_whole_decades():
+    inside, slow = draw(make_gpp()), draw(with_last(make_gpp(), 1e-3))
+    assert slow.get_xlim() == inside.get_xlim()
+    assert slow.get_ylim()[0] < inside.get_ylim()[0]
+    exponent = math.log10(slow.get_ylim()[0])
+    assert exponent == pytest.approx(round(exponent))
+
+
+def test_bandwidth_frames_are_equal_for_one_machine():
+    few = dataclasses.replace(make_transpose(), measurements=make_transpose().measurements[:3])
+    assert draw(few).get_xlim() == draw(make_transpose()).get_xlim()
+
+
+def test_the_bandwidth_view_has_the_rungs_from_top_to_bottom():
+    sweep = make_transpose()
+    ax = draw(sweep)
+    assert ax.yaxis_inverted()
+    assert ax.get_xlabel() == "Effective bandwidth [GB/s] (compulsory bytes / time)"
+    bars = [(bar.get_y(), bar.get_width()) for bar in ax.patches]
+    assert bars == sorted(bars)
+    assert [width for _, width in bars] == [m.bytes_per_second for m in sweep]
+    words = " ".join(text.get_text() for text in ax.texts)
+    for expected in (
+        "DRAM copy 4.27 TB/s",
+        "DRAM theoretical 4.80 TB/s",
+        _tables.ratio(2.22),
+        "99 %",
+    ):
+        assert expected in words
+
+
+def test_the_bandwidth_view_says_what_does_not_fit():
+    sweep = make_transpose(CPU, scale=100)
+    greedy = dataclasses.replace(sweep["naive"], requested_bytes=100 * sweep["naive"].bytes)
+    ax = draw(dataclasses.replace(sweep, measurements=(greedy, *sweep.rungs[1:])))
+    assert any("requests 2" in text.get_text() for text in ax.texts)
+    keys = [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
+    assert "off scale: L3 read 310 GB/s" in keys
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+def test_the_bandwidth_view_needs_no_machine():
+    bars = dataclasses.replace(make_transpose(), machine=None)
+    assert len(draw(bars).patches) == len(bars)
+
+
+def places(ax, face):
+    """Where the markers of one face colour stand."""
+    return {
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        for line in ax.lines
+        if line.get_marker() == "o" and colors.same_color(line.get_markerfacecolor(), face)
+    }
+
+
+def test_hollow_is_algorithmic_and_filled_is_measured():
+    sweep = make_gpp(counters=True)
+    ax = draw(sweep)
+    assert {(m.intensity, m.flops_per_second) for m in sweep} <= places(ax, "white")
+    blue = places(ax, _roofline._LEVELS["DRAM"][0])
+    assert {
+        (m.executed_flops / m.measured_bytes["DRAM"], m.flops_per_second) for m in sweep
+    } <= blue
+
+
+def test_only_roofs_of_the_precision_in_play_are_dark():
+    """Even where a ceiling of the other precision has the same value, as CPUs do."""
+    faded = colors.to_rgba(_roofline._FADED)
+    for machine in (H200, CPU):
+        ax = draw(make_gpp(machine, scale=0.01))
+        grey = {t.get_text()[:4] for t in ax.texts if colors.to_rgba(t.get_color()) == faded}
+        assert grey == {"FP32"}
+
+
+def badge(ax):
+    return next((text for text in ax.texts if "above the roof" in text.get_text()), None)
+
+
+@pytest.mark.parametrize("annotate", [True, False])
+@pytest.mark.parametrize(("make", "faster"), [(make_transpose, 1.2), (make_gpp, 6)])
+def test_a_point_above_its_roof_gets_a_badge(make, faster, annotate):
+    assert badge(draw(make(), annotate=annotate)) is None
+    wrong = with_last(make(), faster)
+    ax = draw(wrong, annotate=annotate)
+    assert wrong.measurements[-1].variant in badge(ax).get_text()
+    assert not clashes(ax)
+
+
+def test_counters_above_a_roof_are_noticed_but_requests_are_not():
+    m = make_gpp()["fused"]
+    assert not _roofline.above_roof(m, H200)
+    assert not _roofline.above_roof(dataclasses.replace(m, requested_bytes=1e12), H200)
+    assert _roofline.above_roof(dataclasses.replace(m, measured_bytes={"L2": 1e12}), H200)
+    assert _roofline.above_roof(dataclasses.replace(m, bytes=1e12), H200)
+    assert not _roofline.above_roof(dataclasses.replace(m, bytes=1e12, cache="warm"), H200)
+
+
+def test_what_can_be_drawn():
+    sweep = make_gpp()
+    for what in (sweep.measurements[0], sweep.measurements, list(sweep)):
+        assert draw(what, machine=H200).get_xscale() == "log"
+    assert draw(make_transpose().measurements).get_xscale() == "linear"
+    with pytest.raises(ValueError, match="pass machine="):
+        draw(sweep.measurements)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw([])
+
+
+def test_a_sequence_is_the_sweep():
+    sweep = make_gpp()
+    charts = (draw(sweep), draw(list(sweep), machine=H200))
+    assert len({_roofline.to_svg(ax.figure) for ax in charts}) == 1
+
+
+def test_ceilings_without_flops_are_named_not_dropped():
+    sweep = make_gpp()
+    copy = dataclasses.replace(sweep["naive"], variant="copy", executed_flops=0, ceiling=True)
+    ax = draw(dataclasses.replace(sweep, measurements=(copy, *sweep)))
+    words = [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
+    assert "not shown, no FLOPs: copy" in words
+
+
+def test_without_annotation_there_are_no_words():
+    for what in (make_gpp(), make_transpose()):
+        ax = draw(what, annotate=False)
+        assert not ax.texts
+        assert not ax.findobj(Legend)
+
+
+def test_ink_and_paper_are_those_of_the_style():
+    with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
+        ax = draw(make_gpp())
+    name = next(text for text in ax.texts if text.get_text() == "naive")
+    assert colors.same_color(name.get_color(), "white")
+    naive = make_gpp()["naive"]
+    assert (naive.intensity, naive.flops_per_second) in places(ax, "black")
+
+
+@pytest.mark.parametrize("make", [make_transpose, make_gpp])
+def test_svg_is_the_same_bytes_and_survives_json(make, tmp_path):
+    sweep = make(counters=True)
+    sweep.save(tmp_path / "sweep.json")
+    loaded = _records.load(tmp_path / "sweep.json")
+    for i, what in enumerate((sweep, sweep, loaded)):
+        _roofline.save(draw(what).figure, tmp_path / f"{i}.svg")
+    first, second, third = ((tmp_path / f"{i}.svg").read_bytes() for i in range(3))
+    assert first == second == third
+    assert b"<dc:date>" not in first
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_other_formats_are_stable_too(suffix, tmp_path):
+    for name in "ab":
+        _roofline.save(draw(H200).figure, tmp_path / f"{name}.{suffix}")
+    assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+# The report.
+
+
+def test_a_report_is_one_self_contained_file(tmp_path):
+    picture = tmp_path / "p.png"
+    _roofline.save(draw(H200).figure, picture)
+    path = _report.write_report(
+        tmp_path / "report.html",
+        title=f"Title {BAD}",
+        sweeps=[make_transpose(), make_gpp(counters=True)],
+        pictures=[(f"from a file {BAD}", picture), ("from bytes", picture.read_bytes())],
+        context={"cpu": f"EPYC {BAD}"},
+    )
+    page = path.read_text(encoding="utf-8")
+    assert BAD not in page
+    parser = Balanced.parse(page)
+    names = [name for name, _ in parser.attributes]
+    sources = [value for name, value in parser.attributes if name == "src"]
+    assert len(sources) == parser.seen.count("img") == len(["chart", "chart", "file", "bytes"])
+    assert all(source.startswith("data:image/") for source in sources)
+    assert "href" not in names
+    assert "url(" not in page
+    assert "script" not in parser.seen
+    texts = [value for name, value in parser.attributes if name == "alt"]
+    assert any(text.startswith("Roofline of gpp") and "fused 9." in text for text in texts)
+    assert all(texts)
+    assert parser.seen.count("table") == 1 + 2
+    for expected in ("skipped clusters", "NVIDIA H200", "naive is &lt;b&gt;", "<details>"):
+        assert expected in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_report_is_the_same_bytes_and_carries_the_records_context(tmp_path):
+    paths = [_report.write_report(tmp_path / name, title="t", sweeps=[make_gpp()]) for name in "ab"]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert "<dt>driver</dt><dd>570</dd>" in paths[0].read_text(encoding="utf-8")
+
+
+def test_a_report_embeds_the_chart_as_drawn(tmp_path):
+    page = _report.write_report(tmp_path / "r.html", title="t", sweeps=[make_gpp()]).read_text()
+    content = re.search(r"data:image/svg\+xml;base64,([^\"]+)", page).group(1)
+    assert base64.b64decode(content).startswith(b"<?xml")
+
+
+def test_a_report_on_nothing_measured(tmp_path):
+    empty = Sweep(routine="gpp", measurements=(), skipped={"naive": "refused"})
+    page = _report.write_report(tmp_path / "r.html", title="t", sweeps=[empty]).read_text()
+    assert "skipped naive: refused" in page
