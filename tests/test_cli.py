@@ -48,7 +48,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
     store, page = tmp_path / "t.json", tmp_path / "r.html"
     sweep.save(store)
     assert run(capsys, "report", str(store), "--out", str(page))[0] == 0
-    assert "<svg" in page.read_text(encoding="utf-8")
+    assert "data:image/svg+xml" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.transpose(A, A), "takes 1 operands but got 2"),
         (lambda: ado.transpose(A, sigma=1), "sigma"),
         (lambda: ado.transpose(A, a=A), "twice"),
+        (lambda: ado.transpose(A, variant=3), "variant must be a str, not int"),
+        (lambda: ado.transpose(A, device=0), "device must be a str, not int"),
+        (lambda: ado.transpose(A, block="32x8"), "block must be a tuple of int, not str"),
         (lambda: ado.measure(ado.transpose, A, flops=1), "are for callables"),
         (lambda: ado.measure(lambda: None, stream="x", device="cuda"), "stream must be a handle"),
     ],
@@ -148,8 +151,10 @@ def test_cuda_error_names_call_place_and_error():
 
 @pytest.mark.gpu
 def test_block_must_be_listed():
-    with pytest.raises(ValueError, match=r"block must be one of .*, got \[7, 3\]"):
+    with pytest.raises(ValueError, match=r"block must be one of \(.*\), got \(7, 3\)"):
         ado.transpose(A, variant="naive", block=(7, 3))
+    with pytest.raises(ValueError, match=r"block must be one of \(.*\), got \(-32, 8\)"):
+        ado.transpose(A, variant="naive", block=(-32, 8))
 
 
 @pytest.mark.gpu

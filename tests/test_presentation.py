@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from adokernels import _records, _report, _roofline, _tables
+from adokernels import _records, _report, _roofline, _sheet, _tables
 from adokernels._records import Ceiling, Machine, Measurement, Sweep
 from adokernels._roofline import roofline
 
@@ -146,6 +146,17 @@ def make_gpp(machine=H200, scale=1.0, counters=False, extra=()):
     return Sweep(routine="gpp", measurements=tuple(measurements), machine=machine)
 
 
+def with_peers(sweep):
+    """Two functions of other people, as ``ado.sweep`` would time them beside the ladder."""
+    lab, rung = Lab(), sweep.rungs[-1]
+    common = {"routine": "peer", "device": rung.device, "problem": rung.problem}
+    common |= {"flops": rung.flops, "bytes": rung.bytes}
+    common |= {"executed_flops": rung.flops, "requested_bytes": rung.bytes}
+    times = {"torch": 1.6 * rung.seconds, "numpy": 1.2 * rung.seconds}
+    peers = [lab.measure(seconds, variant=name, **common) for name, seconds in times.items()]
+    return dataclasses.replace(sweep, peers=tuple(peers))
+
+
 CROWD = {"streams": 9.3, "persistent": 9.25}
 CHARTS = {
     "transpose": make_transpose,
@@ -156,6 +167,8 @@ CHARTS = {
     "gpp, CPU": lambda: make_gpp(CPU, scale=0.01),
     "gpp, CPU, counters": lambda: make_gpp(CPU, scale=0.01, counters=True),
     "gpp, crowded": lambda: make_gpp(counters=True, extra=CROWD),
+    "transpose, peers": lambda: with_peers(make_transpose(counters=True)),
+    "gpp, peers": lambda: with_peers(make_gpp(counters=True)),
     "H200": lambda: H200,
     "CPU": lambda: CPU,
 }
@@ -248,6 +261,30 @@ def test_cold_and_warm_are_never_compared():
     mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
     record = _tables.sweep_records(mixed)[1]
     assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
+
+
+def test_peers_come_last_and_are_no_steps():
+    for sweep in (with_peers(make_transpose()), with_peers(make_gpp())):
+        records = _tables.sweep_records(sweep)
+        assert [r["variant"] for r in records if r["peer"]] == ["torch", "numpy"]
+        assert records[: len(sweep)] == _tables.sweep_records(dataclasses.replace(sweep, peers=()))
+        peer, m = records[-1], sweep["numpy"]
+        assert peer["speedup"] == sweep["naive"].seconds / m.seconds
+        assert peer["seconds"] == m.seconds
+        assert peer["bytes_per_second"] == m.bytes_per_second
+        assert peer["share_of_roof"] == _tables.share_of_roof(sweep, m)
+        for unknown in ("step_speedup", "verdict", "flops_per_second", "intensity"):
+            assert peer[unknown] is None
+        assert "peer" in sweep.to_frame().columns
+        last = repr(sweep).split("numpy (peer)")[1].splitlines()[0]
+        assert last.count(_tables.ratio(1)[0]) == 1, "the total speed-up alone"
+
+
+def test_peers_need_no_rungs_and_their_flags_are_said():
+    peer = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
+    alone = Sweep(routine="gpp", measurements=(), peers=(peer,))
+    assert _tables.sweep_records(alone)[0]["speedup"] is None
+    assert "torch: throttled" in repr(alone)
 
 
 def test_a_table_without_flops_has_no_flop_columns():
@@ -421,7 +458,7 @@ def test_no_words_overlap_in_a_wide_chart():
 
 
 def test_the_overlap_test_fails_without_placement(monkeypatch):
-    monkeypatch.setattr(_roofline._Labels, "draw", lambda self, renderer: None)
+    monkeypatch.setattr(_sheet.Labels, "draw", lambda self, renderer: None)
     assert clashes(draw(make_gpp()))
 
 
@@ -487,13 +524,49 @@ def test_the_bandwidth_view_has_the_rungs_from_top_to_bottom():
         assert expected in words
 
 
+def arrows(ax):
+    return [text for text in ax.texts if not text.get_text() and text.arrow_patch]
+
+
+def legend_words(ax):
+    return [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
+
+
+def test_peers_are_bars_of_their_own_look_without_steps():
+    bare, sweep = draw(make_transpose()), with_peers(make_transpose())
+    ax = draw(sweep)
+    bars = ax.patches
+    everything = (*sweep.measurements, *sweep.peers)
+    assert [bar.get_width() for bar in bars] == [m.bytes_per_second for m in everything]
+    looks = [(bar.get_facecolor(), bar.get_edgecolor()) for bar in bars]
+    assert looks[-1] == looks[-2]
+    assert looks.count(looks[-1]) == len(sweep.peers)
+    assert len(arrows(ax)) == len(arrows(bare)) == len(sweep.rungs) - 1
+    assert any(text.get_text().startswith("numpy: ") for text in ax.texts)
+    assert "peer, other people's code" in legend_words(ax)
+    assert "peer, other people's code" not in legend_words(bare)
+
+
+def test_peers_are_markers_of_their_own_shape_without_steps():
+    bare, sweep = draw(make_gpp()), with_peers(make_gpp())
+    ax = draw(sweep)
+    spots = {(m.intensity, m.flops_per_second): 0 for m in sweep.peers}
+    for line in ax.lines:
+        spot = (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        if line.get_marker() == "P":
+            spots[spot] += 1
+    assert set(spots.values()) == {1}
+    assert not [line for line in bare.lines if line.get_marker() == "P"]
+    assert len(arrows(ax)) == len(arrows(bare)) == len(sweep) - 1
+    assert {"torch", "numpy", "peer, useful FLOPs / compulsory bytes"} <= set(legend_words(ax))
+
+
 def test_the_bandwidth_view_says_what_does_not_fit():
     sweep = make_transpose(CPU, scale=100)
     greedy = dataclasses.replace(sweep["naive"], requested_bytes=100 * sweep["naive"].bytes)
     ax = draw(dataclasses.replace(sweep, measurements=(greedy, *sweep.rungs[1:])))
     assert any("requests 2" in text.get_text() for text in ax.texts)
-    keys = [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
-    assert "off scale: L3 read 310 GB/s" in keys
+    assert "off scale: L3 read 310 GB/s" in legend_words(ax)
     assert not clashes(ax)
     assert not outside(ax)
 
@@ -516,7 +589,7 @@ def test_hollow_is_algorithmic_and_filled_is_measured():
     sweep = make_gpp(counters=True)
     ax = draw(sweep)
     assert {(m.intensity, m.flops_per_second) for m in sweep} <= places(ax, "white")
-    blue = places(ax, _roofline._LEVELS["DRAM"][0])
+    blue = places(ax, _sheet.look("DRAM")[0])
     assert {
         (m.executed_flops / m.measured_bytes["DRAM"], m.flops_per_second) for m in sweep
     } <= blue
@@ -524,7 +597,7 @@ def test_hollow_is_algorithmic_and_filled_is_measured():
 
 def test_only_roofs_of_the_precision_in_play_are_dark():
     """Even where a ceiling of the other precision has the same value, as CPUs do."""
-    faded = colors.to_rgba(_roofline._FADED)
+    faded = colors.to_rgba(_sheet.FADED)
     for machine in (H200, CPU):
         ax = draw(make_gpp(machine, scale=0.01))
         grey = {t.get_text()[:4] for t in ax.texts if colors.to_rgba(t.get_color()) == faded}
@@ -545,6 +618,21 @@ def test_a_point_above_its_roof_gets_a_badge(make, faster, annotate):
     assert not clashes(ax)
 
 
+@pytest.mark.parametrize(("share", "expected"), [(1.01, False), (0.99, True)])
+def test_what_the_cache_holds_may_beat_memory(share, expected):
+    wrong = with_last(make_transpose(), 1.2)
+    context = {"last_level_cache_bytes": share * wrong.measurements[-1].bytes / 4}
+    machine = dataclasses.replace(H200, context=context)
+    assert (badge(draw(wrong, machine=machine)) is not None) == expected
+
+
+def test_a_peer_above_the_roof_gets_a_badge():
+    sweep = with_peers(make_transpose())
+    peer = dataclasses.replace(sweep.peers[1], samples=sweep.peers[1].samples / 2)
+    ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], peer)))
+    assert badge(ax).get_text().startswith("numpy\n")
+
+
 def test_counters_above_a_roof_are_noticed_but_requests_are_not():
     m = make_gpp()["fused"]
     assert not _roofline.above_roof(m, H200)
@@ -561,6 +649,9 @@ def test_what_can_be_drawn():
     assert draw(make_transpose().measurements).get_xscale() == "linear"
     with pytest.raises(ValueError, match="pass machine="):
         draw(sweep.measurements)
+    compute_only = dataclasses.replace(H200, ceilings=H200.of_kind("compute"))
+    with pytest.raises(ValueError, match="pass machine="):
+        draw(sweep, machine=compute_only)
     with pytest.raises(ValueError, match="nothing to draw"):
         draw([])
 
@@ -575,8 +666,7 @@ def test_ceilings_without_flops_are_named_not_dropped():
     sweep = make_gpp()
     copy = dataclasses.replace(sweep["naive"], variant="copy", executed_flops=0, ceiling=True)
     ax = draw(dataclasses.replace(sweep, measurements=(copy, *sweep)))
-    words = [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
-    assert "not shown, no FLOPs: copy" in words
+    assert "not shown, no FLOPs: copy" in legend_words(ax)
 
 
 def test_without_annotation_there_are_no_words():

@@ -44,6 +44,14 @@ def device_name(device: str) -> str:
     return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
 
 
+def last_level_cache_bytes(device: str) -> int:
+    """Size of the cache before memory: problems well beyond it run at the speed of memory."""
+    if device == "cuda":
+        return int(_core.cuda_properties()["l2_bytes"])
+    caches = _core.caches()
+    return caches[-1][1] if caches else 64 << 20
+
+
 def context(device: str) -> dict[str, Any]:
     """Everything that two comparable measurements should agree on, and when they were taken."""
     facts: dict[str, Any] = {
@@ -56,6 +64,7 @@ def context(device: str) -> dict[str, Any]:
         "threads": _core.max_threads() if device == "cpu" else 0,
         "isa": _core.isa(),
         "load": os.getloadavg()[0],
+        "last_level_cache_bytes": last_level_cache_bytes(device),
     }
     if device == "cuda":
         facts["cuda"] = _core.cuda_properties()

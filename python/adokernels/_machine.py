@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from adokernels import _core
-from adokernels._context import context, device_name
+from adokernels._context import context, device_name, last_level_cache_bytes
 from adokernels._records import SCHEMA, Ceiling, Machine, load
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _probes(device: str) -> Iterator[_Probe]:
 def _cpu_probes() -> Iterator[_Probe]:
     threads = _core.max_threads()
     caches = _core.caches()
-    last = caches[-1][1] if caches else 64 << 20
+    last = last_level_cache_bytes("cpu")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     large = min(max(4 * last, 256 << 20), memory // 8)
     for operation in ("copy", "read", "write"):

@@ -6,8 +6,8 @@ import difflib
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from adokernels import _core, _tables
 
@@ -118,12 +118,13 @@ class Routine:
         return [v.name for v in self.variants]
 
     def __rich__(self) -> Table:
-        table = Table(title=escape(f"{self.name}: {self._core.summary}"))
+        table = Table(title=Text(f"{self.name}: {self._core.summary}"))
         for heading in ("variant", "device", "what it changes", "available"):
             table.add_column(heading)
         for v in self.variants:
             name = f"{v.name} (ceiling)" if v.ceiling else v.name
-            table.add_row(name, v.device, v.changes, v.why_unavailable or "yes")
+            cells = (name, v.device, v.changes, v.why_unavailable or "yes")
+            table.add_row(*map(Text, cells))
         return table
 
     def __repr__(self) -> str:

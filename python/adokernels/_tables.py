@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import html
 import io
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -131,16 +132,28 @@ def describe(measurement: Measurement) -> str:
     return "; ".join([line, *notes])
 
 
+def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:
+    """Pair each rung with the previous one of the same ladder and problem."""
+    rungs = [m for m in measurements if not m.ceiling]
+    return {
+        m: below
+        for below, m in itertools.pairwise(rungs)
+        if (m.routine, m.problem, m.cache) == (below.routine, below.problem, below.cache)
+    }
+
+
 def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
-    """Compute the step table, one dictionary a measurement, in SI units.
+    """Compute the step table, one dictionary a measurement, in SI units; peers come last.
 
     ``speedup`` is over the first rung and ``step_speedup`` over the previous one, both ratios of
     median times; ``verdict`` says whether that step is real. All three are None where there is
     nothing to compare with. ``share_of_roof`` is the larger of the shares of bandwidth
-    (compulsory bytes) and of arithmetic (executed FLOPs).
+    (compulsory bytes) and of arithmetic (executed FLOPs). What a peer executes is not known.
     """
-    before = dict(zip(sweep.rungs[1:], sweep.rungs, strict=False))
-    return [_record(sweep, m, before.get(m)) for m in sweep]
+    before = steps(sweep)
+    records = [_record(sweep, m, before.get(m)) for m in sweep]
+    unknown = {"peer": True, "flops_per_second": None, "intensity": None}
+    return records + [_record(sweep, m, None) | unknown for m in sweep.peers]
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -150,10 +163,11 @@ def sweep_table(sweep: Sweep) -> Table:
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
     table = _table(title_of(sweep), headers)
     for record in records:
-        name = record["variant"] + (" (ceiling)" if record["ceiling"] else "")
-        cells = [name, *(_cell(c, record) for c in columns)]
+        kind = " (ceiling)" if record["ceiling"] else " (peer)" if record["peer"] else ""
+        cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
         table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
-    notes = [f"{m.variant}: {', '.join(m.flags)}" for m in sweep if m.flags]
+    flagged = [m for m in (*sweep, *sweep.peers) if m.flags]
+    notes = [f"{m.variant}: {', '.join(m.flags)}" for m in flagged]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = Text("\n".join(notes)) if notes else None
     return table
@@ -260,13 +274,12 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
 
 
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
-    first = sweep.rungs[0] if not m.ceiling else None
-    if before is not None and before.cache != m.cache:
-        before = None
+    first = None if m.ceiling else next(iter(sweep.rungs), None)
     return {
         "variant": m.variant,
         "device": m.device,
         "ceiling": m.ceiling,
+        "peer": False,
         "seconds": m.seconds,
         "ci_low": m.interval[0],
         "ci_high": m.interval[1],

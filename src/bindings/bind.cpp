@@ -45,22 +45,37 @@ std::vector<unsigned> extent_list(const Extent& extent) {
   return list;
 }
 
+Name name_from(const py::object& value, const char* keyword) {
+  if (value.is_none()) return std::nullopt;
+  if (!py::isinstance<py::str>(value))
+    throw TypeError(std::string(keyword) + " must be a str, not " + Marshal::type_name(value));
+  return value.cast<std::string>();
+}
+
+Block block_from(const py::object& value) {
+  if (value.is_none()) return std::nullopt;
+  try {
+    if (py::isinstance<py::int_>(value)) return std::vector{value.cast<std::int64_t>()};
+    return value.cast<std::vector<std::int64_t>>();
+  } catch (const py::cast_error&) {
+    throw TypeError("block must be a tuple of int, not " + Marshal::type_name(value));
+  }
+}
+
 Extent choose_block(const std::function<std::string()>& who, const Blocks& blocks,
                     const Block& wanted) {
   if (!wanted) return blocks[0];
-  if (wanted->empty() || wanted->size() > 3)
-    throw ValueError(who() + "block must have one to three lengths");
-  Extent block{.x = (*wanted)[0]};
-  if (wanted->size() > 1) block.y = (*wanted)[1];
-  if (wanted->size() > 2) block.z = (*wanted)[2];
-  if (block.volume() != 0 && std::find(blocks.begin(), blocks.end(), block) != blocks.end())
-    return block;
   std::string choices;
-  for (const Extent& known : blocks)
-    if (known.volume() != 0)
-      choices += (choices.empty() ? "" : ", ") + std::string(py::str(py::cast(extent_list(known))));
+  for (const Extent& block : blocks) {
+    if (block.volume() == 0) continue;
+    std::vector<std::int64_t> lengths = *wanted;
+    if (lengths.size() <= 3) lengths.resize(3, 1);
+    if (lengths == std::vector<std::int64_t>{block.x, block.y, block.z}) return block;
+    choices += (choices.empty() ? "" : ", ") +
+               std::string(py::str(py::tuple(py::cast(extent_list(block)))));
+  }
   throw ValueError(who() + "block must be one of " + choices + ", got " +
-                   std::string(py::str(py::cast(*wanted))));
+                   std::string(py::str(py::tuple(py::cast(*wanted)))));
 }
 
 void throw_unknown_variant(const std::string& routine, const std::string& wanted,

@@ -9,14 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include <pybind11/stl.h>
+
 #include "bindings/operands.hpp"
 #include "core/host.hpp"
 #include "core/variant.hpp"
 
 namespace ado::py_binding {
 
-using Block = std::optional<std::vector<unsigned>>;
+using Block = std::optional<std::vector<std::int64_t>>;
 using Name = std::optional<std::string>;
+
+// What the keywords variant=, device= and block= of a call hold; None is none.
+Name name_from(const py::object& value, const char* keyword);
+Block block_from(const py::object& value);
 
 // The default device and instruction set; ado.set_device and ado.set_isa write them.
 struct Settings {
@@ -341,6 +347,11 @@ class RoutineOf final : public Routine {
     throw_unknown_variant(name, wanted, variants());
   }
 
+  void require_available(const Row& row) const {
+    if (const std::string missing = unavailable(row); !missing.empty())
+      throw Unavailable(name + "[" + row.name + "]: " + missing);
+  }
+
   void require_device(const Row& row, Device device) const {
     if (row.device != device)
       throw ValueError(name + ": the variant " + row.name + " runs on " + name_of(row.device) +
@@ -355,6 +366,7 @@ class RoutineOf final : public Routine {
       const Row& row = find(*variant);
       if (device) require_device(row, device_named(*device));
       if (marshal.on_device()) require_device(row, Device::kCuda);
+      require_available(row);
       return row;
     }
     const Device where = marshal.on_device() ? Device::kCuda
@@ -384,8 +396,7 @@ class RoutineOf final : public Routine {
   // Checks that the variant can do this problem, and how it would.
   Plan plan(const Row& row, const R& problem, const Block& wanted) const {
     const auto who = [&] { return name + "[" + row.name + "]: "; };
-    if (const std::string missing = unavailable(row); !missing.empty())
-      throw Unavailable(who() + missing);
+    require_available(row);
     if (row.refuses != nullptr)
       if (const char* reason = row.refuses(problem)) throw ValueError(who() + reason);
     Plan plan;
