@@ -90,7 +90,7 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
     ADO_CUDA(cudaMemGetInfo(&free, &total));
     throw OutOfDeviceMemory(bytes, free);
   }
-  ADO_CUDA(status);
+  if (status != cudaSuccess) throw_error(status, "cudaMallocAsync(...)", __FILE__, __LINE__);
   data_ = static_cast<std::byte*>(data);
 }
 

@@ -114,7 +114,7 @@ constexpr Variant<Probe> arithmetic(const char* name, const char* changes) {
 }
 
 constexpr Variant<Probe> kRows[] = {
-    {.name = "copy",
+    {.name = "cuda_copy",
      .changes = "The driver's own device-to-device copy.",
      .device = Device::kCuda,
      .ceiling = true,
@@ -122,7 +122,7 @@ constexpr Variant<Probe> kRows[] = {
        ADO_CUDA(cudaMemcpyAsync(p.dst.data, p.src.data, static_cast<std::size_t>(p.src.bytes()),
                                 cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(go.stream)));
      })},
-    {.name = "read",
+    {.name = "cuda_read",
      .changes = "Reads only, eight 16-byte loads in flight a thread.",
      .device = Device::kCuda,
      .ceiling = true,
@@ -133,7 +133,7 @@ constexpr Variant<Probe> kRows[] = {
        launch(go, probe_read, p.src.as<uint4>(), p.dst.as<uint4>(),
               static_cast<int>(whole_chunks(p.src)), static_cast<int>(p.passes));
      })},
-    {.name = "write",
+    {.name = "cuda_write",
      .changes = "Writes only.",
      .device = Device::kCuda,
      .ceiling = true,
@@ -143,10 +143,12 @@ constexpr Variant<Probe> kRows[] = {
      .run = ADO_RUN([](const Probe& p, const Launch& go) {
        launch(go, probe_write, p.dst.as<uint4>(), 0x3f9d70a4U);
      })},
-    arithmetic<double, true>("fma_fp64", "Independent chains of fused multiply-add in float64."),
-    arithmetic<double, false>("add_fp64", "Independent chains of additions in float64."),
-    arithmetic<float, true>("fma_fp32", "Independent chains of fused multiply-add in float32."),
-    arithmetic<float, false>("add_fp32", "Independent chains of additions in float32."),
+    arithmetic<double, true>("cuda_fma_fp64",
+                             "Independent chains of fused multiply-add in float64."),
+    arithmetic<double, false>("cuda_add_fp64", "Independent chains of additions in float64."),
+    arithmetic<float, true>("cuda_fma_fp32",
+                            "Independent chains of fused multiply-add in float32."),
+    arithmetic<float, false>("cuda_add_fp32", "Independent chains of additions in float32."),
 };
 
 }  // namespace

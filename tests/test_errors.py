@@ -139,7 +139,8 @@ def test_cuda_error_names_call_place_and_error():
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        stream.begin_capture()  # forbids what to_device has to do
+        # forbids what to_device has to do, on any stream
+        stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
         try:
             with pytest.raises(ado.CudaError, match=r"cudaError\w+: .*\n.*cuda\w+\(.*\n.*:\d+"):
                 ado.to_device(A)

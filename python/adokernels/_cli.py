@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_DEVICE, _USAGE = 3, 2
+#: A step table does not fit into less; a terminal that is narrower breaks its lines.
+_NARROWEST = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     console = Console()
+    console.width = max(console.width, _NARROWEST)
     try:
         options.run(options, console)
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -185,13 +185,14 @@ def _cuda_probes() -> Iterator[_Probe]:
     dram = 2 * gpu["memory_hertz"] * gpu["memory_bus_bits"] / 8
     basis = f"2 x {gpu['memory_hertz'] / 1e9:.2f} GHz x {gpu['memory_bus_bits']} bit"
     for operation in ("copy", "read", "write"):
-        yield _Probe(operation, "bandwidth", "DRAM", operation, large, dram or None, basis)
-    yield _Probe("read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
+        row = f"cuda_{operation}"
+        yield _Probe(row, "bandwidth", "DRAM", operation, large, dram or None, basis)
+    yield _Probe("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
     lanes = _LANES.get(gpu["compute"])
     eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # an element of 8 bytes for each thread
     for index, level in ((1, "FP64"), (0, "FP32")):
         for operation, flops in (("fma", 2), ("add", 1)):
-            row, peak, basis = f"{operation}_{level.lower()}", None, ""
+            row, peak, basis = f"cuda_{operation}_{level.lower()}", None, ""
             if lanes:
                 peak = gpu["multiprocessors"] * lanes[index] * flops * gpu["core_hertz"]
                 basis = (

@@ -1,6 +1,8 @@
 #include "bindings/bind.hpp"
 
 #include <algorithm>
+#include <set>
+#include <stdexcept>
 
 namespace ado::py_binding {
 
@@ -76,6 +78,13 @@ Extent choose_block(const std::function<std::string()>& who, const Blocks& block
   }
   throw ValueError(who() + "block must be one of " + choices + ", got " +
                    std::string(py::str(py::tuple(py::cast(*wanted)))));
+}
+
+void require_unique_names(const std::string& routine, const std::vector<VariantInfo>& variants) {
+  std::set<std::string> names;
+  for (const auto& variant : variants)
+    if (!names.insert(variant.name).second)
+      throw std::logic_error(routine + " has two variants named " + variant.name);
 }
 
 void throw_unknown_variant(const std::string& routine, const std::string& wanted,

@@ -94,6 +94,8 @@ std::string describe(const std::vector<Marshal::Held>& inputs);
 std::vector<unsigned> extent_list(const Extent& extent);
 Extent choose_block(const std::function<std::string()>& who, const Blocks& blocks,
                     const Block& wanted);
+// A name stands for one variant and so for one device; throws std::logic_error where it does not.
+void require_unique_names(const std::string& routine, const std::vector<VariantInfo>& variants);
 [[noreturn]] void throw_unknown_variant(const std::string& routine, const std::string& wanted,
                                         const std::vector<VariantInfo>& variants);
 
@@ -178,6 +180,7 @@ class RoutineOf final : public Routine {
     Describe describe;
     R().operands(describe);
     parameters = std::move(describe.parameters);
+    require_unique_names(name, variants());
   }
 
   std::vector<VariantInfo> variants() const override {

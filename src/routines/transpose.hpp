@@ -25,7 +25,7 @@ struct Transpose {
 
   std::int64_t rows() const { return a.shape[0]; }
   std::int64_t cols() const { return a.shape[1]; }
-  bool in_place() const { return a.data == out.data; }
+  bool in_place() const { return a.elements() != 0 && a.data == out.data; }
 
   double flops() const { return 0; }
 
