@@ -11,8 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 import adokernels as ado
-from adokernels import _tables
+from adokernels import _roofline, _tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
@@ -88,6 +90,15 @@ def _ladder_table(routine: ado.Routine) -> str:
     return "\n".join(rows)
 
 
+def draw(path: Path) -> None:
+    """Draw the chart of a stored sweep beside it; not compared, for its bytes depend on fonts."""
+    record = ado.load(path)
+    if isinstance(record, ado.Sweep):
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        ado.roofline(record, ax=figure.add_subplot())
+        _roofline.save(figure, path.with_suffix(".png"))
+
+
 def main() -> int:
     """Write the files, or with --check list those that are out of date."""
     files = {
@@ -104,6 +115,9 @@ def main() -> int:
         print(f"out of date: {path.relative_to(ROOT)} (python .ci/generate.py)")
         if "--check" not in sys.argv:
             path.write_text(files[path](), encoding="utf-8")
+    if "--check" not in sys.argv:
+        for path in (ROOT / "notebooks" / "data").glob("*.json"):
+            draw(path)
     return int(bool(stale) and "--check" in sys.argv)
 
 

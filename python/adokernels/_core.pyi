@@ -156,11 +156,7 @@ class Problem:
         """
         Overwrite every byte of the results.
         """
-    def prepare(
-        self,
-        variant: str,
-        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
-    ) -> Call: ...
+    def prepare(self, variant: str, block: typing.Any = None) -> Call: ...
     def results(self) -> typing.Any:
         """
         The results, in host memory.
@@ -177,9 +173,9 @@ class Routine:
         self,
         arguments: tuple,
         options: dict,
-        variant: str | None,
-        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
-        device: str | None,
+        variant: typing.Any,
+        block: typing.Any,
+        device: typing.Any,
         out: typing.Any,
     ) -> typing.Any: ...
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...

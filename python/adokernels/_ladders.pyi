@@ -5,7 +5,19 @@ from adokernels._routine import Routine, Variant
 
 routines: dict[str, Routine]
 _TransposeVariant = Literal[
-    "stream_copy", "textbook", "blocked", "simd", "streaming", "threaded", "naive"
+    "stream_copy",
+    "textbook",
+    "blocked",
+    "simd",
+    "streaming",
+    "threaded",
+    "copy",
+    "naive",
+    "tiled",
+    "padded",
+    "coarsened",
+    "wide",
+    "realigned",
 ]
 
 class Transpose(Routine):
