@@ -159,7 +159,8 @@ def _share(sheet: Sheet, m: Measurement, y: float, roof: float) -> None:
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": mat}
     beyond = {"ha": "left", "color": sheet.ink, "bbox": sheet.mat}
     marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.measured_bytes.values()))
-    spots = [(rate, 5, beyond), (rate, -5, inside), (rate, -15, inside)]
+    whisker = m.bytes / m.interval[0]
+    spots = [(whisker, 5, beyond), (rate, -5, inside), (rate, -15, inside)]
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]
     data = sheet.ax.transData
     places = [{"x": x, "transform": data + sheet.shift(dx), **style} for x, dx, style in spots]

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from adokernels import _core, _stats, oracles
@@ -437,7 +438,9 @@ def _sample_interleaved(
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, transient=True, disable=not progress) as bar:
+    console = Console(stderr=True)
+    seen = progress and (console.is_terminal or console.is_jupyter)
+    with Progress(*columns, console=console, transient=True, disable=not seen) as bar:
         task = bar.add_task(title, total=len(subjects))
         while running := [s for s in subjects if not s.stopped]:
             random.shuffle(running)

@@ -310,12 +310,13 @@ class Sweep:
     def roof(self) -> float | None:
         """Bytes per second that a rung's share is taken of.
 
-        The faster of the machine's copy and the ladder's own ceiling rows, all from one run.
+        The fastest of the ladder's own ceiling rows, which copied the same bytes in the same
+        rounds; without such a row, the machine's copy.
         """
-        candidates = [m.bytes_per_second for m in self.measurements if m.ceiling]
-        if self.machine is not None:
-            candidates.append(self.machine.roof)
-        return max(candidates, default=None)
+        copies = [m.bytes_per_second for m in self.measurements if m.ceiling]
+        if not copies and self.machine is not None:
+            copies = [self.machine.roof]
+        return max(copies, default=None)
 
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.
