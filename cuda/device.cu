@@ -6,8 +6,11 @@
 
 #ifdef __CUDACC__
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <stdexcept>
 
 namespace ado::cuda {
 
@@ -27,6 +30,39 @@ void launch_kernel(const void* kernel, const Launch& go, void** args) {
                             static_cast<cudaStream_t>(go.stream)));
 }
 
+namespace {
+
+struct Stamp {
+  unsigned long long nanoseconds;
+  long long cycles;
+  unsigned multiprocessor;
+};
+
+// Wall time and SM cycles side by side: two of these around a kernel give the clock it ran at.
+__global__ void timer_stamp(Stamp* stamp) {
+  unsigned multiprocessor;
+  unsigned long long nanoseconds;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+  *stamp = {nanoseconds, clock64(), multiprocessor};
+}
+
+// Holds the stream until the host has enqueued everything that is to be timed.
+__global__ void timer_block(volatile int* released, volatile int* gave_up) {
+  constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  while (*released == 0) {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (now - start > kPatienceNanoseconds) {
+      *gave_up = 1;
+      return;
+    }
+  }
+}
+
+}  // namespace
+
 const std::string& why_unavailable() {
   static const std::string reason = [] {
     int count = 0;
@@ -41,6 +77,11 @@ const std::string& why_unavailable() {
       return std::string("no CUDA device");
     }
     if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, timer_stamp) == cudaErrorNoKernelImageForDevice) {
+      cudaGetLastError();
+      return std::string("built for other GPUs (ADOKERNELS_CUDA_ARCHITECTURES)");
+    }
     return std::string();
   }();
   return reason;
@@ -117,35 +158,6 @@ void synchronize() {
 
 namespace {
 
-struct Stamp {
-  unsigned long long nanoseconds;
-  long long cycles;
-  unsigned multiprocessor;
-};
-
-// Wall time and SM cycles side by side: two of these around a kernel give the clock it ran at.
-__global__ void timer_stamp(Stamp* stamp) {
-  unsigned multiprocessor;
-  unsigned long long nanoseconds;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
-  *stamp = {nanoseconds, clock64(), multiprocessor};
-}
-
-// Holds the stream until the host has enqueued everything that is to be timed.
-__global__ void timer_block(volatile int* released, volatile int* gave_up) {
-  constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
-  unsigned long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  while (*released == 0) {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (now - start > kPatienceNanoseconds) {
-      *gave_up = 1;
-      return;
-    }
-  }
-}
-
 // What every sample needs, made once and kept: allocation would disturb what is timed.
 struct Timer {
   cudaEvent_t start, stop;
@@ -171,6 +183,9 @@ struct Timer {
 Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream_handle) {
   require();
   static Timer timer;  // never destroyed: at exit the driver may be gone already
+  static std::atomic_flag busy;
+  if (busy.test_and_set()) throw std::runtime_error("another sample is being taken on the GPU");
+  const std::shared_ptr<void> idle(nullptr, [](void*) { busy.clear(); });
   const auto stream = static_cast<cudaStream_t>(stream_handle);
 
   // The flush leaves L2 full of dirty lines. The sample then pays for writing them back and leaves
@@ -190,8 +205,10 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   ADO_CUDA(cudaEventRecord(timer.stop, stream));
   timer_stamp<<<1, 1, 0, stream>>>(timer.stamps + 1);
   timer.flags[0] = 1;
+  const cudaError_t launched = cudaGetLastError();
   ADO_CUDA(cudaStreamSynchronize(stream));
   if (failure) std::rethrow_exception(failure);
+  ADO_CUDA(launched);
 
   float milliseconds = 0;
   ADO_CUDA(cudaEventElapsedTime(&milliseconds, timer.start, timer.stop));

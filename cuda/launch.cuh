@@ -16,7 +16,7 @@
 
 namespace ado::cuda {
 
-// Throws OutOfDeviceMemory or CudaError and clears the error, so that the next valid call works.
+// Throws CudaError and clears the error, so that the next valid call works.
 [[noreturn]] void throw_error(cudaError_t status, const char* call, const char* file, int line);
 
 #define ADO_CUDA(call)                                                    \

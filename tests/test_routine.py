@@ -1,6 +1,7 @@
 """Routines and variants as objects: what users type beside calling them."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -56,6 +57,18 @@ def test_costs_need_no_device():
 def test_variants_are_callable():
     a = np.arange(6).reshape(2, 3)
     assert ado.transpose["textbook"](a).tolist() == a.T.tolist()
+
+
+def test_variants_are_values():
+    assert ado.transpose["simd"] == ado.transpose["simd"] != ado.transpose["blocked"]
+    assert len({ado.transpose["simd"], ado.transpose["simd"]}) == 1
+    assert pickle.loads(pickle.dumps(ado.transpose)) is ado.transpose
+    assert pickle.loads(pickle.dumps(ado.transpose["simd"])) == ado.transpose["simd"]
+
+
+def test_broadcast_operands_count_once():
+    row = np.broadcast_to(np.zeros((1, 100)), (50, 100))
+    assert ado.transpose["textbook"].cost(row).bytes == 100 * 8 + 50 * 100 * 8
 
 
 def test_operands_by_name():

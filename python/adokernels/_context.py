@@ -48,8 +48,7 @@ def last_level_cache_bytes(device: str) -> int:
     """Size of the cache before memory: problems well beyond it run at the speed of memory."""
     if device == "cuda":
         return int(_core.cuda_properties()["l2_bytes"])
-    caches = _core.caches()
-    return caches[-1][1] if caches else 64 << 20
+    return _core.last_level_cache_bytes()
 
 
 def context(device: str) -> dict[str, Any]:
@@ -73,11 +72,14 @@ def context(device: str) -> dict[str, Any]:
 
 
 def _nvidia_smi() -> dict[str, str]:
-    """Temperature, power and throttle reasons; empty where nvidia-smi cannot say."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader", "-i0"]
+    """Temperature, power and throttle reasons of the current device, or why they are not known."""
+    uuid = _core.cuda_properties()["uuid"]
+    parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
+    query = f"--query-gpu={','.join(_SMI_FIELDS)}"
+    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id=GPU-{'-'.join(parts)}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return {}
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"error": f"{error} {getattr(error, 'stdout', '') or ''}".strip()}
     values = [value.strip() for value in answer.stdout.split(",")]
     return dict(zip(_SMI_FIELDS, values, strict=False))

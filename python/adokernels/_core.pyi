@@ -4,7 +4,6 @@ The C++ core of adokernels.
 
 from __future__ import annotations
 import collections.abc
-import numpy
 import typing
 
 __all__: list[str] = [
@@ -18,9 +17,11 @@ __all__: list[str] = [
     "Unavailable",
     "VariantInfo",
     "caches",
+    "cores",
     "cuda_properties",
     "device",
     "isa",
+    "last_level_cache_bytes",
     "max_threads",
     "routines",
     "sample",
@@ -87,11 +88,15 @@ class DeviceArray:
     Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
     ``__cuda_array_interface__`` without a copy.
     """
+    def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
+        """
+        Refused: nothing is copied to the host silently.
+        """
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
-    def numpy(self) -> numpy.ndarray:
+    def numpy(self) -> typing.Any:
         """
-        A copy in host memory.
+        A copy in host memory, as a NumPy array.
         """
     @property
     def __cuda_array_interface__(self) -> dict: ...
@@ -152,6 +157,10 @@ class Problem:
     """
     Operands, checked and staged once.
     """
+    def best(self) -> str:
+        """
+        The variant that a call would choose.
+        """
     def fill_results(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Overwrite every byte of the results.
@@ -192,9 +201,19 @@ class Routine:
     def variants(self) -> list[VariantInfo]: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
+def cores() -> int:
+    """
+    Cores behind the logical processors that are online.
+    """
+
 def cuda_properties() -> dict: ...
 def device() -> str: ...
 def isa() -> str: ...
+def last_level_cache_bytes() -> int:
+    """
+    Of all last-level caches that the threads of CPU variants use.
+    """
+
 def max_threads() -> int:
     """
     Threads that CPU variants use on large problems.
@@ -221,7 +240,7 @@ def synchronize() -> None:
     Wait until the GPU has done all that was asked.
     """
 
-def to_device(array: numpy.ndarray) -> DeviceArray:
+def to_device(array: typing.Any) -> DeviceArray:
     """
     Copy an array into GPU memory.
     """

@@ -75,6 +75,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     ``~/.cache/adokernels``: one file for each device, thread count, instruction set and version.
     """
     where = device or _core.device()
+    if where not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {where!r}")
     facts = context(where)
     path = _cache_path(where, facts)
     if not refresh and path.exists():
@@ -156,12 +158,12 @@ def _cpu_probes() -> Iterator[_Probe]:
         yield _Probe("read", "bandwidth", f"L{number}", "read", size * instances // 2)
     # Lanes of the instruction set; two FMA pipes a core, which nothing lets us query.
     lanes = {"baseline": 2, "avx2": 4, "avx512": 8}[_core.isa()]
-    clock = _cpu_clock()
+    clock, cores = _cpu_clock(), min(threads, _core.cores())
     for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
         for operation, flops in (("fma", 2), ("add", 1)):
-            peak = threads * clock * 2 * width * flops if clock else None
+            peak = cores * clock * 2 * width * flops if clock else None
             basis = (
-                f"{threads} threads x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
+                f"{cores} cores x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
                 f" x {flops}"
                 if clock
                 else ""

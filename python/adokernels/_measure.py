@@ -1,8 +1,8 @@
 """Honest timing: checked first, cold and warm apart, interleaved, until the median is known.
 
 The protocol and its sources are in the README's section on measuring. One sample is taken in C++
-(`_core.sample`): the cache is overwritten if cold, the GPU's launch overhead is hidden behind a
-blocking kernel, and the SM clock is read before and after.
+(`_core.sample`): if cold, the caches are emptied of the operands; the GPU's launch overhead is
+hidden behind a blocking kernel, and the SM clock is read before and after.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adokernels import _core, _stats, oracles
 from adokernels._context import context
 from adokernels._machine import machine as measure_machine
 from adokernels._records import Cache, Measurement, Sweep
-from adokernels._routine import Routine, Variant
+from adokernels._routine import Routine, Variant, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,11 +37,13 @@ _POISON = 0xA5
 _FEWEST, _MOST = 30, 2000  # samples
 _FEWEST_SLOW = 5  # when they are so slow that the time is up first
 _WARM_UP_SECONDS = 0.1
-# A warm sample lasts at least this long, so that the clock's own resolution does not matter.
+# A warm sample lasts about this long, so that the clock's own resolution does not matter.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
 _MOST_CALLS = 256  # of one warm sample; the driver's queue holds about 1000 launches
-# Samples below this share of the clock reached elsewhere in the run count as throttled.
+# Samples below this share of the clock that the run has reached count as throttled.
 _THROTTLED = 0.8
+# CUDA events tell half a microsecond: samples shorter than this many seconds show it.
+_COARSE = 20e-6
 
 
 @dataclass
@@ -68,6 +70,10 @@ class _Subject:
         if warm:
             wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
             self.calls = min(max(wanted, 1), _MOST_CALLS)
+            # A callable may launch many kernels, more than the queue holds: then the host waits
+            # for the blocking kernel, which waits for the host until it gives up.
+            while self.calls > 1 and not self.take(self.calls)[2]:
+                self.calls //= 2
 
     def sample(self, *, precision: float, budget: float) -> None:
         """Take one sample and decide whether it was the last."""
@@ -86,27 +92,31 @@ class _Subject:
         elif count >= _MOST:
             self.stopped = "count"
 
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """What a reader of the result should know."""
+    def flags(self, reached: float) -> tuple[str, ...]:
+        """What a reader of the result should know; `reached` is the clock that the run reached."""
         flags = []
         if not self.blocked:
             flags.append("launch overhead included")
-        if self.clocks:
-            reached = float(np.quantile(self.clocks, 0.9))
-            if np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
-                flags.append("throttled")
+        if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE:
+            flags.append("near the clock's resolution")
+        if self.clocks and np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
+            flags.append("throttled")
         return tuple(flags)
 
-    def record(self) -> dict[str, Any]:
+    def record(self, reached: float) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""
         return {
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
             "calls_per_sample": self.calls,
             "stopped": self.stopped,
-            "flags": self.flags,
+            "flags": self.flags(reached),
         }
+
+
+def _clock_reached(subjects: Iterable[_Subject]) -> float:
+    """The clock that the fastest samples of a run had, in Hz; 0 where it is not known."""
+    return max((float(np.quantile(s.clocks, 0.9)) for s in subjects if s.clocks), default=0.0)
 
 
 def _noise(seconds: Sequence[float]) -> float:
@@ -162,27 +172,33 @@ def measure(
     Unavailable
         If it cannot run here.
     """
+    if cache not in ("cold", "warm"):
+        raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
     if isinstance(what, Routine | Variant):
         if flops is not None or bytes is not None or stream is not None:
             raise TypeError(
                 "flops=, bytes= and stream= are for callables; a variant's row has them"
             )
-        routine, names = _resolve(what, args, device, options)
+        routine, name = (what, None) if isinstance(what, Routine) else (what.routine, what.name)
+        if isinstance(what, Variant) and what.why_unavailable:
+            raise _core.Unavailable(f"{routine.name}[{name}]: {what.why_unavailable}")
         result = _measure_ladder(
             routine,
             args,
             options,
-            device=routine[names[0]].device,
-            names=names,
-            blocks={names[0]: block},
+            device=_device_of(args, what.device if isinstance(what, Variant) else device, device),
+            names=[name],
+            blocks={None: block} if name is None else {name: block},
             cache=cache,
             precision=precision,
             seconds=seconds,
             progress=False,
         )
-        for reason in result.skipped.values():
-            raise ValueError(f"{routine.name}[{names[0]}]: {reason}")
+        for skipped, reason in result.skipped.items():
+            raise ValueError(f"{routine.name}[{skipped}]: {reason}")
         return result.measurements[0]
+    if block is not None:
+        raise TypeError("block= is for the variants of a routine")
     return _measure_callable(
         what,
         args,
@@ -244,11 +260,19 @@ def sweep(
         Rungs that refuse the problem, are unavailable or compute a wrong result are not timed; its
         ``skipped`` says why.
     """
-    chosen = list(variants) if variants is not None else None
-    for name in chosen or ():
-        routine[name]  # a KeyError that lists the names
-    where = _device_of(args, device)
-    names = chosen or [v.name for v in routine.variants if v.device == where]
+    chosen = None if variants is None else [routine[name] for name in variants]
+    named = chosen[0].device if chosen else None
+    where = _device_of(args, named, device)
+    if cache not in ("cold", "warm"):
+        raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
+    if chosen is None:
+        chosen = [v for v in routine.variants if v.device == where]
+    names = [v.name for v in chosen]
+    for name in blocks or ():
+        if name not in names:
+            raise KeyError(f"blocks names {name!r}, which is not measured{suggest(name, names)}")
+    if clash := set(names) & set(peers or ()):
+        raise ValueError(f"a peer has the name of a variant: {', '.join(sorted(clash))}")
     result = _measure_ladder(
         routine,
         args,
@@ -265,27 +289,13 @@ def sweep(
     return dataclasses.replace(result, machine=measure_machine(where)) if ceilings else result
 
 
-def _device_of(args: Sequence[Any], device: str | None) -> str:
-    if any(isinstance(arg, _core.DeviceArray) for arg in args):
-        return "cuda"
-    return device or _core.device()
-
-
-def _resolve(
-    what: Routine | Variant, args: Sequence[Any], device: str | None, options: dict[str, Any]
-) -> tuple[Routine, list[str]]:
-    """The routine and the variant that a call would run."""
-    if isinstance(what, Variant):
-        if device is not None and device != what.device:
-            raise ValueError(f"{what.routine.name}: the variant {what.name} runs on {what.device}")
-        return what.routine, [what.name]
-    where = _device_of(args, device)
-    problem = what._core.problem(tuple(args), options, where)
-    for variant in reversed(what.variants):
-        fits = variant.device == where and variant.available and not variant.ceiling
-        if fits and not problem.why_refused(variant.name):
-            return what, [variant.name]
-    raise _core.Unavailable(f"{what.name}: no variant on {where} can do this problem")
+def _device_of(args: Sequence[Any], named: str | None, wanted: str | None) -> str:
+    """Where the operands are, else where the named variant runs, else as wanted."""
+    on_device = any(isinstance(arg, _core.DeviceArray) for arg in args)
+    places = {p for p in ("cuda" if on_device else None, named, wanted) if p is not None}
+    if len(places) > 1:
+        raise ValueError("operands, variant and device= disagree: " + " and ".join(sorted(places)))
+    return places.pop() if places else _core.device()
 
 
 def _measure_ladder(
@@ -294,22 +304,22 @@ def _measure_ladder(
     options: dict[str, Any],
     *,
     device: str,
-    names: list[str],
-    blocks: dict[str, Any],
+    names: Sequence[str | None],
+    blocks: Mapping[Any, Any],
     cache: Cache,
     precision: float | None,
     seconds: float,
     progress: bool,
     peers: Mapping[str, Callable[[], object]] | None = None,
 ) -> Sweep:
-    if cache not in ("cold", "warm"):
-        raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
     problem = routine._core.problem(tuple(args), options, device)
+    if list(names) == [None]:  # what a call would choose
+        names, blocks = [problem.best()], {problem.best(): blocks[None]}
     gate = _Gate(routine, problem, args, options)
     calls: dict[str, _core.Call] = {}
     skipped: dict[str, str] = {}
     errors: dict[str, float | None] = {}
-    for name in names:
+    for name in filter(None, names):
         reason = routine[name].why_unavailable or problem.why_refused(name)
         if not reason:
             calls[name] = problem.prepare(name, blocks.get(name))
@@ -327,7 +337,7 @@ def _measure_ladder(
     _sample_interleaved(
         [*subjects.values(), *others.values()],
         warm=cache == "warm",
-        precision=precision or (0.005 if device == "cuda" else 0.01),
+        precision=_precision(precision, device),
         budget=seconds,
         progress=progress,
         title=f"{routine.name} on {device}, {cache}",
@@ -337,6 +347,7 @@ def _measure_ladder(
             skipped[name] = f"{reason} (after timing)"
             del calls[name]
 
+    reached = _clock_reached([*subjects.values(), *others.values()])
     shared: dict[str, Any] = {
         "device": device,
         "problem": problem.description,
@@ -358,11 +369,11 @@ def _measure_ladder(
             grid=tuple(call.grid) if device == "cuda" else None,
             error=errors[name],
             **shared,
-            **subjects[name].record(),
+            **subjects[name].record(reached),
         )
         for name, call in calls.items()
     )
-    useful = routine._core.cost(names[0], tuple(args), options)
+    useful = routine._core.cost(routine.variants[0].name, tuple(args), options)
     return Sweep(
         routine=routine.name,
         measurements=measured,
@@ -376,11 +387,17 @@ def _measure_ladder(
                 executed_flops=useful.flops,
                 requested_bytes=useful.bytes,
                 **shared,
-                **subject.record(),
+                **subject.record(reached),
             )
             for name, subject in others.items()
         ),
     )
+
+
+def _precision(wanted: float | None, device: str) -> float:
+    if wanted is None:
+        return 0.005 if device == "cuda" else 0.01
+    return wanted
 
 
 def _take_call(call: _core.Call, cold: bool, repeats: int) -> tuple[float, float, bool]:
@@ -468,7 +485,7 @@ def _measure_callable(
     _sample_interleaved(
         [subject],
         warm=cache == "warm",
-        precision=precision or (0.005 if device == "cuda" else 0.01),
+        precision=_precision(precision, device),
         budget=seconds,
         progress=False,
         title=name,
@@ -484,7 +501,7 @@ def _measure_callable(
         executed_flops=flops,
         requested_bytes=moved,
         context=context(device),
-        **subject.record(),
+        **subject.record(_clock_reached([subject])),
     )
 
 
@@ -509,10 +526,12 @@ def _stream_handle(stream: Any) -> int:
 
 
 def _current_stream() -> int:
-    """That of torch or CuPy, whichever is loaded and not on the default; else the default."""
-    handles = []
+    """That of torch or CuPy, if one is in use, else the legacy default stream."""
+    handles = set()
     if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
-        handles.append(int(cuda.current_stream().cuda_stream))
+        handles.add(int(cuda.current_stream().cuda_stream))
     if "cupy" in sys.modules:
-        handles.append(int(sys.modules["cupy"].cuda.get_current_stream().ptr))
-    return next((handle for handle in handles if handle), 0)
+        handles.add(int(sys.modules["cupy"].cuda.get_current_stream().ptr))
+    if len(handles) > 1:
+        raise ValueError("torch and CuPy have different current streams: say which by stream=")
+    return handles.pop() if handles else 0

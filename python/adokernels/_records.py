@@ -42,8 +42,8 @@ class Measurement:
     problem
         The operands, for people: ``"a: (8192, 8192) float32"``.
     cache
-        ``"cold"``: the last-level cache was overwritten before each sample. ``"warm"``: calls ran
-        back to back. Two different numbers.
+        ``"cold"``: the caches were emptied of the operands before each sample. ``"warm"``: calls
+        ran back to back. Two different numbers.
     samples
         Seconds of one call, one number a sample, in the order taken.
     clocks
@@ -134,10 +134,13 @@ class Measurement:
         Raises
         ------
         ValueError
-            If one is cold and the other warm: these are different quantities.
+            If one is cold and the other warm, or their problems differ: then these are different
+            quantities.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
+        if self.problem != other.problem:
+            raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = bool(self.session) and self.session == other.session
         return _stats.compare(self.samples, other.samples, paired=paired)
 

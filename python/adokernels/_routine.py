@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
@@ -66,6 +67,17 @@ class Variant:
         """
         return self.routine._core.cost(self.name, args, options)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variant):
+            return NotImplemented
+        return (self.routine.name, self.name) == (other.routine.name, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.routine.name, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _variant_named, (self.routine.name, self.name)
+
     def __repr__(self) -> str:
         state = "" if self.available else f", unavailable: {self.why_unavailable}"
         return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
@@ -114,6 +126,9 @@ class Routine:
     def __contains__(self, name: object) -> bool:
         return any(v.name == name for v in self.variants)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _routine_named, (self.name,)
+
     def _ipython_key_completions_(self) -> list[str]:
         return [v.name for v in self.variants]
 
@@ -132,6 +147,15 @@ class Routine:
 
     def _repr_html_(self) -> str:
         return _tables.to_html(self.__rich__())
+
+
+def _routine_named(name: str) -> Routine:
+    """What a pickled routine becomes: the one of this process."""
+    return cast("Routine", getattr(importlib.import_module("adokernels"), name))
+
+
+def _variant_named(routine: str, name: str) -> Variant:
+    return _routine_named(routine)[name]
 
 
 def suggest(name: str, known: list[str]) -> str:

@@ -11,6 +11,14 @@ Settings& settings() {
   return current;
 }
 
+// Looking for a GPU starts the driver, after which a forked child has no CUDA, not even from other
+// libraries. So nobody looks before it matters.
+Device default_device() {
+  auto& device = settings().device;
+  if (!device) device = cuda::why_unavailable().empty() ? Device::kCuda : Device::kCpu;
+  return *device;
+}
+
 const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
 
 Device device_named(const std::string& name) {
@@ -60,7 +68,7 @@ Block block_from(const py::object& value) {
     if (py::isinstance<py::int_>(value)) return std::vector{value.cast<std::int64_t>()};
     return value.cast<std::vector<std::int64_t>>();
   } catch (const py::cast_error&) {
-    throw TypeError("block must be a tuple of int, not " + Marshal::type_name(value));
+    throw TypeError("block must be a tuple of int, got " + std::string(py::repr(value)));
   }
 }
 

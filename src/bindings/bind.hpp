@@ -26,10 +26,11 @@ Block block_from(const py::object& value);
 
 // The default device and instruction set; ado.set_device and ado.set_isa write them.
 struct Settings {
-  Device device = Device::kCpu;
+  std::optional<Device> device;  // none: the GPU if there is one, found out when it is needed
   Isa isa = Isa::kBaseline;
 };
 Settings& settings();
+Device default_device();
 Device device_named(const std::string& name);
 const char* name_of(Device device);
 
@@ -68,6 +69,7 @@ class Problem {
  public:
   virtual ~Problem() = default;
   virtual Call prepare(const std::string& variant, const Block& block) = 0;
+  virtual std::string best() const = 0;  // the variant that a call would choose
   virtual std::string why_refused(const std::string& variant) const = 0;
   virtual void fill_results(unsigned char value) = 0;
   virtual py::object results() = 0;
@@ -157,10 +159,18 @@ class Pack {
 class CompulsoryBytes {
  public:
   double total = 0;
-  void input(const Operand&, const Array& a) { total += static_cast<double>(a.bytes()); }
-  void output(const Operand&, const Array& a) { total += static_cast<double>(a.bytes()); }
+  void input(const Operand&, const Array& a) { add(a); }
+  void output(const Operand&, const Array& a) { add(a); }
   template <class Value>
   void option(const Option&, const Value&) {}
+
+ private:
+  void add(const Array& a) {
+    double bytes = a.type.size;
+    for (int d = 0; d < a.rank; ++d)  // a broadcast dimension is the same bytes again
+      if (a.stride[d] != 0 || a.shape[d] == 0) bytes *= static_cast<double>(a.shape[d]);
+    total += bytes;
+  }
 };
 
 template <class R>
@@ -196,13 +206,15 @@ class RoutineOf final : public Routine {
     R problem;
     problem.operands(marshal);
     marshal.finish(problem);
-    const Row& row = choose(problem, marshal, variant, device);
-    if (row.device == Device::kCpu || marshal.on_device()) {
-      run(row, problem, block);
+    const Row* named = variant ? &choose(marshal, *variant, device) : nullptr;
+    const Device where = named != nullptr ? named->device : residence(marshal, device);
+    if (where == Device::kCpu || marshal.on_device()) {
+      run(named != nullptr ? *named : best(problem, where), problem, block);
       return marshal.results();
     }
+    cuda::require();
     Staged staged(problem, marshal);
-    run(row, staged.problem, block);
+    run(named != nullptr ? *named : best(staged.problem, where), staged.problem, block);
     staged.fetch(marshal);
     return marshal.results();
   }
@@ -260,7 +272,7 @@ class RoutineOf final : public Routine {
       problem_.operands(marshal_);
       marshal_.finish(problem_);
       description = describe(marshal_.inputs());
-      device_ = marshal_.on_device() ? Device::kCuda : device;
+      device_ = routine.residence(marshal_, name_of(device));
       if (device_ == Device::kCuda && !marshal_.on_device()) {
         cuda::require();
         staged_ = std::make_unique<Staged>(problem_, marshal_);
@@ -273,6 +285,8 @@ class RoutineOf final : public Routine {
       routine_.require_device(row, device_);
       return routine_.prepare(row, problem_, block);
     }
+
+    std::string best() const override { return routine_.best(problem_, device_).name; }
 
     std::string why_refused(const std::string& variant) const override {
       const Row& row = routine_.find(variant);
@@ -361,21 +375,21 @@ class RoutineOf final : public Routine {
                        ", but the operands or device= say " + name_of(device));
   }
 
-  const Row& choose(const R& problem, const Marshal& marshal, const Name& variant,
-                    const Name& device) const {
-    if (device && marshal.on_device() && device_named(*device) != Device::kCuda)
+  // The variant asked for, if it can run where the operands are.
+  const Row& choose(const Marshal& marshal, const std::string& variant, const Name& device) const {
+    const Row& row = find(variant);
+    if (device) require_device(row, device_named(*device));
+    if (marshal.on_device()) require_device(row, Device::kCuda);
+    require_available(row);
+    return row;
+  }
+
+  // Where to run: where the operands are, else as asked for, else the default.
+  Device residence(const Marshal& marshal, const Name& device) const {
+    if (!marshal.on_device()) return device ? device_named(*device) : default_device();
+    if (device && device_named(*device) != Device::kCuda)
       throw ValueError(name + ": device='cpu', but the operands are on cuda (use .numpy())");
-    if (variant) {
-      const Row& row = find(*variant);
-      if (device) require_device(row, device_named(*device));
-      if (marshal.on_device()) require_device(row, Device::kCuda);
-      require_available(row);
-      return row;
-    }
-    const Device where = marshal.on_device() ? Device::kCuda
-                         : device            ? device_named(*device)
-                                             : settings().device;
-    return best(problem, where);
+    return Device::kCuda;
   }
 
   // The last available variant of the device that is no ceiling and does not refuse the problem.
@@ -409,7 +423,7 @@ class RoutineOf final : public Routine {
       if (row.shared_bytes != nullptr)
         plan.launch.shared_bytes = row.shared_bytes(problem, plan.launch.block);
     } else if (wanted) {
-      throw ValueError(who() + "runs on the CPU and takes no block");
+      throw ValueError(who() + "takes no block");
     }
     if (row.scratch_bytes != nullptr)
       allocate_scratch(plan, row.device, row.scratch_bytes(problem));

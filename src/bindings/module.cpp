@@ -113,12 +113,14 @@ py::dict cuda_array_interface(const DeviceArray& array) {
   return d;
 }
 
-DeviceArray to_device(const py::array& host) {
+DeviceArray to_device(const py::object& array) {
   cuda::require();
-  const auto packed =
-      py::module_::import("numpy").attr("ascontiguousarray")(host).cast<py::array>();
-  if (packed.dtype().kind() == 'O')
-    throw TypeError("to_device: Python objects cannot leave the host");
+  const auto numpy = py::module_::import("numpy");
+  if (py::isinstance(array, numpy.attr("ma").attr("MaskedArray")))
+    throw TypeError("to_device: a masked array; fill it first (.filled())");
+  const auto host = numpy.attr("asarray")(array).cast<py::array>();
+  refuse_references("to_device: the array", host.dtype());
+  const auto packed = numpy.attr("ascontiguousarray")(host).cast<py::array>();
   DeviceArray device(packed.dtype(), view_of(host));
   cuda::copy_to_device(device.view.data, packed.data(), static_cast<std::size_t>(packed.nbytes()));
   return device;
@@ -182,6 +184,7 @@ void bind_routines(py::module_& m) {
           py::arg("variant"), py::arg("block") = py::none(), py::keep_alive<0, 1>())
       .def("why_refused", &Problem::why_refused)
       .def("fill_results", &Problem::fill_results, "Overwrite every byte of the results.")
+      .def("best", &Problem::best, "The variant that a call would choose.")
       .def("results", &Problem::results, "The results, in host memory.")
       .def_readonly("description", &Problem::description);
   py::class_<Routine>(m, "Routine", "What is computed, and the ladders that compute it.")
@@ -218,7 +221,9 @@ void bind_device_array(py::module_& m) {
 
 Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
 ``__cuda_array_interface__`` without a copy.)")
-      .def("numpy", &DeviceArray::numpy, "A copy in host memory.")
+      .def(
+          "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
+          "A copy in host memory, as a NumPy array.")
       .def_property_readonly("shape",
                              [](const DeviceArray& a) {
                                return py::tuple(py::cast(std::vector<std::int64_t>(
@@ -229,6 +234,13 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
       .def_property_readonly("size", [](const DeviceArray& a) { return a.view.elements(); })
       .def_property_readonly("nbytes", [](const DeviceArray& a) { return a.view.bytes(); })
       .def_property_readonly("__cuda_array_interface__", &cuda_array_interface)
+      .def(
+          "__array__",
+          [](const DeviceArray&, const py::object&, const py::object&) -> py::object {
+            throw TypeError("a DeviceArray is in GPU memory: copy it with .numpy()");
+          },
+          py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
+          "Refused: nothing is copied to the host silently.")
       .def("__len__",
            [](const DeviceArray& a) {
              if (a.view.rank == 0) throw TypeError("len() of an array without dimensions");
@@ -239,18 +251,22 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
                ", dtype=" + std::string(py::str(self.attr("dtype"))) + ")";
       });
   m.def("to_device", &to_device, py::arg("array"), "Copy an array into GPU memory.");
-  m.def("synchronize", &cuda::synchronize, "Wait until the GPU has done all that was asked.");
+  m.def("synchronize", &cuda::synchronize, py::call_guard<py::gil_scoped_release>(),
+        "Wait until the GPU has done all that was asked.");
 }
 
 void bind_machine(py::module_& m) {
   m.def("why_no_cuda", &cuda::why_unavailable, "Empty if there is a usable GPU.");
   m.def("cuda_properties", &cuda_properties);
   m.def("caches", &caches);
+  m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
+        "Of all last-level caches that the threads of CPU variants use.");
+  m.def("cores", &host::cores, "Cores behind the logical processors that are online.");
   m.def("max_threads", &max_threads, "Threads that CPU variants use on large problems.");
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
   m.def("isa", [] { return std::string(host::name_of(settings().isa)); });
   m.def("set_isa", [](const std::string& name) { settings().isa = host::isa_named(name); });
-  m.def("device", [] { return std::string(name_of(settings().device)); });
+  m.def("device", [] { return std::string(name_of(default_device())); });
   m.def("set_device", [](const std::string& name) {
     const Device device = device_named(name);
     if (device == Device::kCuda) cuda::require();
@@ -275,7 +291,6 @@ PYBIND11_MODULE(_core, m) {
       "A CUDA call failed; the text names the call, the place and the error.";
   py::register_exception_translator(translate);
   settings().isa = host::supported_isa();
-  settings().device = cuda::why_unavailable().empty() ? Device::kCuda : Device::kCpu;
   bind_values(m);
   bind_device_array(m);
   bind_routines(m);

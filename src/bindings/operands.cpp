@@ -75,7 +75,16 @@ bool extents_meet(const Array& a, const Array& b) {
 }  // namespace
 
 ElementType element_type(const py::dtype& dtype) {
-  return {dtype.kind(), static_cast<int>(dtype.itemsize())};
+  // NumPy marks its own order with '=', and '|' where there is none.
+  const bool swapped = dtype.byteorder() == '<' || dtype.byteorder() == '>';
+  return {dtype.kind(), static_cast<int>(dtype.itemsize()), swapped};
+}
+
+void refuse_references(const std::string& who, const py::dtype& dtype) {
+  constexpr std::uint64_t kItemRefcount = 0x01;  // NPY_ITEM_REFCOUNT
+  if ((static_cast<std::uint64_t>(dtype.flags()) & kItemRefcount) != 0)
+    throw TypeError(who + " holds references to Python objects (" + dtype_text(dtype) +
+                    "), which cannot be moved as bytes");
 }
 
 Array view_of(const py::array& array) {
@@ -100,7 +109,11 @@ DeviceArray::DeviceArray(py::dtype dtype, const Array& shape_of)
 
 py::array DeviceArray::numpy() const {
   py::array host(dtype, std::vector<py::ssize_t>(view.shape, view.shape + view.rank));
-  cuda::copy_to_host(host.mutable_data(), view.data, static_cast<std::size_t>(view.bytes()));
+  void* const target = host.mutable_data();
+  {
+    const py::gil_scoped_release release;
+    cuda::copy_to_host(target, view.data, static_cast<std::size_t>(view.bytes()));
+  }
   return host;
 }
 
@@ -185,6 +198,7 @@ const Marshal::Held& Marshal::hold(std::vector<Held>& where, const Operand& oper
     check_residence(operand, false);
     where.push_back({operand.name, array, array.dtype(), view_of(array)});
   }
+  refuse_references(routine_ + ": " + operand.name, where.back().dtype);
   check_type(operand, where.back());
   lengths_.match(routine_, operand, where.back().view);
   return where.back();
@@ -234,7 +248,7 @@ void Marshal::input(const Operand& operand, Array& slot) {
     value = arguments_[index];
   } else if (options_.contains(operand.name)) {
     value = options_[operand.name];
-    ++options_used_;
+    options_used_.emplace_back(operand.name);
   } else {
     throw TypeError(routine_ + "() needs the operand " + operand.name);
   }
@@ -268,11 +282,14 @@ void Marshal::output(const Operand& operand, Array& slot) {
       throw ValueError(routine_ + ": out has " + std::to_string(given.size()) +
                        " arrays, too few for " + operand.name);
     value = given[outputs_.size()];
-  } else {
+  } else if (outputs_.empty()) {
     value = out_;
+  } else {
+    throw ValueError(routine_ + ": out must be a tuple, one array a result");
   }
   if (!py::isinstance<DeviceArray>(value)) {
-    if (!py::isinstance<py::array>(value))
+    if (!py::isinstance<py::array>(value) ||
+        py::isinstance(value, numpy().attr("ma").attr("MaskedArray")))
       throw TypeError(routine_ + ": " + operand.name + " must be an array, not " +
                       type_name(value));
     if (!value.cast<py::array>().writeable())
@@ -285,11 +302,32 @@ void Marshal::refuse_leftovers() const {
   if (arguments_.size() > inputs_.size())
     throw TypeError(routine_ + "() takes " + std::to_string(inputs_.size()) + " operands but got " +
                     std::to_string(arguments_.size()));
-  if (options_used_ == options_.size()) return;
-  std::string names;
-  for (const auto& item : options_) names += " " + std::string(py::str(item.first));
-  throw TypeError(routine_ +
-                  "() got a keyword it does not take or an operand twice, among:" + names);
+  for (const auto& item : options_) {
+    const std::string name = py::str(item.first);
+    if (std::find(options_used_.begin(), options_used_.end(), name) != options_used_.end())
+      continue;
+    const bool twice = std::any_of(inputs_.begin(), inputs_.end(),
+                                   [&](const Held& held) { return held.name == name; });
+    throw TypeError(routine_ + "() got " +
+                    (twice ? "the operand " + name + " twice" : "an unknown keyword " + name));
+  }
+  if (py::isinstance<py::tuple>(out_) && out_.cast<py::tuple>().size() != outputs_.size())
+    throw ValueError(routine_ + ": out has " + std::to_string(out_.cast<py::tuple>().size()) +
+                     " arrays for " + std::to_string(outputs_.size()) + " results");
+}
+
+// Threads would write to one place at once.
+void Marshal::refuse_shared_results() const {
+  if (!out_was_given_) return;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Array& view = outputs_[i].view;
+    for (int d = 0; d < view.rank; ++d)
+      if (view.shape[d] > 1 && view.stride[d] == 0)
+        throw ValueError(routine_ + ": " + outputs_[i].name + " lies on itself (a stride of 0)");
+    for (std::size_t j = 0; j < i; ++j)
+      if (extents_meet(view, outputs_[j].view))
+        throw ValueError(routine_ + ": " + outputs_[i].name + " overlaps " + outputs_[j].name);
+  }
 }
 
 bool Marshal::overlaps() const {

@@ -33,6 +33,8 @@ struct DeviceArray {
 };
 
 ElementType element_type(const py::dtype& dtype);
+// Throws TypeError if elements hold references to Python objects, which must not be moved as bytes.
+void refuse_references(const std::string& who, const py::dtype& dtype);
 Array view_of(const py::array& array);
 
 // What the documentation, the stubs and the error messages know of an operand or option.
@@ -96,7 +98,7 @@ class Marshal {
   template <class Value>
   void option(const Option& option, Value& value) {
     if (!options_.contains(option.name)) return;
-    ++options_used_;
+    options_used_.emplace_back(option.name);
     try {
       value = py::cast<Value>(options_[option.name]);
     } catch (const py::cast_error&) {
@@ -109,6 +111,7 @@ class Marshal {
   template <class Routine>
   void finish(const Routine& routine) {
     refuse_leftovers();
+    refuse_shared_results();
     if (out_was_given_ && overlaps()) {
       if (const char* reason = routine.allows_overlap()) throw ValueError(routine_ + ": " + reason);
     }
@@ -136,6 +139,7 @@ class Marshal {
   void check_residence(const Operand& operand, bool on_device);
   py::object allocate(const Operand& operand);
   void refuse_leftovers() const;
+  void refuse_shared_results() const;
   bool overlaps() const;
 
   std::string routine_;
@@ -143,7 +147,7 @@ class Marshal {
   py::dict options_;
   py::object out_;
   bool out_was_given_;
-  std::size_t options_used_ = 0;
+  std::vector<std::string> options_used_;
   std::optional<bool> on_device_;
   Lengths lengths_;
   std::vector<Held> inputs_, outputs_;

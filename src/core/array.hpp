@@ -8,10 +8,12 @@ namespace ado {
 
 inline constexpr int kMaxRank = 8;
 
-// What NumPy calls kind and itemsize: {'f', 4} is float32.
+// What NumPy calls kind and itemsize: {'f', 4} is float32. Swapped: not in this machine's byte
+// order.
 struct ElementType {
   char kind = 0;
   int size = 0;
+  bool swapped = false;
   friend constexpr bool operator==(ElementType, ElementType) = default;
 };
 

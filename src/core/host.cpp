@@ -1,5 +1,7 @@
 #include "core/host.hpp"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -58,8 +60,7 @@ std::vector<Cache> read_caches() {
 // written back now, not during the sample: lines left dirty here made a streaming copy of 2 x 64
 // MiB look three times slower than it is (Zen 5).
 void flush_caches() {
-  static const std::vector<char> buffer(
-      2 * static_cast<std::size_t>(caches().empty() ? 64 << 20 : caches().back().bytes), 1);
+  static const std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
   constexpr std::int64_t kLine = 64;
   const auto bytes = static_cast<std::int64_t>(buffer.size());
 #pragma omp parallel for num_threads(threads_for(bytes))
@@ -94,6 +95,17 @@ Isa isa_named(const std::string& name) {
 const std::vector<Cache>& caches() {
   static const std::vector<Cache> cached = read_caches();
   return cached;
+}
+
+std::int64_t last_level_cache_bytes() {
+  if (caches().empty()) return 64 << 20;
+  const Cache& last = caches().back();
+  return last.bytes * ((max_threads() + last.shared_by - 1) / last.shared_by);
+}
+
+int cores() {
+  const std::string list = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+  return std::max(omp_get_num_procs() / count_processors(read_line(list)), 1);
 }
 
 double sample(const std::function<void()>& work, bool cold, int repeats) {

@@ -23,8 +23,12 @@ struct Cache {
   int shared_by = 1;  // logical processors
 };
 const std::vector<Cache>& caches();
+// Of all last-level caches that the threads of a ladder use; a guess where the system tells none.
+std::int64_t last_level_cache_bytes();
+// Cores behind the logical processors: where two threads share one, there are half as many.
+int cores();
 
-// Seconds of one call of `work`, the mean of `repeats`. Cold overwrites the last-level cache first.
+// Seconds of one call of `work`, the mean of `repeats`. Cold empties the caches first.
 double sample(const std::function<void()>& work, bool cold, int repeats);
 
 }  // namespace ado::host

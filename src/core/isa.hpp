@@ -5,7 +5,7 @@
 // registry picks a level at run time. A file that is compiled so must not let the compiler emit a
 // shared (weak) function with, say, AVX-512 in it, because the linker may then choose that copy for
 // everybody: include nothing that has out-of-line inline code, and mark helpers ADO_INLINE or put
-// them in the file's unnamed namespace. tests/test_build.py looks at the symbols.
+// them in the file's unnamed namespace. .ci/run looks at the symbols.
 #pragma once
 
 #include <cstdint>

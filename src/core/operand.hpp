@@ -26,8 +26,7 @@ struct TypeRule {
 
 inline constexpr TypeRule kAnyElement{
     .text = "any type with elements of 1, 2, 4, 8 or 16 bytes", .accepts = [](ElementType t) {
-      return t.kind != 'O' &&  // references must be counted, so they must not be moved as bytes
-             (t.size == 1 || t.size == 2 || t.size == 4 || t.size == 8 || t.size == 16);
+      return t.size == 1 || t.size == 2 || t.size == 4 || t.size == 8 || t.size == 16;
     }};
 
 constexpr TypeRule same_as(const char* operand) {

@@ -67,7 +67,8 @@ ADO_INLINE void on_every_thread(const Work& work) {
 void probe_copy(const Probe& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
-    for (std::int64_t i = 0; i < from.vectors; ++i) stream(to.data + i, from.data[i]);
+    const std::int64_t vectors = from.vectors < to.vectors ? from.vectors : to.vectors;
+    for (std::int64_t i = 0; i < vectors; ++i) stream(to.data + i, from.data[i]);
     fence();
   });
 }
@@ -81,10 +82,11 @@ void probe_write(const Probe& p, const Launch&) {
   });
 }
 
+constexpr int kUnroll = 8;  // loads in flight before one has to be combined
+
 // Each thread reads its own share `passes` times, so that the size chooses the memory level.
 void probe_read(const Probe& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
-    constexpr int kUnroll = 8;  // loads in flight before one has to be combined
     const Share from = share(p.src, thread, threads);
     Words sum[kUnroll] = {};
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
@@ -93,13 +95,17 @@ void probe_read(const Probe& p, const Launch&) {
       for (std::int64_t i = 0; i + kUnroll <= from.vectors; i += kUnroll)
         for (int lane = 0; lane < kUnroll; ++lane) sum[lane] ^= from.data[i + lane];
     }
-    for (int lane = 1; lane < kUnroll; ++lane) sum[0] ^= sum[lane];
-    asm volatile("" ::"m"(sum[0]));
+    // In a register: in memory the sums would be stored in every step of the loop above.
+    Words total = sum[0];
+    for (int lane = 1; lane < kUnroll; ++lane) total ^= sum[lane];
+    asm volatile("" ::"x"(total));
   });
 }
 
 double bytes_read(const Probe& p) {
-  return static_cast<double>(p.passes) * static_cast<double>(p.src.bytes());
+  const std::int64_t vectors = share(p.src, 0, max_threads()).vectors / kUnroll * kUnroll;
+  return static_cast<double>(p.passes) * max_threads() * static_cast<double>(vectors) *
+         kVectorBytes;
 }
 double bytes_written(const Probe& p) { return static_cast<double>(p.dst.bytes()); }
 
@@ -120,8 +126,9 @@ void probe_flops(const Probe& p, const Launch&) {
         for (int c = 0; c < kChains; ++c)
           chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
     }
-    for (int c = 1; c < kChains; ++c) chain[0] += chain[c];
-    asm volatile("" ::"m"(chain[0]));
+    Vector total = chain[0];
+    for (int c = 1; c < kChains; ++c) total += chain[c];
+    asm volatile("" ::"x"(total));
   });
 }
 
