@@ -200,6 +200,18 @@ def test_environment_chooses_instruction_set_and_device():
     assert "must be 'cpu' or 'cuda'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
 
 
+@pytest.mark.gpu
+def test_importing_leaves_cuda_to_forked_children():
+    code = """
+import os, adokernels as ado
+child = os.fork()
+if child == 0:
+    os._exit(0 if ado.to_device([1, 2]).numpy().tolist() == [1, 2] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert python(code).stdout.strip() == "0"
+
+
 def test_a_forked_child_does_not_hang():
     code = """
 import os, numpy as np, adokernels as ado

@@ -45,7 +45,11 @@ class Variant:
         self.precision: str = info.precision
         self.ceiling: bool = info.ceiling
         self.blocks: tuple[tuple[int, ...], ...] = tuple(tuple(b) for b in info.blocks)
-        self.why_unavailable: str = info.why_unavailable
+
+    @property
+    def why_unavailable(self) -> str:
+        """Why it cannot run here: not built, no device, or one too old; empty if it can."""
+        return self.routine._core.why_unavailable(self.name)
 
     @property
     def available(self) -> bool:

@@ -40,7 +40,6 @@ struct VariantInfo {
   bool ceiling;
   int min_compute;
   std::vector<std::vector<unsigned>> blocks;
-  std::string why_unavailable;  // empty: available
 };
 
 // What a variant launches on one problem, and the scratch memory it needs meanwhile.
@@ -80,6 +79,8 @@ class Routine {
  public:
   virtual ~Routine() = default;
   virtual std::vector<VariantInfo> variants() const = 0;
+  // Empty if it can run here. Apart from the rest, because to ask starts the CUDA driver.
+  virtual std::string why_unavailable(const std::string& variant) const = 0;
   virtual py::object call(const py::tuple& arguments, const py::dict& options, const Name& variant,
                           const Block& block, const Name& device, py::object out) const = 0;
   virtual std::unique_ptr<Problem> problem(const py::tuple& arguments, const py::dict& options,
@@ -198,6 +199,10 @@ class RoutineOf final : public Routine {
     for (const auto& row : cpu()) infos.push_back(info(row));
     for (const auto& row : ladders_.cuda) infos.push_back(info(row));
     return infos;
+  }
+
+  std::string why_unavailable(const std::string& variant) const override {
+    return unavailable(find(variant));
   }
 
   py::object call(const py::tuple& arguments, const py::dict& options, const Name& variant,
@@ -344,8 +349,7 @@ class RoutineOf final : public Routine {
                      row.precision,
                      row.ceiling,
                      row.device == Device::kCuda ? row.min_compute : 0,
-                     {},
-                     unavailable(row)};
+                     {}};
     if (row.grid != nullptr)
       for (const Extent& block : row.blocks)
         if (block.volume() != 0) info.blocks.push_back(extent_list(block));
@@ -353,7 +357,7 @@ class RoutineOf final : public Routine {
   }
 
   static std::string unavailable(const Row& row) {
-    return why_unavailable(row.device, row.min_compute, row.run != nullptr);
+    return py_binding::why_unavailable(row.device, row.min_compute, row.run != nullptr);
   }
 
   const Row& find(const std::string& wanted) const {

@@ -151,8 +151,7 @@ void bind_values(py::module_& m) {
       .def_readonly("precision", &VariantInfo::precision)
       .def_readonly("ceiling", &VariantInfo::ceiling)
       .def_readonly("min_compute", &VariantInfo::min_compute)
-      .def_readonly("blocks", &VariantInfo::blocks)
-      .def_readonly("why_unavailable", &VariantInfo::why_unavailable);
+      .def_readonly("blocks", &VariantInfo::blocks);
 }
 
 void bind_routines(py::module_& m) {
@@ -193,6 +192,7 @@ void bind_routines(py::module_& m) {
       .def_readonly("source", &Routine::source)
       .def_readonly("parameters", &Routine::parameters)
       .def_property_readonly("variants", &Routine::variants)
+      .def("why_unavailable", &Routine::why_unavailable, "Empty if the variant can run here.")
       .def(
           "call",
           [](const Routine& routine, const py::tuple& arguments, const py::dict& options,
