@@ -226,6 +226,17 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert answer.stdout.strip() == "0", answer.stderr
 
 
+def test_a_daemon_thread_may_be_inside_a_call_at_exit():
+    code = """
+import threading, time, numpy as np, adokernels as ado
+a = np.random.default_rng(0).random((1500, 1500))
+def work():
+    while True: ado.transpose(a, device="cpu")
+threading.Thread(target=work, daemon=True).start(); time.sleep(0.1)
+"""
+    assert python(code).returncode == 0
+
+
 def test_the_library_does_not_print(capfd):
     ado.transpose(A)
     with pytest.raises(ValueError, match="shape"):

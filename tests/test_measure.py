@@ -239,6 +239,14 @@ def test_long_queues_are_measured_in_shorter_samples():
     assert subject.calls == 32  # 256, halved until the host kept ahead
 
 
+@pytest.mark.parametrize("bad", [{"seconds": -1}, {"seconds": np.nan}, {"precision": np.inf}])
+def test_budgets_that_mean_nothing(bad):
+    with pytest.raises(ValueError, match="must be a finite number of at least 0"):
+        ado.measure(ado.transpose, A, **bad)
+    with pytest.raises(ValueError, match="must be a finite number of at least 0"):
+        ado.sweep(ado.transpose, A, **bad)
+
+
 def test_cold_and_warm_are_not_compared():
     cold = ado.measure(ado.transpose["textbook"], A, seconds=0.01)
     warm = ado.measure(ado.transpose["textbook"], A, cache="warm", seconds=0.01)
@@ -326,6 +334,9 @@ def test_frames(sweep):
         ("[1]", "holds no adokernels record"),
         ('{"kind": "soup"}', "holds no adokernels record"),
         ('{"kind": "sweep", "schema": 99}', "has schema 99; this version reads schema 1"),
+        ('{"kind": "sweep", "schema": 1}', "is damaged: KeyError"),
+        ('{"kind": []}', "holds no adokernels record"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_foreign_files_are_refused(text, why, tmp_path):

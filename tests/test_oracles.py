@@ -53,6 +53,20 @@ def test_comparator_passes_equal_nans_and_small_differences():
     assert oracles.difference(right * (1 + 1e-9), right) == pytest.approx(1e-9, rel=1e-3)
 
 
+def test_comparator_sees_differences_that_underflow():
+    right = np.array([[1e300, 1e-30], [0.0, 1.0]])
+    for index, value in [((0, 1), -5e-30), ((1, 0), -0.0), ((1, 0), 1e-320)]:
+        wrong = right.copy()
+        wrong[index] = value
+        assert not oracles.difference(wrong, right) <= 0
+
+
+def test_oracle_copies_the_padding_of_structures():
+    padded = np.dtype([("a", "u1"), ("b", "<u4")], align=True)
+    a = np.arange(2 * 3 * 8, dtype=np.uint8).view(padded).reshape(2, 3)
+    assert oracles.transpose(a).tobytes() == ado.transpose(a).tobytes()
+
+
 def test_comparator_compares_tuples_one_by_one():
     pair = (np.ones(2), np.zeros(2))
     assert oracles.difference(pair, pair) == 0

@@ -74,10 +74,12 @@ __all__ = [  # noqa: PLE0604
     "write_report",
 ]
 
-if _isa := os.environ.get("ADOKERNELS_ISA"):
-    set_isa(_isa)
-if _device := os.environ.get("ADOKERNELS_DEVICE"):
-    set_device(_device)
+for _variable, _set in (("ADOKERNELS_ISA", set_isa), ("ADOKERNELS_DEVICE", set_device)):
+    if _value := os.environ.get(_variable):
+        try:
+            _set(_value)
+        except (ValueError, Unavailable) as _error:
+            raise type(_error)(f"{_variable}={_value}: {_error}") from None
 
 
 def __getattr__(name: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = error.args[0] if isinstance(error, KeyError) else error
         print(f"adokernels: {text}", file=sys.stderr)
         return _USAGE
+    except MemoryError as error:
+        print(f"adokernels: not enough memory: {error}", file=sys.stderr)
+        return 1
     except ado.Unavailable as error:
         print(f"adokernels: {error}", file=sys.stderr)
         return _NO_DEVICE
@@ -114,9 +118,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
         cache=options.cache,
         seconds=options.seconds,
     )
-    console.print(sweep)
     if options.json:
         sweep.save(options.json)
+    console.print(sweep)
     if options.plot:
         figure = Figure(figsize=(10, 6), layout="constrained")
         ado.roofline(sweep, ax=figure.add_subplot())
@@ -142,7 +146,9 @@ def _routine(name: str) -> ado.Routine:
 
 def random_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Random bytes of any type: zeros would run faster than real data on some machines."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise TypeError(f"no random data of type {dtype}")
+    size = math.prod(shape) * dtype.itemsize
     return np.random.default_rng().integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
 
 

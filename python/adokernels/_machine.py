@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -79,11 +80,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         raise ValueError(f"device must be 'cpu' or 'cuda', got {where!r}")
     facts = context(where)
     path = _cache_path(where, facts)
-    if not refresh and path.exists():
-        try:
-            return cast("Machine", load(path))
-        except (ValueError, KeyError, TypeError):
-            pass  # of another version, or cut short: measure again
+    if not refresh and (known := _known(path)):
+        return known
     found = Machine(
         device=where,
         name=device_name(where),
@@ -99,13 +97,21 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     return found
 
 
+def _known(path: Path) -> Machine | None:
+    """What an earlier run has stored; None if there is nothing, or nothing readable."""
+    try:
+        found = load(path)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, Machine) and found.ceilings else None
+
+
 def _cache_path(device: str, facts: dict[str, Any]) -> Path:
-    base = os.environ.get("ADOKERNELS_CACHE")
-    folder = (
-        Path(base)
-        if base
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adokernels"
-    )
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        folder = Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
+    except RuntimeError:  # a user without a home, as in some containers
+        folder = Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
     identity = [device, SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]

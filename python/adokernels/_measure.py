@@ -174,6 +174,7 @@ def measure(
     """
     if cache not in ("cold", "warm"):
         raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
+    _check_budget(seconds=seconds, precision=precision, flops=flops, bytes=bytes)
     if isinstance(what, Routine | Variant):
         if flops is not None or bytes is not None or stream is not None:
             raise TypeError(
@@ -197,6 +198,8 @@ def measure(
         for skipped, reason in result.skipped.items():
             raise ValueError(f"{routine.name}[{skipped}]: {reason}")
         return result.measurements[0]
+    if not callable(what):
+        raise TypeError(f"what to measure must be callable, not {type(what).__name__}")
     if block is not None:
         raise TypeError("block= is for the variants of a routine")
     return _measure_callable(
@@ -205,8 +208,8 @@ def measure(
         options,
         cache,
         device or "cpu",
-        flops or 0.0,
-        bytes or 0.0,
+        float(flops or 0),
+        float(bytes or 0),
         stream,
         precision,
         seconds,
@@ -217,7 +220,7 @@ def sweep(
     routine: Routine,
     *args: Any,
     device: str | None = None,
-    variants: Iterable[str] | None = None,
+    variants: str | Iterable[str] | None = None,
     blocks: dict[str, tuple[int, ...]] | None = None,
     cache: Cache = "cold",
     precision: float | None = None,
@@ -260,6 +263,10 @@ def sweep(
         Rungs that refuse the problem, are unavailable or compute a wrong result are not timed; its
         ``skipped`` says why.
     """
+    if not isinstance(routine, Routine):
+        raise TypeError(f"sweep takes a routine, not {type(routine).__name__}")
+    _check_budget(seconds=seconds, precision=precision)
+    variants = [variants] if isinstance(variants, str) else variants
     chosen = None if variants is None else [routine[name] for name in variants]
     named = chosen[0].device if chosen else None
     where = _device_of(args, named, device)
@@ -392,6 +399,13 @@ def _measure_ladder(
             for name, subject in others.items()
         ),
     )
+
+
+def _check_budget(**limits: float | None) -> None:
+    """Refuse what would never end, or mean nothing."""
+    for name, value in limits.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
 
 
 def _precision(wanted: float | None, device: str) -> float:

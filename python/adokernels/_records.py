@@ -156,7 +156,13 @@ class Measurement:
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`."""
         values = dict(record)
-        values["samples"] = np.asarray(values["samples"], dtype=float)
+        samples = values["samples"] = np.asarray(values["samples"], dtype=float)
+        if (
+            samples.ndim != 1
+            or not len(samples)
+            or not (np.isfinite(samples) & (samples > 0)).all()
+        ):
+            raise ValueError("samples must be positive seconds, one or more")
         values["clocks"] = np.asarray(values["clocks"], dtype=float)
         for name in ("block", "grid"):
             values[name] = tuple(values[name]) if values[name] is not None else None
@@ -400,11 +406,14 @@ def load(path: str | Path) -> Measurement | Machine | Sweep:
     """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, or no JSON
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+    if not isinstance(document, dict) or str(document.get("kind")) not in _KINDS:
         raise ValueError(f"{path} holds no adokernels record (kind: {', '.join(_KINDS)})")
     version = document.pop("schema", None)
     if version != SCHEMA:
         raise ValueError(f"{path} has schema {version}; this version reads schema {SCHEMA}")
-    return _KINDS[document.pop("kind")].from_dict(document)
+    try:
+        return _KINDS[document.pop("kind")].from_dict(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error!r}") from error

@@ -127,8 +127,8 @@ class Routine:
     def __len__(self) -> int:
         return len(self.variants)
 
-    def __contains__(self, name: object) -> bool:
-        return any(v.name == name for v in self.variants)
+    def __contains__(self, item: object) -> bool:
+        return any(item in (v, v.name) for v in self.variants)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _routine_named, (self.name,)
@@ -164,7 +164,7 @@ def _variant_named(routine: str, name: str) -> Variant:
 
 def suggest(name: str, known: list[str]) -> str:
     """What there is instead of an unknown name, the nearest first."""
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(str(name), known, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"; there is {', '.join(known)}.{hint}"
 

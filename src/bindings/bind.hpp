@@ -465,7 +465,7 @@ class RoutineOf final : public Routine {
 
   void run(const Row& row, const R& problem, const Block& block) const {
     const Plan ready = plan(row, problem, block);
-    const py::gil_scoped_release release;
+    const ReleaseGil release;
     row.run(problem, ready.launch);
   }
 

@@ -64,7 +64,7 @@ Timing sample(const std::function<void()>& work, Device device, bool cold, int r
 
 Timing sample_call(const Call& call, bool cold, int repeats) {
   // The GPU's timer exists once, so there the GIL also keeps two samples apart.
-  std::optional<py::gil_scoped_release> release;
+  std::optional<ReleaseGil> release;
   if (call.device == Device::kCpu) release.emplace();
   return sample(call.run, call.device, cold, repeats, 0);
 }
@@ -251,7 +251,7 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
                ", dtype=" + std::string(py::str(self.attr("dtype"))) + ")";
       });
   m.def("to_device", &to_device, py::arg("array"), "Copy an array into GPU memory.");
-  m.def("synchronize", &cuda::synchronize, py::call_guard<py::gil_scoped_release>(),
+  m.def("synchronize", &cuda::synchronize, py::call_guard<ReleaseGil>(),
         "Wait until the GPU has done all that was asked.");
 }
 

@@ -111,7 +111,7 @@ py::array DeviceArray::numpy() const {
   py::array host(dtype, std::vector<py::ssize_t>(view.shape, view.shape + view.rank));
   void* const target = host.mutable_data();
   {
-    const py::gil_scoped_release release;
+    const ReleaseGil release;
     cuda::copy_to_host(target, view.data, static_cast<std::size_t>(view.bytes()));
   }
   return host;

@@ -4,6 +4,7 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -21,6 +22,26 @@
 namespace ado::py_binding {
 
 namespace py = pybind11;
+
+// Gives up the GIL. Unlike pybind11's guard it survives that Python, when it ends, takes a daemon
+// thread away in the destructor (by pthread_exit, which must not unwind through a noexcept frame):
+// the thread then waits for the end of the process.
+class ReleaseGil {
+ public:
+  ReleaseGil() : state_(PyEval_SaveThread()) {}
+  ReleaseGil(const ReleaseGil&) = delete;
+  ReleaseGil& operator=(const ReleaseGil&) = delete;
+  ~ReleaseGil() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      for (;;) pause();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
 
 // An array in device memory, as Python sees it: packed, with NumPy's dtype.
 struct DeviceArray {
