@@ -23,21 +23,22 @@ test: $(VENV)/installed $(VENV)/with-tests
 # one build to the next, which it would not in pip's throw-away environments.
 $(VENV)/tools:
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
 	$(PIP) install 'scikit-build-core>=0.11' 'pybind11>=3.0' 'cmake>=3.26' ninja
 	touch $@
 
 $(VENV)/installed: $(VENV)/tools $(VENV)/config $(SOURCES)
-	$(PIP) install --no-build-isolation -C build-dir=build/make .
+	$(PIP) install --no-build-isolation --config-settings=build-dir=build/make .
 	touch $@
 
 $(VENV)/with-tests: pyproject.toml $(VENV)/installed
-	$(PIP) install --no-build-isolation -C build-dir=build/make '.[test]'
+	$(PIP) install --no-build-isolation --config-settings=build-dir=build/make '.[test]'
 	touch $@
 
-# Changes when the settings do, so that another setting builds again.
+# Changes when the settings or the CUDA compiler do, so that another one builds again.
+CONFIG := $(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES) $(shell command -v nvcc)
 $(VENV)/config: $(VENV)/tools FORCE
-	@echo '$(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES)' | cmp -s - $@ || \
-	  echo '$(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES)' > $@
+	@echo '$(CONFIG)' | cmp -s - $@ || echo '$(CONFIG)' > $@
 FORCE:
 
 clean:

@@ -112,9 +112,11 @@ def main() -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != make()
     ]
     for path in stale:
-        print(f"out of date: {path.relative_to(ROOT)} (python .ci/generate.py)")
-        if "--check" not in sys.argv:
+        if "--check" in sys.argv:
+            print(f"out of date: {path.relative_to(ROOT)} (python .ci/generate.py)")
+        else:
             path.write_text(files[path](), encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
     if "--check" not in sys.argv:
         for path in (ROOT / "notebooks" / "data").glob("*.json"):
             draw(path)

@@ -24,6 +24,8 @@ _SAMPLES = 20
 _GIB = 1 << 30
 #: One sample of a probe of caches or arithmetic lasts about this long.
 _SECONDS = 2e-3
+#: And does at least so many FLOPs, or moves so many bytes.
+_LEAST_WORK = 2e8
 
 # Floating-point lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide,
 # "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
@@ -130,18 +132,22 @@ def _measure(device: str, probe: _Probe) -> Ceiling:
     def prepare(passes: int) -> _core.Call:
         return core.problem((source,), {"passes": passes}, device).prepare(probe.row)
 
+    def work_of(call: _core.Call) -> float:
+        cost = call.cost
+        return cost.executed_flops if probe.kind == "compute" else cost.requested_bytes
+
     call = prepare(1)
     once = min(_core.sample(call, False, 1)[0] for _ in range(3))
     if in_cache:
-        call = prepare(math.ceil(_SECONDS / once))
+        # At least so much work, or one delay by the scheduler passes for the time of a pass.
+        call = prepare(math.ceil(max(_SECONDS / once, _LEAST_WORK / work_of(call))))
         _core.sample(call, False, 3)
     seconds = min(_core.sample(call, not in_cache, 1)[0] for _ in range(_SAMPLES))
-    work = call.cost.executed_flops if probe.kind == "compute" else call.cost.requested_bytes
     return Ceiling(
         kind=probe.kind,
         level=probe.level,
         operation=probe.operation,
-        measured=work / seconds,
+        measured=work_of(call) / seconds,
         theoretical=probe.theoretical,
         basis=probe.basis,
     )
