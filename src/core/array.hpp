@@ -37,6 +37,19 @@ struct Array {
   }
   constexpr std::int64_t bytes() const { return elements() * type.size; }
 
+  // A batch: how many arrays of `last` dimensions the leading dimensions count, and where the i-th
+  // begins.
+  constexpr std::int64_t slices(int last) const {
+    std::int64_t product = 1;
+    for (int d = 0; d < rank - last; ++d) product *= shape[d];
+    return product;
+  }
+  constexpr std::byte* slice(int last, std::int64_t i) const {
+    std::byte* at = data;
+    for (int d = rank - last; d-- > 0; i /= shape[d]) at += i % shape[d] * stride[d];
+    return at;
+  }
+
   // Packed from dimension `first` to the last: what lies there is one contiguous run.
   constexpr bool packed_from(int first) const {
     std::int64_t expected = type.size;

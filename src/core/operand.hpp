@@ -8,6 +8,10 @@
 //     }
 //     ...
 //
+// A routine may also have `const char* refuses() const` (what is wrong with the values of its
+// options) and `const char* refuses_overlap() const` (why results may not lie on these operands, or
+// nullptr where they may; without it they never may). Both speak literals or nullptr.
+//
 // Marshalling from Python, staging to a device, compulsory bytes, documentation and stubs are
 // visitors. Shapes are written as in NumPy's generalised ufuncs: a name stands for one length
 // wherever it occurs, a number for itself, and a leading "..." for any batch dimensions.
@@ -29,6 +33,8 @@ inline constexpr TypeRule kAnyElement{
       return t.size == 1 || t.size == 2 || t.size == 4 || t.size == 8 || t.size == 16;
     }};
 
+inline constexpr TypeRule kUint8Elements{.text = "uint8", .fixed = kUint8};
+
 constexpr TypeRule same_as(const char* operand) {
   return {.text = "the type of", .same_as = operand};
 }
@@ -40,10 +46,15 @@ struct Operand {
   const char* doc;
 };
 
-// A keyword of the call that is no array; its default is the member's initialiser.
+// A keyword of the call that is no array; its default is the member's initialiser. The member is a
+// number, a C array of them (a tuple in Python), or an enumeration (a word in Python, see WordsFor).
 struct Option {
   const char* name;
   const char* doc;
 };
+
+// `static constexpr const char* kWords[]`: what Python calls the values of an enumeration, in order.
+template <class Enum>
+struct WordsFor;
 
 }  // namespace ado

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/isa.hpp"
+
 namespace ado {
 
 enum class Device : std::uint8_t { kCpu, kCuda };
@@ -33,6 +35,13 @@ struct Launch {
   void* stream = nullptr;        // a cudaStream_t
 };
 
+// One of the kernels that a variant of a pipeline runs in turn: which row of which routine.
+struct Stage {
+  const char* routine = nullptr;
+  const char* variant = nullptr;
+};
+using Stages = std::array<Stage, 4>;
+
 template <class Routine>
 struct Variant {
   const char* name;
@@ -49,6 +58,8 @@ struct Variant {
   Extent (*grid)(const Routine&, Extent block) = nullptr;
   std::size_t (*shared_bytes)(const Routine&, Extent block) = nullptr;
   std::size_t (*scratch_bytes)(const Routine&) = nullptr;
+
+  Stages stages = {};  // of a variant that runs rows of other ladders; those must never refuse
 
   // What this implementation executes and asks of memory. Null: the routine's useful FLOPs and its
   // compulsory bytes.
@@ -67,6 +78,17 @@ struct Ladder {
   const Variant<Routine>* begin() const { return rows; }
   const Variant<Routine>* end() const { return rows + size; }
 };
+
+// How a row runs a problem with one of its blocks; scratch and stream are the caller's to add.
+template <class Routine>
+ADO_INLINE Launch launch_of(const Variant<Routine>& row, const Routine& problem, Extent block) {
+  Launch launch;
+  if (row.grid == nullptr) return launch;
+  launch.block = block;
+  launch.grid = row.grid(problem, block);
+  if (row.shared_bytes != nullptr) launch.shared_bytes = row.shared_bytes(problem, block);
+  return launch;
+}
 
 template <class Routine, std::size_t kSize>
 constexpr Ladder<Routine> ladder_of(const Variant<Routine> (&rows)[kSize]) {

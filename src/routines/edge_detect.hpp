@@ -1,0 +1,36 @@
+// out = sobel(gaussian_blur(grayscale(rgba))), each step rounded to bytes as if it were stored.
+#pragma once
+
+#include "core/array.hpp"
+#include "core/operand.hpp"
+
+namespace ado {
+
+struct EdgeDetect {
+  static constexpr const char* kName = "edge_detect";
+  static constexpr const char* kSummary =
+      "Edges of a colour image: ``sobel(gaussian_blur(grayscale(rgba)))``.";
+  static constexpr const char* kSource =
+      "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
+
+  Array rgba, out;
+
+  template <class Visitor>
+  void operands(Visitor&& visit) {
+    visit.input(Operand{"rgba", "... rows cols 3|4", kUint8Elements,
+                        "Red, green and blue, and perhaps alpha, which is ignored."},
+                rgba);
+    visit.output(Operand{"out", "... rows cols", kUint8Elements,
+                         "The gradient's magnitude of the blurred luminance, exact."},
+                 out);
+  }
+
+  std::int64_t images() const { return out.slices(2); }
+  std::int64_t rows() const { return out.shape[out.rank - 2]; }
+  std::int64_t cols() const { return out.shape[out.rank - 1]; }
+  int channels() const { return static_cast<int>(rgba.shape[rgba.rank - 1]); }
+
+  double flops() const { return 0; }  // integers
+};
+
+}  // namespace ado

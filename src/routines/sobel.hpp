@@ -1,0 +1,34 @@
+// out = min(255, floor(sqrt(gx^2 + gy^2))) with the 3x3 Sobel gradients gx and gy.
+#pragma once
+
+#include "core/array.hpp"
+#include "core/operand.hpp"
+
+namespace ado {
+
+struct Sobel {
+  static constexpr const char* kName = "sobel";
+  static constexpr const char* kSummary =
+      "Gradient magnitude by the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``.";
+  static constexpr const char* kSource =
+      "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
+
+  Array gray, out;
+
+  template <class Visitor>
+  void operands(Visitor&& visit) {
+    visit.input(Operand{"gray", "... rows cols", kUint8Elements,
+                        "The image, or images; outside there are zeros."},
+                gray);
+    visit.output(
+        Operand{"out", "... rows cols", kUint8Elements, "The gradient's magnitude, exact."}, out);
+  }
+
+  std::int64_t images() const { return gray.slices(2); }
+  std::int64_t rows() const { return gray.shape[gray.rank - 2]; }
+  std::int64_t cols() const { return gray.shape[gray.rank - 1]; }
+
+  double flops() const { return 0; }  // integers
+};
+
+}  // namespace ado
