@@ -1,10 +1,9 @@
 """Every rung of the transpose ladder against NumPy, at sizes and layouts chosen to hurt."""
 
-import re
-
+import conftest
 import numpy as np
 import pytest
-from conftest import isa_levels, random_of, rungs
+from conftest import isa_levels, random_of, refusal, rungs, strided_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,41 +16,10 @@ SHAPES = (
     + [(1, 1000), (1000, 1), (3, 517), (517, 3), (64, 96), (96, 64), (100, 128), (129, 255)]
     + [(0, 5), (5, 0)]
 )
-POISON = 0xA5
 
 
-def poisoned(shape, dtype):
-    out = np.empty(shape, dtype)
-    out.view(np.uint8).fill(POISON)
-    return out
-
-
-def check(a, variant=None, **how):
-    """Transpose into poisoned memory with guards around it; compare every byte.
-
-    False if the variant refuses the problem, which must then be an error with that reason.
-    """
-    if reason := refusal(variant, a):
-        with pytest.raises(ValueError, match=re.escape(reason)):
-            ado.transpose(a, variant=variant, **how)
-        return False
-    rows, cols = a.shape
-    guard = 64
-    whole = np.full(guard * 2 + a.size * a.itemsize, POISON, np.uint8)
-    out = whole[guard : guard + a.size * a.itemsize].view(a.dtype).reshape(cols, rows)
-    result = ado.transpose(a, variant=variant, out=out, **how)
-    assert result is out
-    assert out.tobytes() == a.T.tobytes()
-    assert (whole[:guard] == POISON).all()
-    assert (whole[guard + out.nbytes :] == POISON).all()
-    return True
-
-
-def refusal(variant, a):
-    """Why the variant cannot do it; empty if it can, as the default always does."""
-    if variant is None:
-        return ""
-    return ado.transpose._core.problem((a,), {}, ado.transpose[variant].device).why_refused(variant)
+def check(a, **how):
+    return conftest.check(ado.transpose, (a,), a.T, **how)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -99,22 +67,6 @@ def test_every_block_shape(variant, rng):
             ado.transpose(a, variant=variant, block=block)
         else:
             check(a, variant=variant, block=block)
-
-
-def strided_views(a):
-    """Views of one array that NumPy users make, none of them packed."""
-    return {
-        "rows padded": a[:, :-3],
-        "every other row": a[::2],
-        "every third column": a[:, ::3],
-        "rows reversed": a[::-1],
-        "columns reversed": a[:, ::-1],
-        "both reversed": a[::-1, ::-1],
-        "Fortran order": np.asfortranarray(a),
-        "transposed": a.T,
-        "broadcast row": np.broadcast_to(a[:1], a.shape),
-        "broadcast column": np.broadcast_to(a[:, :1], a.shape),
-    }
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -204,7 +156,7 @@ def test_device_arrays(variant, dtype, rng):
         pytest.skip("a CPU rung")
     for shape in [(128, 256), (129, 255)]:
         a = random_of(rng, shape, dtype)
-        if refusal(variant, a):
+        if refusal(ado.transpose, variant, (a,)):
             continue
         on_device = ado.to_device(a)
         result = ado.transpose(on_device, variant=variant)

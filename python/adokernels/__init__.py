@@ -39,6 +39,7 @@ from adokernels._ladders import *  # noqa: E402, F403
 from adokernels._ladders import __all__ as _names  # noqa: E402
 from adokernels._machine import machine  # noqa: E402
 from adokernels._measure import measure, sweep  # noqa: E402
+from adokernels._pictures import read_image  # noqa: E402
 from adokernels._records import Ceiling, Machine, Measurement, Sweep, load  # noqa: E402
 from adokernels._report import write_report  # noqa: E402
 from adokernels._roofline import roofline  # noqa: E402
@@ -66,6 +67,7 @@ __all__ = [  # noqa: PLE0604
     "load",
     "machine",
     "measure",
+    "read_image",
     "roofline",
     "set_device",
     "set_isa",

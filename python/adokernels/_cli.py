@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
+import ast
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +15,9 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core, _tour
 from adokernels._context import context
+from adokernels._operands import random_operands
 from adokernels._routine import suggest
+from adokernels.oracles import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +29,7 @@ _NARROWEST = 100
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a wrong argument, 3 without the device asked for."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     console = Console()
     console.width = max(console.width, _NARROWEST)
     try:
@@ -55,9 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    tour = commands.add_parser("tour", help="run every ladder on a photograph and a large array")
+    tour = commands.add_parser("tour", help="find edges in a photograph and run every ladder")
+    tour.add_argument("--image", type=Path, help="a picture file instead of the built-in one")
     tour.add_argument("--out", type=Path, default=Path("adokernels-tour"), help="folder to write")
-    tour.add_argument("--size", type=int, default=8192, help="rows and columns of the large array")
+    tour.add_argument("--size", type=int, help="rows and columns of the large problems")
     tour.set_defaults(run=_run_tour)
 
     info = commands.add_parser("info", help="what was built, what is here, what it can do")
@@ -70,14 +72,24 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="measure one ladder")
     bench.add_argument("routine")
-    bench.add_argument("--shape", type=_lengths, default=(4096, 4096), help="for example 8192x8192")
-    bench.add_argument("--dtype", type=np.dtype, default=np.dtype("float32"))
+    bench.add_argument("--shape", type=_lengths, help="rows x columns, for example 1600x2560")
+    bench.add_argument("--dtype", type=np.dtype, help="where the routine leaves it open")
+    bench.add_argument(
+        "--set",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the routine, for example border=replicate",
+    )
     bench.add_argument("--device", choices=("cpu", "cuda"))
     bench.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
     bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
     bench.add_argument("--seconds", type=float, default=3.0, help="at most, for each rung")
     bench.add_argument("--json", type=Path, help="where to store the measurements")
-    bench.add_argument("--plot", type=Path, help="where to draw the roofline (.png, .svg, .pdf)")
+    bench.add_argument(
+        "--plot", type=_chart_path, help="where to draw the roofline (.png, .svg, .pdf)"
+    )
     bench.set_defaults(run=_run_bench)
 
     report = commands.add_parser("report", help="make an HTML report from stored measurements")
@@ -91,8 +103,27 @@ def _lengths(text: str) -> tuple[int, ...]:
     return tuple(int(length) for length in text.lower().split("x"))
 
 
+def _chart_path(text: str) -> Path:
+    """Refuse a format that cannot be written before anything is measured."""
+    path, known = Path(text), Figure().canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(sorted(known))}")
+    return path
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``border=replicate`` or ``taps=1,2,3,4,3,2,1``."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
 def _run_tour(options: argparse.Namespace, console: Console) -> None:
-    _tour.run(options.out, options.size, console)
+    _tour.run(options.out, options.image, options.size, console)
 
 
 def _run_info(options: argparse.Namespace, console: Console) -> None:
@@ -110,13 +141,15 @@ def _run_list(options: argparse.Namespace, console: Console) -> None:
 
 def _run_bench(options: argparse.Namespace, console: Console) -> None:
     routine = _routine(options.routine)
+    lengths = options.shape or ORACLES[routine.name].lengths
     sweep = ado.sweep(
         routine,
-        random_array(options.shape, options.dtype),
+        *random_operands(routine, lengths, options.dtype),
         device=options.device,
         variants=options.variants,
         cache=options.cache,
         seconds=options.seconds,
+        **dict(options.set),
     )
     if options.json:
         sweep.save(options.json)
@@ -142,14 +175,6 @@ def _routine(name: str) -> ado.Routine:
     if name not in ado.routines:
         raise KeyError(f"no routine {name!r}{suggest(name, list(ado.routines))}")
     return ado.routines[name]
-
-
-def random_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Random bytes of any type: zeros would run faster than real data on some machines."""
-    if dtype.hasobject or dtype.itemsize == 0:
-        raise TypeError(f"no random data of type {dtype}")
-    size = math.prod(shape) * dtype.itemsize
-    return np.random.default_rng().integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
 
 
 if __name__ == "__main__":

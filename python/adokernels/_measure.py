@@ -26,7 +26,7 @@ from adokernels import _core, _stats, oracles
 from adokernels._context import context
 from adokernels._machine import machine as measure_machine
 from adokernels._records import Cache, Measurement, Sweep
-from adokernels._routine import Routine, Variant, suggest
+from adokernels._routine import Routine, Variant, routine_named, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -180,16 +180,20 @@ def measure(
             raise TypeError(
                 "flops=, bytes= and stream= are for callables; a variant's row has them"
             )
-        routine, name = (what, None) if isinstance(what, Routine) else (what.routine, what.name)
-        if isinstance(what, Variant) and what.why_unavailable:
-            raise _core.Unavailable(f"{routine.name}[{name}]: {what.why_unavailable}")
+        routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
+        if named and named.why_unavailable:
+            raise _core.Unavailable(f"{routine.name}[{named.name}]: {named.why_unavailable}")
+        where = _device_of(args, named.device if named else device, device)
+        problem = routine._core.problem(args, options, where)
+        name = named.name if named else problem.best()
         result = _measure_ladder(
             routine,
+            problem,
             args,
             options,
-            device=_device_of(args, what.device if isinstance(what, Variant) else device, device),
+            device=where,
             names=[name],
-            blocks={None: block} if name is None else {name: block},
+            blocks={name: block},
             cache=cache,
             precision=precision,
             seconds=seconds,
@@ -261,7 +265,8 @@ def sweep(
     -------
     Sweep
         Rungs that refuse the problem, are unavailable or compute a wrong result are not timed; its
-        ``skipped`` says why.
+        ``skipped`` says why. Of a pipeline, the kernels that its rungs run are timed as well, each
+        by itself, and ranked as hotspots.
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"sweep takes a routine, not {type(routine).__name__}")
@@ -282,6 +287,7 @@ def sweep(
         raise ValueError(f"a peer has the name of a variant: {', '.join(sorted(clash))}")
     result = _measure_ladder(
         routine,
+        routine._core.problem(args, options, where),
         args,
         options,
         device=where,
@@ -292,6 +298,7 @@ def sweep(
         seconds=seconds,
         progress=progress,
         peers=peers,
+        with_stages=True,
     )
     return dataclasses.replace(result, machine=measure_machine(where)) if ceilings else result
 
@@ -307,26 +314,25 @@ def _device_of(args: Sequence[Any], named: str | None, wanted: str | None) -> st
 
 def _measure_ladder(
     routine: Routine,
+    problem: _core.Problem,
     args: Sequence[Any],
     options: dict[str, Any],
     *,
     device: str,
-    names: Sequence[str | None],
-    blocks: Mapping[Any, Any],
+    names: Sequence[str],
+    blocks: Mapping[str, tuple[int, ...] | None],
     cache: Cache,
     precision: float | None,
     seconds: float,
     progress: bool,
     peers: Mapping[str, Callable[[], object]] | None = None,
+    with_stages: bool = False,
 ) -> Sweep:
-    problem = routine._core.problem(tuple(args), options, device)
-    if list(names) == [None]:  # what a call would choose
-        names, blocks = [problem.best()], {problem.best(): blocks[None]}
     gate = _Gate(routine, problem, args, options)
     calls: dict[str, _core.Call] = {}
     skipped: dict[str, str] = {}
     errors: dict[str, float | None] = {}
-    for name in filter(None, names):
+    for name in names:
         reason = routine[name].why_unavailable or problem.why_refused(name)
         if not reason:
             calls[name] = problem.prepare(name, blocks.get(name))
@@ -334,15 +340,20 @@ def _measure_ladder(
         if reason:
             skipped[name] = reason
             calls.pop(name, None)
+    stages = _stages([routine[name] for name in calls], args, device) if with_stages else []
 
-    cold = cache == "cold"
-    subjects = {n: _Subject(partial(_take_call, call, cold), device) for n, call in calls.items()}
+    def subject(call: _core.Call) -> _Subject:
+        return _Subject(partial(_take_call, call, cache == "cold"), device)
+
+    subjects = {name: subject(call) for name, call in calls.items()}
+    parts = [subject(stage.call) for stage in stages]
     others = {
-        name: _Subject(partial(_take_callable, work, device, cold, 0), device)
+        name: _Subject(partial(_take_callable, work, device, cache == "cold", 0), device)
         for name, work in (peers or {}).items()
     }
+    everything = [*subjects.values(), *parts, *others.values()]
     _sample_interleaved(
-        [*subjects.values(), *others.values()],
+        everything,
         warm=cache == "warm",
         precision=_precision(precision, device),
         budget=seconds,
@@ -354,51 +365,89 @@ def _measure_ladder(
             skipped[name] = f"{reason} (after timing)"
             del calls[name]
 
-    reached = _clock_reached([*subjects.values(), *others.values()])
+    reached = _clock_reached(everything)
     shared: dict[str, Any] = {
         "device": device,
-        "problem": problem.description,
         "cache": cache,
         "session": uuid.uuid4().hex,
         "context": context(device),
     }
-    measured = tuple(
-        Measurement(
-            routine=routine.name,
-            variant=name,
+
+    def record(variant: Variant, call: _core.Call, of: _Subject, description: str) -> Measurement:
+        return Measurement(
+            routine=variant.routine.name,
+            variant=variant.name,
+            problem=description,
             flops=call.cost.flops,
             bytes=call.cost.bytes,
             executed_flops=call.cost.executed_flops,
             requested_bytes=call.cost.requested_bytes,
-            changes=routine[name].changes,
-            ceiling=routine[name].ceiling,
+            changes=variant.changes,
+            ceiling=variant.ceiling,
+            stages=variant.stages,
             block=tuple(call.block) if device == "cuda" else None,
             grid=tuple(call.grid) if device == "cuda" else None,
-            error=errors[name],
+            error=errors[variant.name] if variant.routine is routine else None,
             **shared,
-            **subjects[name].record(reached),
+            **of.record(reached),
         )
-        for name, call in calls.items()
-    )
+
     useful = routine._core.cost(routine.variants[0].name, tuple(args), options)
     return Sweep(
         routine=routine.name,
-        measurements=measured,
+        measurements=tuple(
+            record(routine[name], call, subjects[name], problem.description)
+            for name, call in calls.items()
+        ),
         skipped=skipped,
+        stages=tuple(
+            record(stage.variant, stage.call, part, stage.description)
+            for stage, part in zip(stages, parts, strict=True)
+        ),
         peers=tuple(
             Measurement(
                 routine="peer",
                 variant=name,
+                problem=problem.description,
                 flops=useful.flops,
                 bytes=useful.bytes,
                 executed_flops=useful.flops,
                 requested_bytes=useful.bytes,
                 **shared,
-                **subject.record(reached),
+                **other.record(reached),
             )
-            for name, subject in others.items()
+            for name, other in others.items()
         ),
     )
+
+
+@dataclass
+class _Stage:
+    """A kernel that pipelines run, prepared on what it would be given there."""
+
+    variant: Variant
+    call: _core.Call
+    description: str
+
+
+def _stages(pipelines: Sequence[Variant], args: Sequence[Any], device: str) -> list[_Stage]:
+    """Every kernel that one of the pipelines runs, once.
+
+    The routines are the same in all of them and each takes one array: the result of the one before.
+    """
+    found: dict[tuple[str, str], _Stage] = {}
+    chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
+    operand = args[0] if args else None
+    for step in zip(*chains, strict=True):
+        routine = routine_named(step[0][0])
+        problem = routine._core.problem((operand,), {}, device)
+        for stage in step:
+            if stage not in found:
+                call = problem.prepare(stage[1])
+                found[stage] = _Stage(routine[stage[1]], call, problem.description)
+        found[step[-1]].call.run()
+        operand = problem.results()
+    return list(found.values())
 
 
 def _check_budget(**limits: float | None) -> None:

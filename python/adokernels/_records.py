@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import NDArray
+    from rich.console import Group
     from rich.table import Table
 
 #: Version of the JSON layout. A reader refuses a file of another major version.
@@ -39,6 +40,8 @@ class Measurement:
     ----------
     routine, variant, changes, device, ceiling
         The row that was measured; for a callable, its name.
+    stages
+        Of a pipeline: the routines that it runs in turn, and by which variants.
     problem
         The operands, for people: ``"a: (8192, 8192) float32"``.
     cache
@@ -80,6 +83,7 @@ class Measurement:
     requested_bytes: float
     changes: str = ""
     ceiling: bool = False
+    stages: tuple[tuple[str, str], ...] = ()
     clocks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: int = 1
@@ -167,6 +171,7 @@ class Measurement:
         for name in ("block", "grid"):
             values[name] = tuple(values[name]) if values[name] is not None else None
         values["flags"] = tuple(values["flags"])
+        values["stages"] = tuple((r, v) for r, v in values.get("stages", ()))
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
@@ -282,6 +287,8 @@ class Sweep:
         The ceilings of the device.
     peers
         Other people's functions, timed in the same rounds.
+    stages
+        Of a ladder of pipelines: each kernel that a rung runs, timed by itself in the same rounds.
     """
 
     routine: str
@@ -289,6 +296,7 @@ class Sweep:
     skipped: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
     peers: tuple[Measurement, ...] = ()
+    stages: tuple[Measurement, ...] = ()
 
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements)
@@ -327,6 +335,11 @@ class Sweep:
             copies = [self.machine.roof]
         return max(copies, default=None)
 
+    def stages_of(self, m: Measurement) -> tuple[Measurement, ...]:
+        """The kernels that this rung runs, in turn; empty for one that runs only its own."""
+        named = {(stage.routine, stage.variant): stage for stage in self.stages}
+        return tuple(named[stage] for stage in m.stages if stage in named)
+
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.
 
@@ -349,6 +362,7 @@ class Sweep:
             "skipped": dict(self.skipped),
             "machine": self.machine.to_dict() if self.machine else None,
             "peers": [m.to_dict() for m in self.peers],
+            "stages": [m.to_dict() for m in self.stages],
         }
 
     @classmethod
@@ -361,6 +375,7 @@ class Sweep:
             skipped=dict(record["skipped"]),
             machine=Machine.from_dict(machine) if machine else None,
             peers=tuple(Measurement.from_dict(m) for m in record["peers"]),
+            stages=tuple(Measurement.from_dict(m) for m in record.get("stages", ())),
         )
 
     def save(self, path: str | Path) -> None:
@@ -370,17 +385,19 @@ class Sweep:
     def __repr__(self) -> str:
         from adokernels import _tables
 
-        return _tables.to_text(_tables.sweep_table(self))
+        return "\n".join(map(_tables.to_text, _tables.sweep_tables(self)))
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
         from adokernels import _tables
 
-        return _tables.sweep_table(self)
+        return Group(*_tables.sweep_tables(self))
 
     def _repr_html_(self) -> str:
         from adokernels import _tables
 
-        return _tables.to_html(_tables.sweep_table(self))
+        return "\n".join(map(_tables.to_html, _tables.sweep_tables(self)))
 
 
 _KINDS: dict[str, type[Measurement | Machine | Sweep]] = {

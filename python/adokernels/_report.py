@@ -113,7 +113,7 @@ def _section(sweep: Sweep) -> str:
     chart = _figure(_chart(sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
     parts = (
         f"<section>\n<h2>{html.escape(sweep.routine)}</h2>",
-        _tables.to_html(_tables.sweep_table(sweep)),
+        *map(_tables.to_html, _tables.sweep_tables(sweep)),
         chart,
         f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
         "</section>",

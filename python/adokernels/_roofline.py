@@ -93,7 +93,7 @@ def roofline(
         _draw_roofline(sheet, sweep, machine, wrong)
     else:
         draw_bandwidth(sheet, sweep, wrong)
-    parts = list(dict.fromkeys(f"{m.routine}, {m.cache}" for m in sweep))
+    parts = list(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in sweep))
     title = ", ".join([*parts, *([where(machine)] if machine else [])])
     ax.set_title(title, fontsize=sheet.font + 2, wrap=True)
     return ax

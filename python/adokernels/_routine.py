@@ -33,6 +33,8 @@ class Variant:
         ``"exact"``, or how the result is rounded.
     blocks : tuple of tuple of int
         Block shapes worth trying, the default first; empty on the CPU.
+    stages : tuple of (str, str)
+        Of a pipeline that runs other routines in turn: which, and by which of their variants.
     ceiling : bool
         Whether it moves the bytes without computing the answer: timed, never the default.
     """
@@ -45,6 +47,7 @@ class Variant:
         self.precision: str = info.precision
         self.ceiling: bool = info.ceiling
         self.blocks: tuple[tuple[int, ...], ...] = tuple(tuple(b) for b in info.blocks)
+        self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
 
     @property
     def why_unavailable(self) -> str:
@@ -131,7 +134,7 @@ class Routine:
         return any(item in (v, v.name) for v in self.variants)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _routine_named, (self.name,)
+        return routine_named, (self.name,)
 
     def _ipython_key_completions_(self) -> list[str]:
         return [v.name for v in self.variants]
@@ -153,13 +156,13 @@ class Routine:
         return _tables.to_html(self.__rich__())
 
 
-def _routine_named(name: str) -> Routine:
-    """What a pickled routine becomes: the one of this process."""
+def routine_named(name: str) -> Routine:
+    """The routine of that name: also what a pickled one becomes in another process."""
     return cast("Routine", getattr(importlib.import_module("adokernels"), name))
 
 
 def _variant_named(routine: str, name: str) -> Variant:
-    return _routine_named(routine)[name]
+    return routine_named(routine)[name]
 
 
 def suggest(name: str, known: list[str]) -> str:
@@ -169,6 +172,13 @@ def suggest(name: str, known: list[str]) -> str:
     return f"; there is {', '.join(known)}.{hint}"
 
 
+def _option_type(option: _core.OptionType) -> str:
+    """What NumPy-style documentation calls an option's type."""
+    if option.choices:
+        return "{" + ", ".join(map(repr, option.choices)) + "}"
+    return f"tuple of {option.length} {option.name}" if option.length else option.name
+
+
 def _docstring(core: _core.Routine) -> str:
     """A NumPy-style docstring from the routine's own visitor."""
     inputs = [p for p in core.parameters if p.role == "input"]
@@ -176,13 +186,13 @@ def _docstring(core: _core.Routine) -> str:
     outputs = [p for p in core.parameters if p.role == "output"]
 
     def entry(p: _core.Parameter) -> list[str]:
-        return [f"{p.name} : {p.shape} array, {p.type}", f"    {p.doc}"]
+        return [f"{p.name} : {p.shape} array, {p.elements}", f"    {p.doc}"]
 
     lines = [core.summary, "", "Parameters", "----------"]
     for p in inputs:
         lines += entry(p)
     for p in options:
-        lines += [f"{p.name} : {p.type}, default {p.default}", f"    {p.doc}"]
+        lines += [f"{p.name} : {_option_type(p.type)}, default {p.default!r}", f"    {p.doc}"]
     lines += [
         "variant : str, optional",
         "    A rung of the ladder. Default: the last one of the device that can do the problem.",

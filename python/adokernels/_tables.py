@@ -173,6 +173,45 @@ def sweep_table(sweep: Sweep) -> Table:
     return table
 
 
+def sweep_tables(sweep: Sweep) -> list[Table]:
+    """Build all that a sweep has to say: the step table, and the hotspots of its pipelines."""
+    return [sweep_table(sweep), *([hotspot_table(sweep)] if sweep.stages else [])]
+
+
+def hotspot_table(sweep: Sweep) -> Table:
+    """Rank the stages of each pipeline by what could be gained, as NVIDIA's profilers do.
+
+    The gain is the time above what the stage's compulsory bytes take at the roof; the stage where
+    it is largest has the rank 100, the others in proportion.
+    """
+    headers = [("pipeline", True), ("rank", False), ("stage", True), ("time", False)]
+    headers += [("of all\nstages", False), ("of\nroof", False), ("to gain", False)]
+    table = _table("Hotspots: where optimising pays most", headers)
+    for m in sweep.rungs:
+        stages = sweep.stages_of(m)
+        gains = {stage: _to_gain(sweep, stage) for stage in stages}
+        most = max(gains.values(), default=0) or 1
+        total = sum(stage.seconds for stage in stages)
+        for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
+            share = share_of_roof(sweep, stage)
+            cells = (
+                "" if place else m.variant,
+                f"{100 * gains[stage] / most:.0f}",
+                f"{stage.routine}[{stage.variant}]",
+                quantity(stage.seconds, "s"),
+                percent(stage.seconds / total),
+                "" if share is None else percent(share),
+                quantity(gains[stage], "s"),
+            )
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def _to_gain(sweep: Sweep, stage: Measurement) -> float:
+    share = share_of_roof(sweep, stage) or 0.0
+    return stage.seconds * max(1 - share, 0.0)
+
+
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings."""
     units = {"bandwidth": "B/s", "compute": "FLOP/s"}

@@ -1,12 +1,15 @@
 """What each routine must answer, in NumPy, from the formulas; slow and independent of the core.
 
-``ado.sweep`` checks every rung against these before it times any, and so do the tests.
+``ado.sweep`` checks every rung against these before it times any, and so do the tests. A routine
+without an entry in ``ORACLES`` fails the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +25,15 @@ class Oracle:
     expected
         Takes the routine's operands and options; gives its result or a tuple of results.
     tolerance
-        Largest allowed difference relative to the largest magnitude in the expected result;
-        0 demands the same bytes.
+        Largest allowed difference: of integers as such, of floating-point numbers relative to the
+        largest magnitude in the expected result; 0 demands the same bytes.
+    lengths
+        Of a problem worth measuring: one number for each name in the shapes of the operands.
     """
 
     expected: Callable[..., Any]
     tolerance: float = 0.0
+    lengths: tuple[int, ...] = (2160, 3840)
 
 
 def transpose(a: Any) -> NDArray[Any]:
@@ -38,13 +44,110 @@ def transpose(a: Any) -> NDArray[Any]:
     return np.array(raw.T, order="C", copy=True).view(a.dtype)
 
 
+def grayscale(rgba: Any) -> NDArray[np.uint8]:
+    """``(298839 R + 586811 G + 114350 B) // 1000000``, exactly."""
+    return _luminance(rgba, (298839, 586811, 114350), 1_000_000)
+
+
+def gaussian_blur(
+    gray: Any, *, border: str = "constant", taps: Sequence[int] = (1, 2, 3, 4, 3, 2, 1)
+) -> NDArray[np.uint8]:
+    """Weighted sum over 7x7 pixels, divided by the square of the sum of the taps, truncated."""
+    weights = [int(tap) for tap in taps]
+
+    def blur(band: NDArray[np.int32]) -> NDArray[np.int32]:
+        down = _weighted(band, weights, axis=0)
+        return np.asarray(_weighted(down, weights, axis=1) // sum(weights) ** 2)
+
+    return _by_bands(blur, np.asarray(gray), reach=3, border=border)
+
+
+def sobel(gray: Any) -> NDArray[np.uint8]:
+    """``min(255, floor(sqrt(gx**2 + gy**2)))``; outside the image there are zeros."""
+
+    def magnitude(band: NDArray[np.int32]) -> NDArray[np.float64]:
+        gx = _weighted(_weighted(band, (1, 2, 1), axis=0), (-1, 0, 1), axis=1)
+        gy = _weighted(_weighted(band, (1, 0, -1), axis=0), (1, 2, 1), axis=1)
+        # Rounded correctly, a root of so small an integer lies on its side of the next integer.
+        return np.minimum(np.sqrt(gx * gx + gy * gy), 255.0)
+
+    return _by_bands(magnitude, np.asarray(gray), reach=1)
+
+
+def edge_detect(rgba: Any) -> NDArray[np.uint8]:
+    """The filters in turn, each result rounded to bytes.
+
+    The luminance is what ``ado.grayscale`` promises, with weights in 1/65536: within one level of
+    the oracle above, which for the edges would not do.
+    """
+    return sobel(gaussian_blur(_luminance(rgba, (19585, 38457, 7494), 65536)))
+
+
+def _luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uint8]:
+    rgba = np.asarray(rgba)
+    red, green, blue = weights
+
+    def weigh(band: NDArray[np.int32]) -> NDArray[np.int32]:
+        weighted = red * band[..., 0] + green * band[..., 1] + blue * band[..., 2]
+        return np.asarray(weighted // divisor)
+
+    return _by_bands(weigh, rgba[..., :3], channels=1)
+
+
+def _weighted(image: NDArray[np.int32], weights: Sequence[int], axis: int) -> NDArray[np.int32]:
+    """Sum of the neighbours along an axis with these weights; the ends are cut off."""
+    length = image.shape[axis] - len(weights) + 1
+    shape = (length, image.shape[1]) if axis == 0 else (image.shape[0], length)
+    total = np.zeros(shape, np.int32)
+    for i, weight in enumerate(weights):
+        part = image[i : i + length] if axis == 0 else image[:, i : i + length]
+        total += weight * part
+    return total
+
+
+def _by_bands(
+    work: Callable[[NDArray[np.int32]], NDArray[Any]],
+    images: NDArray[Any],
+    *,
+    reach: int = 0,
+    border: str = "constant",
+    channels: int = 0,
+) -> NDArray[np.uint8]:
+    """Apply `work` to bands of rows with `reach` more pixels around, as integers without overflow.
+
+    No band needs much memory, and they are shared out over the processors.
+    """
+    shape = images.shape[: images.ndim - channels]
+    out = np.zeros(shape, np.uint8)
+    if not out.size:
+        return out
+    mode: Any = {"constant": "constant", "replicate": "edge", "reflect101": "reflect"}[border]
+    around = [(reach, reach), (reach, reach)] + [(0, 0)] * channels
+    rows, cols = shape[-2:]
+    height = max(1, 500_000 // cols)
+
+    def band(padded: NDArray[Any], target: NDArray[np.uint8], top: int) -> None:
+        source = padded[top : min(top + height, rows) + 2 * reach].astype(np.int32)
+        target[top : top + height] = work(source)
+
+    with ThreadPoolExecutor() as pool:
+        for index in np.ndindex(shape[:-2]):
+            padded = np.pad(images[index], around, mode) if reach else images[index]
+            list(pool.map(partial(band, padded, out[index]), range(0, rows, height)))
+    return out
+
+
 ORACLES: dict[str, Oracle] = {
-    "transpose": Oracle(transpose),
+    "transpose": Oracle(transpose, lengths=(8192, 8192)),
+    "grayscale": Oracle(grayscale, tolerance=1),
+    "gaussian_blur": Oracle(gaussian_blur),
+    "sobel": Oracle(sobel),
+    "edge_detect": Oracle(edge_detect),
 }
 
 
 def difference(result: Any, expected: Any) -> float:
-    """Largest difference relative to the largest finite magnitude expected.
+    """Largest difference: of integers as such, else relative to the largest magnitude expected.
 
     Infinite where shapes or types differ, or where only one of the two is NaN, so that it can be
     compared with ``<=`` and NaN never passes. Types without arithmetic are compared byte by byte.
@@ -58,6 +161,8 @@ def difference(result: Any, expected: Any) -> float:
         return np.inf
     if _same_bytes(got, want):
         return 0.0
+    if got.dtype.kind in "iu":
+        return float(np.max(np.maximum(got, want) - np.minimum(got, want)))
     if got.dtype.kind not in "fc":
         return np.inf
     special = ~np.isfinite(want)
@@ -92,10 +197,11 @@ def check(name: str, result: Any, expected: Any) -> float:
     error = difference(result, expected)
     if error <= ORACLES[name].tolerance:
         return error
-    raise ValueError(f"wrong result: {_first_difference(result, expected)}")
+    raise ValueError(f"wrong result: {first_difference(result, expected)}")
 
 
-def _first_difference(result: Any, expected: Any) -> str:
+def first_difference(result: Any, expected: Any) -> str:
+    """Say which elements differ, for people."""
     for got, want in zip(_as_tuple(result), _as_tuple(expected), strict=True):
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"

@@ -37,14 +37,16 @@ std::string why_unavailable(Device device, int min_compute, bool built) {
   return "needs compute capability " + text(min_compute) + ", this device has " + text(compute);
 }
 
-std::string describe(const std::vector<Marshal::Held>& inputs) {
+std::string describe(const Marshal& marshal) {
   std::string text;
-  for (const auto& held : inputs) {
+  for (const auto& held : marshal.inputs()) {
     if (!text.empty()) text += ", ";
     const py::object shape = held.object.attr("shape");
     text += held.name + ": " + std::string(py::str(shape)) + " " +
             std::string(py::str(static_cast<const py::object&>(held.dtype)));
   }
+  for (const auto& [name, value] : marshal.options())
+    text += ", " + std::string(py::str(name)) + "=" + std::string(py::repr(value));
   return text;
 }
 

@@ -40,6 +40,7 @@ struct VariantInfo {
   bool ceiling;
   int min_compute;
   std::vector<std::vector<unsigned>> blocks;
+  std::vector<std::pair<std::string, std::string>> stages;  // (routine, variant)
 };
 
 // What a variant launches on one problem, and the scratch memory it needs meanwhile.
@@ -93,7 +94,7 @@ class Routine {
 };
 
 std::string why_unavailable(Device device, int min_compute, bool built);
-std::string describe(const std::vector<Marshal::Held>& inputs);
+std::string describe(const Marshal& marshal);
 std::vector<unsigned> extent_list(const Extent& extent);
 Extent choose_block(const std::function<std::string()>& who, const Blocks& blocks,
                     const Block& wanted);
@@ -110,7 +111,7 @@ struct Ladders {
 };
 
 // Puts fresh device memory in the place of each host array of a problem.
-class Stage {
+class Upload {
  public:
   void input(const Operand&, Array& slot) {
     const Array host = slot;
@@ -218,9 +219,9 @@ class RoutineOf final : public Routine {
       return marshal.results();
     }
     cuda::require();
-    Staged staged(problem, marshal);
-    run(named != nullptr ? *named : best(staged.problem, where), staged.problem, block);
-    staged.fetch(marshal);
+    Uploaded uploaded(problem, marshal);
+    run(named != nullptr ? *named : best(uploaded.problem, where), uploaded.problem, block);
+    uploaded.fetch(marshal);
     return marshal.results();
   }
 
@@ -242,20 +243,20 @@ class RoutineOf final : public Routine {
   using Row = Variant<R>;
 
   // A problem whose host arrays have been copied to the device.
-  struct Staged {
+  struct Uploaded {
     R problem;
-    Stage stage;
+    Upload upload;
 
-    Staged(const R& host, const Marshal& marshal) : problem(host) {
+    Uploaded(const R& host, const Marshal& marshal) : problem(host) {
       Pack pack(marshal.inputs());
       problem.operands(pack);
-      problem.operands(stage);
+      problem.operands(upload);
     }
     void fetch(const Marshal& marshal) const {
-      for (std::size_t i = 0; i < stage.results.size(); ++i) {
+      for (std::size_t i = 0; i < upload.results.size(); ++i) {
         const Marshal::Held& held = marshal.outputs()[i];
         auto target = held.object.template cast<py::array>();
-        const Array& device = stage.results[i];
+        const Array& device = upload.results[i];
         const auto bytes = static_cast<std::size_t>(device.bytes());
         if (held.view.packed()) {
           cuda::copy_to_host(target.mutable_data(), device.data, bytes);
@@ -276,12 +277,12 @@ class RoutineOf final : public Routine {
         : routine_(routine), marshal_(routine.name, arguments, options, py::none()) {
       problem_.operands(marshal_);
       marshal_.finish(problem_);
-      description = describe(marshal_.inputs());
+      description = describe(marshal_);
       device_ = routine.residence(marshal_, name_of(device));
       if (device_ == Device::kCuda && !marshal_.on_device()) {
         cuda::require();
-        staged_ = std::make_unique<Staged>(problem_, marshal_);
-        problem_ = staged_->problem;
+        uploaded_ = std::make_unique<Uploaded>(problem_, marshal_);
+        problem_ = uploaded_->problem;
       }
     }
 
@@ -310,8 +311,8 @@ class RoutineOf final : public Routine {
     }
 
     py::object results() override {
-      if (staged_) staged_->fetch(marshal_);
-      if (device_ == Device::kCuda && !staged_) return device_results();
+      if (uploaded_) uploaded_->fetch(marshal_);
+      if (device_ == Device::kCuda && !uploaded_) return device_results();
       return marshal_.results();
     }
 
@@ -337,7 +338,7 @@ class RoutineOf final : public Routine {
     Marshal marshal_;
     R problem_;
     Device device_ = Device::kCpu;
-    std::unique_ptr<Staged> staged_;
+    std::unique_ptr<Uploaded> uploaded_;
   };
 
   const Ladder<R>& cpu() const { return ladders_.cpu[static_cast<int>(settings().isa)]; }
@@ -349,10 +350,13 @@ class RoutineOf final : public Routine {
                      row.precision,
                      row.ceiling,
                      row.device == Device::kCuda ? row.min_compute : 0,
+                     {},
                      {}};
     if (row.grid != nullptr)
       for (const Extent& block : row.blocks)
         if (block.volume() != 0) info.blocks.push_back(extent_list(block));
+    for (const Stage& stage : row.stages)
+      if (stage.variant != nullptr) info.stages.emplace_back(stage.routine, stage.variant);
     return info;
   }
 
@@ -420,15 +424,8 @@ class RoutineOf final : public Routine {
     require_available(row);
     if (row.refuses != nullptr)
       if (const char* reason = row.refuses(problem)) throw ValueError(who() + reason);
-    Plan plan;
-    if (row.grid != nullptr) {
-      plan.launch.block = choose_block(who, row.blocks, wanted);
-      plan.launch.grid = row.grid(problem, plan.launch.block);
-      if (row.shared_bytes != nullptr)
-        plan.launch.shared_bytes = row.shared_bytes(problem, plan.launch.block);
-    } else if (wanted) {
-      throw ValueError(who() + "takes no block");
-    }
+    if (row.grid == nullptr && wanted) throw ValueError(who() + "takes no block");
+    Plan plan{launch_of(row, problem, choose_block(who, row.blocks, wanted)), {}};
     if (row.scratch_bytes != nullptr)
       allocate_scratch(plan, row.device, row.scratch_bytes(problem));
     return plan;
@@ -457,8 +454,9 @@ class RoutineOf final : public Routine {
       plan.launch.scratch = buffer->data();
       plan.scratch = buffer;
     } else {
-      const auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
-      plan.launch.scratch = buffer->data();
+      // Not initialised: whoever uses scratch writes it first.
+      const auto buffer = std::make_shared_for_overwrite<std::byte[]>(bytes);
+      plan.launch.scratch = buffer.get();
       plan.scratch = buffer;
     }
   }

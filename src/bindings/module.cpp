@@ -3,14 +3,22 @@
 
 #include "bindings/bind.hpp"
 #include "core/threads.hpp"
+#include "routines/edge_detect.hpp"
+#include "routines/gaussian_blur.hpp"
+#include "routines/grayscale.hpp"
 #include "routines/probe.hpp"
+#include "routines/sobel.hpp"
 #include "routines/transpose.hpp"
 
 // One line a routine: its struct, and the function that gives its ladder in every file that has
 // one.
-#define ADO_ROUTINES(_)  \
-  _(Probe, probe_ladder) \
-  _(Transpose, transpose_ladder)
+#define ADO_ROUTINES(_)                 \
+  _(Probe, probe_ladder)                \
+  _(Transpose, transpose_ladder)        \
+  _(Grayscale, grayscale_ladder)        \
+  _(GaussianBlur, gaussian_blur_ladder) \
+  _(Sobel, sobel_ladder)                \
+  _(EdgeDetect, edge_detect_ladder)
 
 namespace ado {
 
@@ -137,12 +145,17 @@ void translate(std::exception_ptr pointer) {
 }
 
 void bind_values(py::module_& m) {
+  py::class_<OptionType>(m, "OptionType", "What an option takes.")
+      .def_readonly("name", &OptionType::name)
+      .def_readonly("length", &OptionType::length)
+      .def_readonly("choices", &OptionType::choices);
   py::class_<ParameterInfo>(m, "Parameter", "An operand or an option of a routine.")
       .def_readonly("name", &ParameterInfo::name)
       .def_readonly("role", &ParameterInfo::role)
-      .def_readonly("shape", &ParameterInfo::shape)
-      .def_readonly("type", &ParameterInfo::type)
       .def_readonly("doc", &ParameterInfo::doc)
+      .def_readonly("shape", &ParameterInfo::shape)
+      .def_readonly("elements", &ParameterInfo::elements)
+      .def_readonly("type", &ParameterInfo::type)
       .def_readonly("default", &ParameterInfo::default_value);
   py::class_<VariantInfo>(m, "VariantInfo", "The part of a row that Python shows.")
       .def_readonly("name", &VariantInfo::name)
@@ -151,7 +164,8 @@ void bind_values(py::module_& m) {
       .def_readonly("precision", &VariantInfo::precision)
       .def_readonly("ceiling", &VariantInfo::ceiling)
       .def_readonly("min_compute", &VariantInfo::min_compute)
-      .def_readonly("blocks", &VariantInfo::blocks);
+      .def_readonly("blocks", &VariantInfo::blocks)
+      .def_readonly("stages", &VariantInfo::stages);
 }
 
 void bind_routines(py::module_& m) {

@@ -118,10 +118,13 @@ py::array DeviceArray::numpy() const {
 }
 
 void Describe::add(const Operand& operand, const char* role) {
-  std::string type = operand.type.text;
-  if (operand.type.same_as != nullptr) type += std::string(" ") + operand.type.same_as;
-  parameters.push_back(
-      {operand.name, role, tuple_text(words_of(operand)), std::move(type), operand.doc});
+  std::string elements = operand.type.text;
+  if (operand.type.same_as != nullptr) elements += std::string(" ") + operand.type.same_as;
+  parameters.push_back({.name = operand.name,
+                        .role = role,
+                        .doc = operand.doc,
+                        .shape = tuple_text(words_of(operand)),
+                        .elements = std::move(elements)});
 }
 
 const Lengths::Length* Lengths::find(std::string_view name) const {
@@ -179,7 +182,7 @@ Marshal::Marshal(std::string routine, const py::tuple& arguments, const py::dict
                  py::object out)
     : routine_(std::move(routine)),
       arguments_(arguments),
-      options_(options),
+      keywords_(options),
       out_(std::move(out)),
       out_was_given_(!out_.is_none()) {}
 
@@ -223,9 +226,10 @@ void Marshal::check_type(const Operand& operand, const Held& held) const {
                                     [&](const Held& h) { return h.name == rule.same_as; });
     if (!held.dtype.equal(other->dtype))
       fail(std::string(rule.text) + " " + rule.same_as + ", " + dtype_text(other->dtype));
-  } else if (rule.accepts != nullptr ? !rule.accepts(held.view.type)
-                                     : held.view.type != rule.fixed) {
-    fail(rule.text);
+  } else if (rule.accepts != nullptr) {
+    if (!rule.accepts(held.view.type)) fail(rule.text);
+  } else if (held.view.type != rule.fixed) {
+    fail(std::string("elements of type ") + rule.text);
   }
 }
 
@@ -246,9 +250,9 @@ void Marshal::input(const Operand& operand, Array& slot) {
   py::object value;
   if (index < arguments_.size()) {
     value = arguments_[index];
-  } else if (options_.contains(operand.name)) {
-    value = options_[operand.name];
-    options_used_.emplace_back(operand.name);
+  } else if (keywords_.contains(operand.name)) {
+    value = keywords_[operand.name];
+    keywords_used_.emplace_back(operand.name);
   } else {
     throw TypeError(routine_ + "() needs the operand " + operand.name);
   }
@@ -302,9 +306,9 @@ void Marshal::refuse_leftovers() const {
   if (arguments_.size() > inputs_.size())
     throw TypeError(routine_ + "() takes " + std::to_string(inputs_.size()) + " operands but got " +
                     std::to_string(arguments_.size()));
-  for (const auto& item : options_) {
+  for (const auto& item : keywords_) {
     const std::string name = py::str(item.first);
-    if (std::find(options_used_.begin(), options_used_.end(), name) != options_used_.end())
+    if (std::find(keywords_used_.begin(), keywords_used_.end(), name) != keywords_used_.end())
       continue;
     const bool twice = std::any_of(inputs_.begin(), inputs_.end(),
                                    [&](const Held& held) { return held.name == name; });

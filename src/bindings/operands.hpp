@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "bindings/options.hpp"
 #include "core/array.hpp"
 #include "core/device.hpp"
 #include "core/error.hpp"
@@ -60,18 +60,11 @@ Array view_of(const py::array& array);
 
 // What the documentation, the stubs and the error messages know of an operand or option.
 struct ParameterInfo {
-  std::string name, role, shape, type, doc;  // role: "input", "output" or "option"
-  py::object default_value = py::none();     // of an option
+  std::string name, role, doc;            // role: "input", "output" or "option"
+  std::string shape = {}, elements = {};  // of an array
+  OptionType type = {};                   // of an option
+  py::object default_value = py::none();  // of an option
 };
-
-// What Python calls the type of an option.
-template <class Value>
-std::string python_type() {
-  if constexpr (std::is_same_v<Value, bool>) return "bool";
-  if constexpr (std::is_integral_v<Value>) return "int";
-  if constexpr (std::is_floating_point_v<Value>) return "float";
-  return py::type_id<Value>();
-}
 
 class Describe {
  public:
@@ -81,8 +74,11 @@ class Describe {
   void output(const Operand& operand, Array&) { add(operand, "output"); }
   template <class Value>
   void option(const Option& option, Value& value) {
-    parameters.push_back(
-        {option.name, "option", "", python_type<Value>(), option.doc, py::cast(value)});
+    parameters.push_back({.name = option.name,
+                          .role = "option",
+                          .doc = option.doc,
+                          .type = option_type<Value>(),
+                          .default_value = option_to_python(value)});
   }
 
  private:
@@ -118,24 +114,23 @@ class Marshal {
   void output(const Operand& operand, Array& slot);
   template <class Value>
   void option(const Option& option, Value& value) {
-    if (!options_.contains(option.name)) return;
-    options_used_.emplace_back(option.name);
-    try {
-      value = py::cast<Value>(options_[option.name]);
-    } catch (const py::cast_error&) {
-      throw TypeError(routine_ + ": " + option.name + " must be " + python_type<Value>() +
-                      ", not " + type_name(options_[option.name]));
-    }
+    if (!keywords_.contains(option.name)) return;
+    keywords_used_.emplace_back(option.name);
+    option_from_python(routine_ + ": " + option.name, keywords_[option.name], value);
+    options_[option.name] = option_to_python(value);
   }
-  // After the visit: nothing may be left over, and results may not lie on top of operands unless
-  // the routine allows it.
+  // After the visit: nothing may be left over, the values must suit the routine, and results may
+  // not lie on top of operands unless it allows that.
   template <class Routine>
   void finish(const Routine& routine) {
     refuse_leftovers();
     refuse_shared_results();
-    if (out_was_given_ && overlaps()) {
-      if (const char* reason = routine.allows_overlap()) throw ValueError(routine_ + ": " + reason);
-    }
+    if constexpr (requires { routine.refuses(); })
+      if (const char* reason = routine.refuses()) throw ValueError(routine_ + ": " + reason);
+    if (!out_was_given_ || !overlaps()) return;
+    const char* reason = "out overlaps an operand";
+    if constexpr (requires { routine.refuses_overlap(); }) reason = routine.refuses_overlap();
+    if (reason != nullptr) throw ValueError(routine_ + ": " + reason);
   }
 
   bool on_device() const { return on_device_.value_or(false); }
@@ -150,6 +145,7 @@ class Marshal {
   };
   const std::vector<Held>& inputs() const { return inputs_; }
   const std::vector<Held>& outputs() const { return outputs_; }
+  const py::dict& options() const { return options_; }  // those given, as the routine reads them
 
   static std::string type_name(const py::handle& object);
 
@@ -165,10 +161,10 @@ class Marshal {
 
   std::string routine_;
   py::tuple arguments_;
-  py::dict options_;
+  py::dict keywords_, options_;
   py::object out_;
   bool out_was_given_;
-  std::vector<std::string> options_used_;
+  std::vector<std::string> keywords_used_;
   std::optional<bool> on_device_;
   Lengths lengths_;
   std::vector<Held> inputs_, outputs_;

@@ -47,13 +47,15 @@ struct Operand {
 };
 
 // A keyword of the call that is no array; its default is the member's initialiser. The member is a
-// number, a C array of them (a tuple in Python), or an enumeration (a word in Python, see WordsFor).
+// number, a C array of them (a tuple in Python), or an enumeration (a word in Python, see
+// WordsFor).
 struct Option {
   const char* name;
   const char* doc;
 };
 
-// `static constexpr const char* kWords[]`: what Python calls the values of an enumeration, in order.
+// `static constexpr const char* kWords[]`: what Python calls the values of an enumeration, in
+// order.
 template <class Enum>
 struct WordsFor;
 

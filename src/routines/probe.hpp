@@ -23,7 +23,6 @@ struct Probe {
   }
 
   double flops() const { return 0; }
-  const char* allows_overlap() const { return "dst overlaps src"; }
 };
 
 }  // namespace ado

@@ -1,0 +1,404 @@
+"""Every rung of the image filters against NumPy, at sizes and layouts chosen to hurt."""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+from conftest import check, isa_levels, random_of, refusal, rungs, strided_views
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adokernels as ado
+from adokernels import oracles
+
+COLOUR = (ado.grayscale, ado.edge_detect)
+FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)
+#: (name of the routine, name of the variant)
+RUNGS = [
+    pytest.param(routine.name, *rung.values, marks=rung.marks, id=f"{routine.name}-{rung.id}")
+    for routine in FILTERS
+    for rung in rungs(routine)
+]
+LENGTHS = [1, 2, 3, 4, 6, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 130]
+SHAPES = (
+    [(n, n) for n in LENGTHS]
+    + [(1, 1000), (1000, 1), (2, 517), (517, 3), (5, 479), (6, 480), (7, 481), (40, 513), (0, 5)]
+    + [(5, 0), (12, 48), (33, 1024), (131, 62)]
+)
+BORDERS = ("constant", "replicate", "reflect101")
+TAPS = [(1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1), (0, 0, 0, 1, 0, 0, 0), (1,) * 7]
+TAPS += [(256, 0, 0, 0, 0, 0, 0), (0, 0, 3, 5, 7, 0, 100), (36, 37, 36, 38, 36, 37, 36)]
+PLAIN = "only border"  # how the rungs that cannot do options begin their reason
+
+
+def luminance(rgba):
+    """What all variants of grayscale promise, written once more and in another way."""
+    r, g, b = (rgba[..., c].astype(np.uint32) for c in range(3))
+    return ((19585 * r + 38457 * g + 7494 * b) >> 16).astype(np.uint8)
+
+
+EXPECTED = {
+    "grayscale": luminance,
+    "gaussian_blur": oracles.gaussian_blur,
+    "sobel": oracles.sobel,
+    "edge_detect": lambda rgba: oracles.sobel(oracles.gaussian_blur(luminance(rgba))),
+}
+
+
+def image_for(rng, routine, shape, channels=4):
+    """Random pixels; of the shapes that a colour filter takes, if it is one."""
+    return random_of(rng, (*shape, channels) if routine in COLOUR else shape, np.uint8)
+
+
+def compare(routine, image, **how):
+    return check(routine, (image,), EXPECTED[routine.name](image), **how)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_shapes(name, variant, rng):
+    routine = ado.routines[name]
+    for shape in SHAPES:
+        for channels in (3, 4) if routine in COLOUR else (0,):
+            assert compare(routine, image_for(rng, routine, shape, channels), variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_large_odd_shapes(name, variant, rng):
+    routine = ado.routines[name]
+    for shape in [(1031, 2049), (700, 1920), (2501, 3999)]:
+        assert compare(routine, image_for(rng, routine, shape), variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_flat_images_and_extremes(name, variant, rng):
+    """Sums at their largest, where a lane of 16 bits would overflow first."""
+    routine = ado.routines[name]
+    image = image_for(rng, routine, (70, 133))
+    for level in (0, 1, 254, 255):
+        assert compare(routine, np.full_like(image, level), variant=variant)
+    assert compare(routine, np.where(image < 128, 0, 255).astype(np.uint8), variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_batches(name, variant, rng):
+    routine = ado.routines[name]
+    for batch in [(1,), (3,), (2, 3), (0,), (2, 0), (17,)]:
+        for shape in [(9, 31), (1, 1), (3, 64), (0, 4)]:
+            assert compare(routine, image_for(rng, routine, (*batch, *shape)), variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_more_images_than_a_grid_is_tall(name, variant, rng):
+    routine = ado.routines[name]
+    assert compare(routine, image_for(rng, routine, (70_000, 2, 3)), variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_any_strides(name, variant, rng):
+    routine = ado.routines[name]
+    image = image_for(rng, routine, (67, 131))
+    views = strided_views(image)
+    if routine in COLOUR:
+        views |= {"BGR": image[..., 2::-1], "RGB of RGBA": image[..., :3], "ABGR": image[..., ::-1]}
+        views |= {"planes": np.moveaxis(np.moveaxis(image, -1, 0).copy(), 0, -1)}
+    else:
+        views |= {"one channel": random_of(rng, (67, 131, 3), "u1")[..., 1]}
+        views |= {"batch reversed": random_of(rng, (5, 9, 40), "u1")[::-2]}
+        views |= {"batch last": np.moveaxis(random_of(rng, (9, 40, 5), "u1"), -1, 0)}
+    for view in views.values():
+        assert compare(routine, view, variant=variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_strided_out(name, variant, rng):
+    routine = ado.routines[name]
+    image = image_for(rng, routine, (40, 75))
+    expected = EXPECTED[name](image)
+    for step in [(1, 2), (2, 1), (-1, 1), (1, -1), (3, -2)]:
+        whole = np.zeros((40 * abs(step[0]), 75 * abs(step[1])), np.uint8)
+        out = whole[:: step[0], :: step[1]]
+        assert routine(image, variant=variant, out=out) is out
+        assert np.array_equal(out, expected)
+        out[...] = 0
+        assert not whole.any()  # nothing was written between
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+def test_unaligned_memory(name, variant, rng):
+    routine = ado.routines[name]
+    image = image_for(rng, routine, (48, 192))
+    for offset in (1, 2, 3, 5, 8, 13):
+        raw = np.zeros(image.size + offset, np.uint8)
+        shifted = raw[offset:].reshape(image.shape)
+        shifted[...] = image
+        assert compare(routine, shifted, variant=variant)
+
+
+@pytest.mark.parametrize("isa", isa_levels())
+@pytest.mark.parametrize("name", [routine.name for routine in FILTERS])
+def test_every_instruction_set(name, isa, rng, isa_restored):
+    ado.set_isa(isa)
+    routine = ado.routines[name]
+    for variant in (v.name for v in routine if v.device == "cpu" and not v.ceiling):
+        for shape in [*SHAPES, (300, 1000)]:
+            for channels in (3, 4) if routine in COLOUR else (0,):
+                assert compare(routine, image_for(rng, routine, shape, channels), variant=variant)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "variant"), [p for p in RUNGS if p.marks])
+def test_every_block_shape(name, variant, rng):
+    routine = ado.routines[name]
+    for shape in [(61, 250), (128, 256)]:
+        image = image_for(rng, routine, shape)
+        for block in routine[variant].blocks:
+            compare(routine, image, variant=variant, block=block)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "variant"), [p for p in RUNGS if p.marks])
+def test_device_arrays(name, variant, rng):
+    routine = ado.routines[name]
+    image = image_for(rng, routine, (130, 255))
+    result = routine(ado.to_device(image), variant=variant)
+    assert isinstance(result, ado.DeviceArray)
+    assert np.array_equal(result.numpy(), EXPECTED[name](image))
+
+
+@given(
+    name=st.sampled_from([routine.name for routine in FILTERS]),
+    rows=st.integers(0, 90),
+    cols=st.integers(0, 300),
+    steps=st.tuples(st.sampled_from([-3, -1, 1, 2]), st.sampled_from([-2, -1, 1, 3])),
+    channels=st.sampled_from([3, 4]),
+    data=st.data(),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_slice_by_any_rung(name, rows, cols, steps, channels, data):
+    routine = ado.routines[name]
+    names = [v.name for v in routine if v.available and not v.ceiling]
+    rng = np.random.default_rng(rows * 301 + cols)
+    image = image_for(rng, routine, (rows, cols), channels)[:: steps[0], :: steps[1]]
+    assert compare(routine, image, variant=data.draw(st.sampled_from(names)))
+
+
+# ------------------------------------------------------------------------------------- grayscale
+
+
+@functools.cache
+def every_colour():
+    """All 2**24 colours as one image, and the exact floor of the weighted sum."""
+    levels = np.arange(256, dtype=np.uint8)
+    colours = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1)
+    colours = colours.reshape(4096, 4096, 3)
+    return colours, oracles.grayscale(colours)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.grayscale))
+def test_every_colour(variant):
+    colours, exact = every_colour()
+    gray = ado.grayscale(colours, variant=variant)
+    distance = np.maximum(gray, exact) - np.minimum(gray, exact)
+    assert distance.max() == 1
+    assert np.count_nonzero(distance) / distance.size == pytest.approx(0.00035, abs=0.00001)
+    assert gray[-1, -1] == 255
+    assert gray[0, 0] == 0
+    assert np.array_equal(gray, luminance(colours))  # so all variants agree, on all devices
+
+
+def test_alpha_is_ignored(rng):
+    rgba = random_of(rng, (20, 33, 4), "u1")
+    assert np.array_equal(ado.grayscale(rgba), ado.grayscale(rgba[..., :3]))
+    assert np.array_equal(ado.edge_detect(rgba), ado.edge_detect(rgba[..., :3].copy()))
+
+
+# ------------------------------------------------------------------------------- gaussian_blur
+
+
+@pytest.mark.parametrize("taps", TAPS)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("variant", rungs(ado.gaussian_blur))
+def test_borders_and_taps(variant, border, taps, rng):
+    """A rung computes any of them, or none but the default."""
+    general = not refusal(
+        ado.gaussian_blur, variant, (np.zeros((1, 1), "u1"),), border="replicate", taps=TAPS[1]
+    )
+    for shape in [*SHAPES, (2, 5, 50), (300, 700)]:
+        image = random_of(rng, shape, "u1")
+        expected = oracles.gaussian_blur(image, border=border, taps=taps)
+        done = check(
+            ado.gaussian_blur, (image,), expected, variant=variant, border=border, taps=taps
+        )
+        assert done or (not general and (border, taps) != (BORDERS[0], TAPS[0]))
+
+
+@pytest.mark.parametrize("isa", isa_levels())
+def test_borders_and_taps_with_every_instruction_set(isa, rng, isa_restored):
+    ado.set_isa(isa)
+    for border in BORDERS:
+        for taps in TAPS:
+            for shape in [(1, 1), (3, 2), (40, 17), (64, 200)]:
+                image = random_of(rng, shape, "u1")
+                expected = oracles.gaussian_blur(image, border=border, taps=taps)
+                options = {"border": border, "taps": taps}
+                for v in ado.gaussian_blur:
+                    if v.device == "cpu" and not v.ceiling:
+                        check(ado.gaussian_blur, (image,), expected, variant=v.name, **options)
+
+
+@given(taps=st.lists(st.integers(0, 40), min_size=7, max_size=7), data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_taps(taps, data):
+    if not 1 <= sum(taps) <= 256:
+        with pytest.raises(ValueError, match="sum of 1 to 256"):
+            ado.gaussian_blur(np.zeros((2, 2), "u1"), taps=taps)
+        return
+    border = data.draw(st.sampled_from(BORDERS))
+    shape = data.draw(st.tuples(st.integers(1, 20), st.integers(1, 100)))
+    image = random_of(np.random.default_rng(sum(taps)), shape, "u1")
+    expected = oracles.gaussian_blur(image, border=border, taps=taps)
+    assert np.array_equal(ado.gaussian_blur(image, border=border, taps=taps), expected)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.gaussian_blur))
+def test_impulse_gives_the_weights(variant):
+    image = np.zeros((9, 40), np.uint8)
+    image[4, 20] = 255
+    taps = np.array([1, 2, 3, 4, 3, 2, 1])
+    expected = np.zeros_like(image)
+    expected[1:8, 17:24] = np.outer(taps, taps) * 255 // 256
+    assert np.array_equal(ado.gaussian_blur(image, variant=variant), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"border": "wrap"}, ValueError, "border must be one of 'constant', 'replicate'"),
+        ({"border": 1}, TypeError, "border must be a str, got 1"),
+        ({"taps": (1, 2, 3)}, ValueError, "taps must have 7 elements, got (1, 2, 3)"),
+        ({"taps": 7}, TypeError, "taps must be a tuple of int, got 7"),
+        ({"taps": (1, 2, 3, 4, 3, 2, 0.5)}, TypeError, "taps[6] must be int, got 0.5"),
+        ({"taps": (-1, 1, 1, 1, 1, 1, 1)}, ValueError, "taps must not be negative"),
+        ({"taps": (0,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
+        ({"taps": (37,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
+        ({"taps": (2**31 - 1,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
+        ({"taps": (2**40,) * 7}, ValueError, "taps[0] is out of range"),
+    ],
+)
+def test_wrong_options(options, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        ado.gaussian_blur(np.zeros((3, 3), np.uint8), **options)
+
+
+def test_options_are_documented():
+    text = ado.gaussian_blur.__doc__
+    assert "border : {'constant', 'replicate', 'reflect101'}, default 'constant'" in text
+    assert "taps : tuple of 7 int, default (1, 2, 3, 4, 3, 2, 1)" in text
+
+
+# --------------------------------------------------------------------------------------- sobel
+
+
+def every_gradient():
+    """An image of 3x3 tiles whose centres have every (gx, gy) whose magnitude is below 255.
+
+    Both gradients have the parity of the sum of the corners, so there are no others.
+    """
+    gx, gy = np.meshgrid(np.arange(-258, 259), np.arange(-258, 259), indexing="ij")
+    keep = (gx - gy) % 2 == 0
+    gx, gy = gx[keep], gy[keep]
+    side = int(np.ceil(np.sqrt(gx.size)))
+    gx, gy = (np.resize(g, (side, side)) for g in (gx, gy))
+    odd = gx % 2  # the top right corner adds itself to both
+    tiles = np.zeros((side, 3, side, 3), np.uint8)
+    tiles[:, 0, :, 2] = odd
+    for positive, negative, g in (((1, 2), (1, 0), gx), ((0, 1), (2, 1), gy)):
+        tiles[:, positive[0], :, positive[1]] = np.maximum((g - odd) // 2, 0)
+        tiles[:, negative[0], :, negative[1]] = np.maximum((odd - g) // 2, 0)
+    return tiles.reshape(3 * side, 3 * side), np.hypot(gx, gy)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.sobel))
+def test_every_gradient(variant):
+    image, magnitude = every_gradient()
+    result = ado.sobel(image, variant=variant)
+    assert np.array_equal(result[1::3, 1::3], np.minimum(magnitude, 255).astype(np.uint8))
+    assert np.array_equal(result, oracles.sobel(image))
+
+
+# --------------------------------------------------------------------------------- edge_detect
+
+
+STAGES = ["grayscale", "gaussian_blur", "sobel"]
+
+
+@pytest.mark.parametrize("variant", rungs(ado.edge_detect))
+def test_edges_are_the_three_filters_in_turn(variant, rng):
+    rgba = random_of(rng, (97, 211, 4), "u1")
+    device = ado.edge_detect[variant].device
+    steps = ado.sobel(ado.gaussian_blur(ado.grayscale(rgba, device=device), device=device))
+    assert np.array_equal(ado.edge_detect(rgba, variant=variant), steps)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_stages_exist_and_never_refuse(device):
+    pipelines = [v for v in ado.edge_detect if v.stages and v.device == device]
+    assert len(pipelines) == 2
+    for pipeline in pipelines:
+        assert [routine for routine, _ in pipeline.stages] == [
+            "grayscale",
+            "gaussian_blur",
+            "sobel",
+        ]
+        for routine, variant in pipeline.stages:
+            stage = ado.routines[routine][variant]
+            assert stage.device == device
+            assert not stage.ceiling
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_sweep_ranks_the_stages(device, rng, tmp_path):
+    rgba = random_of(rng, (50, 80, 4), "u1")
+    sweep = ado.sweep(ado.edge_detect, rgba, device=device, seconds=0.02, progress=False)
+    assert not sweep.skipped
+    pipeline = sweep.rungs[0]
+    assert [s.routine for s in sweep.stages_of(pipeline)] == STAGES
+    assert "(50, 80) uint8" in sweep.stages_of(pipeline)[1].problem
+    assert not sweep.stages_of(sweep.rungs[-1])
+    text = repr(sweep)
+    assert "Hotspots" in text
+    assert re.search(rf"{pipeline.variant} +100 +\w+\[\w+\]", text)
+    sweep.save(tmp_path / "edges.json")
+    assert repr(ado.load(tmp_path / "edges.json")) == text
+
+
+# ------------------------------------------------------------------------------- wrong images
+
+
+@pytest.mark.parametrize(
+    ("routine", "image", "error", "text"),
+    [
+        (ado.grayscale, np.zeros((4, 5), "u1"), ValueError, "shape (..., rows, cols, 3|4), got (4"),
+        (ado.edge_detect, np.zeros((4, 5, 2), "u1"), ValueError, "got (4, 5, 2)"),
+        (ado.sobel, np.zeros(5, "u1"), ValueError, "shape (..., rows, cols), got (5,)"),
+        (ado.grayscale, np.zeros((4, 5, 3)), TypeError, "type uint8, got float64"),
+        (ado.gaussian_blur, np.zeros((4, 5), "u2"), TypeError, "type uint8, got uint16"),
+        (ado.sobel, np.zeros((4, 5), bool), TypeError, "type uint8, got bool"),
+        (ado.sobel, np.zeros((4, 5), "i1"), TypeError, "type uint8, got int8"),
+        (ado.sobel, "a.png", ValueError, "shape (..., rows, cols), got ()"),
+        (ado.sobel, None, ValueError, "shape (..., rows, cols), got ()"),
+    ],
+)
+def test_wrong_images(routine, image, error, text):
+    with pytest.raises((error, TypeError), match=re.escape(text)):
+        routine(image)
+
+
+@pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel])
+def test_no_filter_works_in_place(routine, rng):
+    image = random_of(rng, (9, 9), "u1")
+    before = image.copy()
+    with pytest.raises(ValueError, match="out overlaps an operand"):
+        routine(image, out=image)
+    assert np.array_equal(image, before)
