@@ -1,6 +1,6 @@
 """Does the comparison fool? Times one rung twice as if it were two, many times over.
 
-    python benchmarks/a_against_a.py [--device cuda]
+    python benchmarks/a_against_a.py [--device cuda] [--routine sobel]
 
 Every verdict must be "same" or "unclear". The ratio printed is the worst of all.
 """
@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-import numpy as np
-
 import adokernels as ado
 from adokernels import _core
 from adokernels._measure import _sample_interleaved, _Subject, _take_call
+from adokernels._operands import random_operands
 from adokernels._stats import compare
 
 PAIRS = 40
@@ -25,15 +24,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--routine", choices=list(ado.routines), default="transpose")
+    parser.add_argument("--size", type=int, default=1024, help="rows and columns")
     options = parser.parse_args()
-    a = np.random.default_rng().random((options.size, options.size), dtype=np.float32)
+    routine = ado.routines[options.routine]
+    operands = random_operands(routine, (options.size, options.size))
     verdicts: Counter[str] = Counter()
     worst = 1.0
     for _ in range(PAIRS):
-        problem = ado.transpose._core.problem((a,), {}, options.device)
-        last = [v.name for v in ado.transpose if v.device == options.device][-1]
-        call: _core.Call = problem.prepare(last)
+        problem = routine._core.problem(operands, {}, options.device)
+        call: _core.Call = problem.prepare(problem.best())
         pair = [
             _Subject(lambda repeats, call=call: _take_call(call, True, repeats), options.device)
             for _ in range(2)

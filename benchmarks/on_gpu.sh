@@ -4,7 +4,8 @@
 #   benchmarks/on_gpu.sh FOLDER [tests|sanitizer|ladders|peers ...]
 #
 # Run it in the root of the repository with adokernels built for that GPU and installed, and read
-# FOLDER/log. The JSON files it leaves are what notebooks/data holds.
+# FOLDER/log. The JSON files it leaves are what notebooks/data holds. Peers that are not installed
+# are left out; with_peers.sh brings them along.
 set -uo pipefail
 folder=${1:?a folder for the results}
 shift
@@ -21,9 +22,8 @@ step() {
   echo "   ($((SECONDS - start)) s)"
 }
 
-ladder() { # name shape dtype
-  step adokernels bench transpose --device cuda --shape "$2" --dtype "$3" \
-    --json "$folder/transpose-$1.json"
+ladder() { # routine name shape more...
+  step adokernels bench "$1" --device cuda --shape "$3" "${@:4}" --json "$folder/$1-$2.json"
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv
@@ -36,9 +36,13 @@ for part in $parts; do
       done ;;
     ladders)
       step adokernels info --refresh
-      ladder int64-8192 8192x8192 int64
-      ladder float32-8192 8192x8192 float32
-      ladder float32-odd 8191x8193 float32 ;;
+      ladder transpose int64-8192 8192x8192 --dtype int64
+      ladder transpose float32-8192 8192x8192 --dtype float32
+      ladder transpose float32-odd 8191x8193 --dtype float32
+      for routine in grayscale gaussian_blur sobel edge_detect; do
+        ladder $routine 2560x1600 1600x2560
+        ladder $routine 16384 16384x16384 --seconds 1.5
+      done ;;
     peers)
       step python3 benchmarks/transpose.py --device cuda --shapes 8192x8192 16384x16384 \
         --seconds 1 --json "$folder/peers"
@@ -46,6 +50,7 @@ for part in $parts; do
         --seconds 1 --json "$folder/peers"
       step python3 benchmarks/transpose.py --device cuda --shapes 1024x1024 2048x2048 4096x4096 \
         --dtypes float32 float64 --seconds 1 --json "$folder/peers"
+      step python3 benchmarks/image_filters.py --device cuda --seconds 1 --json "$folder/peers"
       step python3 benchmarks/a_against_a.py --device cuda ;;
   esac
 done

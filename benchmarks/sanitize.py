@@ -1,4 +1,4 @@
-"""Runs every CUDA rung on small problems, for compute-sanitizer.
+"""Runs every CUDA rung of every routine on small problems, for compute-sanitizer.
 
 for tool in memcheck racecheck initcheck synccheck; do
   compute-sanitizer --tool $tool --error-exitcode 1 python benchmarks/sanitize.py
@@ -7,27 +7,46 @@ done
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import adokernels as ado
+from adokernels._operands import random_operands
 
-SHAPES = [(1, 1), (31, 33), (64, 64), (65, 130), (129, 70), (256, 128), (1, 300), (300, 1)]
+SHAPES = [(1, 1), (31, 33), (64, 64), (65, 130), (129, 70), (72, 528), (1, 300), (300, 1)]
+TYPES = {"transpose": ("u1", "u2", "f4", "f8", "c16")}  # of routines that leave it open
+#: The values of each option that take another path through a kernel.
+OPTIONS = {
+    "gaussian_blur": {
+        "border": ("constant", "replicate", "reflect101"),
+        "taps": ((1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1)),
+    }
+}
+
+
+def problems(routine: ado.Routine):
+    choices = OPTIONS.get(routine.name, {})
+    for dtype, shape in itertools.product(TYPES.get(routine.name, (None,)), SHAPES):
+        operands = [ado.to_device(a) for a in random_operands(routine, shape, dtype)]
+        for values in itertools.product(*choices.values()):
+            yield operands, dict(zip(choices, values, strict=True))
 
 
 def main() -> None:
     runs = 0
-    for dtype in ("u1", "u2", "f4", "f8", "c16"):
-        for shape in SHAPES:
-            a = ado.to_device(np.ones(shape, dtype))
-            problem = ado.transpose._core.problem((a,), {}, "cuda")
-            for v in (v for v in ado.transpose if v.device == "cuda"):
+    for routine in ado.routines.values():
+        for operands, options in problems(routine):
+            problem = routine._core.problem(tuple(operands), options, "cuda")
+            for v in (v for v in routine if v.device == "cuda"):
                 if problem.why_refused(v.name):
                     continue
                 for block in v.blocks or (None,):
-                    ado.transpose(a, variant=v.name, block=block)
+                    routine(*operands, variant=v.name, block=block, **options)
                     runs += 1
-            if shape[0] == shape[1]:
-                ado.transpose(a, out=a)
+    for dtype in TYPES["transpose"]:
+        square = ado.to_device(np.ones((129, 129), dtype))
+        ado.transpose(square, out=square)
     ado.synchronize()
     print(f"{runs} launches")
 

@@ -10,19 +10,14 @@ take a type, are left out.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from beside_peers import Peers, Problem, compare, parser
 
 import adokernels as ado
-from adokernels._cli import _lengths, random_array
-
-Peers = dict[str, Callable[[], object]]
+from adokernels._operands import random_array
 
 CPU_TYPES = ("uint8", "uint16", "float32", "float64", "complex128")
 
@@ -100,61 +95,31 @@ def finite(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return random_array(shape, dtype)
 
 
+def problems(
+    shapes: list[tuple[int, ...]], dtypes: list[np.dtype], device: str
+) -> Iterator[Problem]:
+    for shape in shapes:
+        for dtype in dtypes:
+            a = finite(shape, dtype)
+            peers = cpu_peers(a) if device == "cpu" else cuda_peers(a)
+            size = "x".join(map(str, shape))
+            yield Problem((size, str(dtype)), (a,), peers, f"{size}-{dtype}")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--shapes", type=_lengths, nargs="+", default=[(8192, 8192)])
-    parser.add_argument(
+    arguments = parser(__doc__)
+    arguments.add_argument(
         "--dtypes", type=np.dtype, nargs="+", default=[np.dtype(t) for t in CPU_TYPES]
     )
-    parser.add_argument("--variant", help="default: the default variant")
-    parser.add_argument("--seconds", type=float, default=2.0, help="at most, for each function")
-    parser.add_argument("--cache", choices=("cold", "warm"), default="cold")
-    parser.add_argument("--json", type=Path, help="folder for the raw measurements")
-    options = parser.parse_args()
-
-    last = [v.name for v in ado.transpose if v.device == options.device and not v.ceiling][-1]
-    ceiling = next(v.name for v in ado.transpose if v.device == options.device and v.ceiling)
-    ours = options.variant or last
-    roof = ado.machine(options.device, refresh=True)
-    console = Console(width=140)
-    table = Table(title=f"transpose[{ours}] on {roof.name}, {options.cache}; times faster than ...")
-    headings = ["shape", "dtype", "ms", "GB/s", f"of {ceiling}", "of DRAM copy"]
-    names = ["numpy", "cv2"] if options.device == "cpu" else ["torch", "cupy", "geam", "torch copy"]
-    for heading in headings + names:
-        table.add_column(heading, justify="right")
-    for shape in options.shapes:
-        for dtype in options.dtypes:
-            a = finite(shape, dtype)
-            sweep = ado.sweep(
-                ado.transpose,
-                a,
-                device=options.device,
-                variants=[ceiling, ours],
-                peers=cpu_peers(a) if options.device == "cpu" else cuda_peers(a),
-                cache=options.cache,
-                seconds=options.seconds,
-                progress=False,
-            )
-            if options.json:
-                options.json.mkdir(parents=True, exist_ok=True)
-                sweep.save(options.json / f"{options.device}-{shape[0]}x{shape[1]}-{dtype}.json")
-            m = sweep[ours]
-            others = {p.variant: f"{p.seconds / m.seconds:.2f}" for p in sweep.peers}
-            table.add_row(
-                "x".join(map(str, shape)),
-                str(dtype),
-                f"{1e3 * m.seconds:.4g}",
-                f"{m.bytes_per_second / 1e9:.4g}",
-                f"{sweep[ceiling].seconds / m.seconds:.1%}"
-                if ceiling not in sweep.skipped
-                else "-",
-                f"{m.bytes_per_second / roof.roof:.1%}",
-                *(others.get(name, "-") for name in names),
-            )
-    console.print(table)
+    arguments.set_defaults(shapes=[(8192, 8192)])
+    options = arguments.parse_args()
+    compare(
+        ado.transpose,
+        ("shape", "dtype"),
+        problems(options.shapes, options.dtypes, options.device),
+        ado.machine(options.device, refresh=True),
+        options,
+    )
 
 
 if __name__ == "__main__":

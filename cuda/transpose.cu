@@ -11,7 +11,7 @@
 
 #include <type_traits>
 
-#include "launch.cuh"
+#include "grid.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -21,16 +21,6 @@ constexpr int kSector = 32;  // bytes that DRAM and L2 move at least
 constexpr int kVector = 16;  // bytes that a thread moves at most
 
 constexpr const char* kNotInPlace = "not in place: blocks would overwrite what others still read";
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// x by y blocks. A grid is at most 65535 tall, so what is taller is folded along z.
-constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
-  constexpr std::int64_t kTallest = 65535;
-  const std::int64_t z = y > kTallest ? ceil_div(y, kTallest) : 1;
-  return {static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(y, z)),
-          static_cast<unsigned>(z)};
-}
 
 // One block for each `cols` by `rows` elements of a, neighbours in x reading neighbouring columns.
 Extent grid_over(const Transpose& p, std::int64_t cols, std::int64_t rows) {
@@ -108,12 +98,6 @@ template <class T>
 Matrix<T> matrix(const Array& m) {
   return {reinterpret_cast<T*>(m.data), m.shape[0], m.shape[1],
           m.stride[0] / static_cast<std::int64_t>(sizeof(T))};
-}
-
-// The inverse of grid_of's folding.
-__device__ std::int64_t block_x() { return blockIdx.x; }
-__device__ std::int64_t block_y() {
-  return static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """The command line, as typed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import adokernels as ado
 from adokernels import _cli, _core, _tour
@@ -56,8 +58,13 @@ def test_report_from_stored_measurements(capsys, tmp_path):
     [
         (["list", "transpos"], "Did you mean 'transpose'?"),
         (["bench", "transpose", "--variants", "txtbook"], "Did you mean 'textbook'?"),
-        (["bench", "transpose", "--shape", "3x4x5"], "must have shape (rows, cols)"),
+        (
+            ["bench", "transpose", "--shape", "3x4x5"],
+            "takes the lengths rows x cols, got 3 x 4 x 5",
+        ),
         (["bench", "transpose", "--dtype", "S3", "--shape", "3x4"], "1, 2, 4, 8 or 16 bytes"),
+        (["bench", "sobel", "--dtype", "f4"], "gray is uint8, not float32"),
+        (["bench", "gaussian_blur", "--set", "border=x", "--shape", "3x4"], "'replicate'"),
         (["report", "no-such-file.json"], "no-such-file.json"),
     ],
 )
@@ -70,7 +77,15 @@ def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["bench"], ["fly"], ["bench", "transpose", "--shape", "axb"], ["--dtype"]]
+    "arguments",
+    [
+        ["bench"],
+        ["fly"],
+        ["bench", "transpose", "--shape", "axb"],
+        ["bench", "transpose", "--set", "border"],
+        ["bench", "transpose", "--plot", "chart.xyz"],
+        ["--dtype"],
+    ],
 )
 def test_usage_errors_are_status_2(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
@@ -92,15 +107,30 @@ def test_tour(capsys, tmp_path, monkeypatch):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "http" not in page.replace("http://www.w3.org/", "")  # opens offline
     names = {p.name for p in tmp_path.iterdir()}
-    assert {"photograph.png", "report.html", "roofline-cpu-large.png"} <= names
-    assert {"roofline-cpu-large.svg", "transpose-cpu-photograph.json"} <= names
-    stored = json.loads((tmp_path / "transpose-cpu-large.json").read_text())
-    assert stored["kind"] == "sweep"
-    assert "times faster than the first rung" in " ".join(out.split())
+    assert {"edges.png", "report.html", "cpu-photograph.png", "cpu-photograph.json"} <= names
+    for routine in ado.routines:
+        assert f"cpu-{routine}.svg" in names
+        assert json.loads((tmp_path / f"cpu-{routine}.json").read_text())["kind"] == "sweep"
+        assert re.search(rf"{routine} of .* times faster than ", " ".join(out.split()))
+    assert "Hotspots" in out
 
 
-def test_the_photograph_is_real():
-    photo = _tour.photograph()
-    assert photo.shape == (600, 512, 3)
-    assert photo.dtype == np.uint8
-    assert photo.std() > 30
+def test_tour_of_a_picture(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(_tour, "_SECONDS_PER_RUNG", 0.02)
+    picture = tmp_path / "palette.png"
+    Image.fromarray(np.eye(40, dtype=np.uint8) * 255).convert("P").save(picture)
+    command = ["tour", "--image", str(picture), "--out", str(tmp_path / "out"), "--size", "50"]
+    assert run(capsys, *command)[0] == 0
+    picture.write_bytes(b"no picture")
+    status, _, err = run(capsys, *command)
+    assert status == 2
+    assert "palette.png" in err
+
+
+def test_bench_takes_options(capsys, tmp_path):
+    command = "bench gaussian_blur --shape 3x20x30 --device cpu --seconds 0.02 --variants threaded"
+    options = ["--set", "border=replicate", "--set", "taps=1,1,1,1,1,1,1"]
+    store = tmp_path / "blur.json"
+    assert run(capsys, *command.split(), *options, "--json", str(store))[0] == 0
+    (m,) = ado.load(store).measurements
+    assert m.problem == "gray: (3, 20, 30) uint8, border='replicate', taps=(1, 1, 1, 1, 1, 1, 1)"

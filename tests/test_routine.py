@@ -21,7 +21,8 @@ def test_ladders_are_well_formed(routine):
     for v in routine:
         assert v.changes.endswith(".")
         assert v.changes[0].isupper()
-        assert bool(v.blocks) == (v.device == "cuda")
+        if not v.ceiling:  # the driver chooses how it copies
+            assert bool(v.blocks) == (v.device == "cuda" and not v.stages)
         assert v.available == (not v.why_unavailable)
         assert v.name in repr(v)
         assert v.name in repr(routine)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from adokernels import _core
     from adokernels._routine import Routine
 
 
@@ -37,15 +38,11 @@ def random_operands(
     TypeError
         If the routine takes only another type.
     """
-    shapes = {
-        p.name: (p.shape.strip("(,)").split(", "), p.elements)
-        for p in routine._core.parameters
-        if p.role == "input"
-    }
-    names = list(
-        dict.fromkeys(w for words, _ in shapes.values() for w in words if w.isidentifier())
-    )
-    batched = any("..." in words for words, _ in shapes.values())
+    inputs = [p for p in routine._core.parameters if p.role == "input"]
+    shapes = [p.shape.strip("(,)").split(", ") for p in inputs]
+    words = [word for shape in shapes for word in shape]
+    names = list(dict.fromkeys(word for word in words if word.isidentifier()))
+    batched = "..." in words
     extra = len(lengths) - len(names)
     if extra < 0 or (extra > 0 and not batched) or min(lengths, default=0) < 0:
         raise ValueError(
@@ -53,31 +50,24 @@ def random_operands(
             f"{', after those of a batch' if batched else ''}, got {' x '.join(map(str, lengths))}"
         )
     values = dict(zip(names, lengths[extra:], strict=True))
+
+    def of(word: str) -> Sequence[int]:
+        if word == "...":
+            return lengths[:extra]
+        return [values[word] if word in values else int(word.split("|")[-1])]
+
     return tuple(
-        random_array(
-            [n for word in of_one for n in _lengths_of(word, values, lengths[:extra])],
-            _type_of(routine, name, elements, dtype),
-        )
-        for name, (of_one, elements) in shapes.items()
+        random_array([n for word in shape for n in of(word)], _type_of(p, dtype))
+        for p, shape in zip(inputs, shapes, strict=True)
     )
 
 
-def _lengths_of(word: str, values: dict[str, int], batch: Sequence[int]) -> Sequence[int]:
-    if word == "...":
-        return batch
-    return [values[word] if word in values else int(word.split("|")[-1])]
-
-
-def _type_of(
-    routine: Routine, operand: str, elements: str, wanted: DTypeLike | None
-) -> np.dtype[Any]:
-    try:
-        fixed = np.dtype(elements)
-    except TypeError:  # a description
+def _type_of(operand: _core.Parameter, wanted: DTypeLike | None) -> np.dtype[Any]:
+    if operand.any_elements:
         return np.dtype("float32" if wanted is None else wanted)
-    if wanted is not None and np.dtype(wanted) != fixed:
-        raise TypeError(f"{routine.name}: {operand} is {fixed}, not {np.dtype(wanted)}")
-    return fixed
+    if wanted is not None and np.dtype(wanted) != np.dtype(operand.elements):
+        raise TypeError(f"{operand.name} is {operand.elements}, not {np.dtype(wanted)}")
+    return np.dtype(operand.elements)
 
 
 def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:

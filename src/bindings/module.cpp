@@ -155,6 +155,7 @@ void bind_values(py::module_& m) {
       .def_readonly("doc", &ParameterInfo::doc)
       .def_readonly("shape", &ParameterInfo::shape)
       .def_readonly("elements", &ParameterInfo::elements)
+      .def_readonly("any_elements", &ParameterInfo::any_elements)
       .def_readonly("type", &ParameterInfo::type)
       .def_readonly("default", &ParameterInfo::default_value);
   py::class_<VariantInfo>(m, "VariantInfo", "The part of a row that Python shows.")

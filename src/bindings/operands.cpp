@@ -124,7 +124,8 @@ void Describe::add(const Operand& operand, const char* role) {
                         .role = role,
                         .doc = operand.doc,
                         .shape = tuple_text(words_of(operand)),
-                        .elements = std::move(elements)});
+                        .elements = std::move(elements),
+                        .any_elements = operand.type.fixed.size == 0});
 }
 
 const Lengths::Length* Lengths::find(std::string_view name) const {
@@ -242,6 +243,8 @@ py::object Marshal::as_array(const Operand& operand, py::object value) const {
   if (py::isinstance(value, numpy().attr("ma").attr("MaskedArray")))
     throw TypeError(routine_ + ": " + operand.name +
                     " is a masked array; fill it first (.filled())");
+  if (value.is_none() || py::isinstance<py::str>(value) || py::isinstance<py::bytes>(value))
+    throw TypeError(routine_ + ": " + operand.name + " must be an array, not " + type_name(value));
   return numpy().attr("asarray")(value);
 }
 

@@ -62,6 +62,7 @@ Array view_of(const py::array& array);
 struct ParameterInfo {
   std::string name, role, doc;            // role: "input", "output" or "option"
   std::string shape = {}, elements = {};  // of an array
+  bool any_elements = false;              // `elements` describes several types, else names one
   OptionType type = {};                   // of an option
   py::object default_value = py::none();  // of an option
 };

@@ -1,0 +1,106 @@
+"""What the comparisons with peers share: their options, their table and their files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import adokernels as ado
+
+Peers = dict[str, Callable[[], object]]
+
+_SLOW_LAUNCH = "launch overhead included"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line of a table: the operands, and who else works on them."""
+
+    cells: tuple[str, ...]  # what tells it from the others
+    args: tuple[Any, ...]
+    peers: Peers
+    file: str  # of its measurements, without the device
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(length) for length in text.lower().split("x"))
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """The options of every comparison."""
+    options = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--shapes", type=_shape, nargs="+", help="for example 8192x8192")
+    options.add_argument("--variant", help="default: the default variant")
+    options.add_argument("--seconds", type=float, default=2.0, help="at most, for each function")
+    options.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    options.add_argument("--json", type=Path, help="folder for the raw measurements")
+    return options
+
+
+def compare(
+    routine: ado.Routine,
+    headings: Sequence[str],
+    problems: Iterable[Problem],
+    roof: ado.Machine,
+    options: argparse.Namespace,
+) -> None:
+    """Measure one variant and its peers in the same rounds, and print a line for each problem."""
+    import adokernels as ado
+
+    rows = [v for v in routine if v.device == options.device]
+    ours = options.variant or [v.name for v in rows if not v.ceiling][-1]
+    ceilings = [v.name for v in rows if v.ceiling][:1]
+    lines: list[tuple[list[str], dict[str, str]]] = []
+    for problem in problems:
+        sweep = ado.sweep(
+            routine,
+            *problem.args,
+            device=options.device,
+            variants=[*ceilings, ours],
+            peers=problem.peers,
+            cache=options.cache,
+            seconds=options.seconds,
+            progress=False,
+        )
+        if ours in sweep.skipped:
+            print(f"{routine.name}[{ours}], {', '.join(problem.cells)}: {sweep.skipped[ours]}")
+            continue
+        if options.json:
+            options.json.mkdir(parents=True, exist_ok=True)
+            sweep.save(options.json / f"{options.device}-{problem.file}.json")
+        m = sweep[ours]
+        cells = [*problem.cells, f"{1e3 * m.seconds:.4g}", f"{m.bytes_per_second / 1e9:.4g}"]
+        for name in ceilings:
+            share = "-" if name in sweep.skipped else f"{sweep[name].seconds / m.seconds:.1%}"
+            cells.append(share)
+        cells.append(f"{m.bytes_per_second / roof.roof:.1%}")
+        ratios = {
+            p.variant: f"{p.seconds / m.seconds:.2f}" + "*" * (_SLOW_LAUNCH in p.flags)
+            for p in sweep.peers
+        }
+        lines.append((cells, ratios))
+
+    table = Table(
+        title=escape(
+            f"{routine.name}[{ours}] on {roof.name}, {options.cache}; times faster than ..."
+        ),
+        caption=f"* {_SLOW_LAUNCH}" if "*" in str(lines) else None,
+    )
+    names = list(dict.fromkeys(name for _, ratios in lines for name in ratios))
+    shares = [f"of {name}" for name in [*ceilings, "DRAM copy"]]
+    for heading in [*headings, "ms", "GB/s", *shares, *names]:
+        table.add_column(heading, justify="right")
+    for cells, ratios in lines:
+        table.add_row(*cells, *(ratios.get(name, "-") for name in names))
+    Console(width=140).print(table)

@@ -1,0 +1,118 @@
+"""The image filters beside their peers, in one run, as ratios.
+
+    python benchmarks/image_filters.py                 # OpenCV, with as many threads as ours
+    python benchmarks/image_filters.py --device cuda   # torch, CuPy, NPP and CV-CUDA, on the GPU
+    python benchmarks/image_filters.py --peers-only    # check and time them without adokernels
+
+One table for each routine; a line is one shape (rows x columns) with the default variant's time,
+its share of the copy measured in the same run, and how many times faster it is than each peer. A
+peer that is not installed, or does not compute what image_peers.py says, is named and left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from beside_peers import Peers, Problem, compare, parser
+from image_peers import Library, Stage, libraries
+
+ROUTINES = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
+SHAPES = {"cpu": [(2160, 3840)], "cuda": [(16384, 16384), (1600, 2560)]}
+
+
+def random_image(routine: str, shape: tuple[int, ...]) -> np.ndarray:
+    channels = (4,) if routine in ("grayscale", "edge_detect") else ()
+    return np.random.default_rng().integers(0, 256, (*shape, *channels), np.uint8)
+
+
+def checked(routine: str, image: np.ndarray, found: dict[str, Library]) -> Peers:
+    """The peers that compute what they should; the others are named."""
+    peers: Peers = {}
+    for library_name, library in found.items():
+        uploaded = library.upload(image)
+        for name, makes in library.pipelines(routine, library_name).items():
+            stages: list[Stage] = []
+            try:
+                for make in makes:
+                    stages.append(make(stages[-1].out if stages else uploaded))
+                    stages[-1].run()
+                errors = [stage.error() for stage in stages]
+            except Exception as error:  # whatever another library raises
+                print(f"left out {name} of {routine}: {error}")
+                continue
+            if any(error > stage.levels for error, stage in zip(errors, stages, strict=True)):
+                print(f"left out {name} of {routine}: off by {errors} levels, stage by stage")
+            else:
+                peers[name] = in_order(stages)
+    return peers
+
+
+def in_order(stages: list[Stage]) -> Callable[[], None]:
+    def run() -> None:
+        for stage in stages:
+            stage.run()
+
+    return run
+
+
+def rough_seconds(run: Callable[[], object], device: str) -> float:
+    """Median of a few warm calls, with nothing hidden or interleaved."""
+    if device == "cpu":
+        clocks = [time.perf_counter()]
+        for _ in range(10):
+            run()
+            clocks.append(time.perf_counter())
+        return float(np.median(np.diff(clocks)))
+    from torch.cuda import Event, synchronize
+
+    events = [Event(enable_timing=True) for _ in range(11)]
+    events[0].record()
+    for event in events[1:]:
+        run()
+        event.record()
+    synchronize()
+    return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events)) / 1e3
+
+
+def only_peers(
+    routine: str, shape: tuple[int, ...], device: str, found: dict[str, Library]
+) -> None:
+    size = "x".join(map(str, shape))
+    for name, run in checked(routine, random_image(routine, shape), found).items():
+        print(f"{routine:14}{size:>12}  {name:18}{1e3 * rough_seconds(run, device):9.4f} ms")
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--routines", nargs="+", choices=ROUTINES, default=ROUTINES)
+    arguments.add_argument("--peers-only", action="store_true")
+    options = arguments.parse_args()
+    shapes = options.shapes or SHAPES[options.device]
+    if options.peers_only:
+        found = libraries(options.device, len(os.sched_getaffinity(0)))
+        for routine in options.routines:
+            for shape in shapes:
+                only_peers(routine, shape, options.device, found)
+        return
+
+    import adokernels as ado
+
+    roof = ado.machine(options.device, refresh=True)
+    found = libraries(options.device, roof.threads)
+
+    def problems(routine: str) -> Iterator[Problem]:
+        for shape in shapes:
+            image, size = random_image(routine, shape), "x".join(map(str, shape))
+            yield Problem((size,), (image,), checked(routine, image, found), f"{routine}-{size}")
+
+    for routine in options.routines:
+        compare(ado.routines[routine], ("shape",), problems(routine), roof, options)
+
+
+if __name__ == "__main__":
+    main()

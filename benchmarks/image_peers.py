@@ -1,0 +1,419 @@
+"""Other libraries' grayscale, blur, Sobel filter and pipeline, each with a reference in NumPy.
+
+They do not do exactly the same work as ours; the comments say what differs. They may be one level
+off: some round to the nearest level where we truncate, or weigh colours with three decimals (0.299,
+0.587, 0.114), and floating point may fall just short of a level. Before a peer is timed, what it
+stored is compared with its reference at the upper and the lower edge; pipelines stage by stage.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Image = Any  # of whichever library
+Check = Callable[[np.ndarray], np.ndarray]
+
+WEIGHTS = (0.298839, 0.586811, 0.114350)
+TAPS = np.array([1, 2, 3, 4, 3, 2, 1]) / 16
+SIGMA = 2.5**0.5  # of a Gaussian with the variance of those taps
+RADIUS = 3
+POISON = 0xA5  # what results hold before they are computed
+STRIP = 256  # rows at either edge that are compared
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One filter of a library, with its own buffers."""
+
+    run: Callable[[], object]
+    source: Image
+    out: Image
+    expected: Check
+    levels: int = 1  # that it may be off
+    keep: Image = None  # what lives as long
+
+    def error(self) -> int:
+        """Largest difference from the reference, in levels, in the strips at either edge."""
+        rows = self.source.shape[0]
+        if rows <= STRIP:
+            return self._error(slice(None), slice(None))
+        upper = self._error(slice(STRIP), slice(-RADIUS))
+        return max(upper, self._error(slice(rows - STRIP, rows), slice(RADIUS, None)))
+
+    def _error(self, strip: slice, inner: slice) -> int:
+        want = self.expected(host(self.source[strip]))[inner].astype(np.int64)
+        return int(np.abs(host(self.out[strip])[inner] - want).max())
+
+
+Make = Callable[[Image], Stage]
+
+
+@dataclass
+class Library:
+    """A library's filters by name; the first of each make its pipeline."""
+
+    upload: Callable[[np.ndarray], Image]
+    grayscale: dict[str, Make] = field(default_factory=dict)
+    gaussian_blur: dict[str, Make] = field(default_factory=dict)
+    sobel: dict[str, Make] = field(default_factory=dict)
+
+    def pipelines(self, routine: str, name: str) -> dict[str, list[Make]]:
+        """The ways it can do the routine."""
+        if routine != "edge_detect":
+            return {name: [make] for name, make in getattr(self, routine).items()}
+        stages = self.grayscale, self.gaussian_blur, self.sobel
+        return {name: [next(iter(makes.values())) for makes in stages]} if all(stages) else {}
+
+
+def host(image: Image) -> np.ndarray:
+    if hasattr(image, "get"):
+        return image.get()
+    return image.cpu().numpy() if hasattr(image, "cpu") else image
+
+
+# References. `border` is NumPy's word for it: ours is "constant", zeros.
+
+
+def luminance(rgba: np.ndarray) -> np.ndarray:
+    return np.floor(rgba[..., :3] @ np.array(WEIGHTS))
+
+
+def blurred(taps: np.ndarray = TAPS, border: Any = "constant") -> Check:
+    def expected(gray: np.ndarray) -> np.ndarray:
+        wide = np.pad(gray.astype(float), RADIUS, border)
+        down = sum(t * wide[i : i + gray.shape[0]] for i, t in enumerate(taps))
+        return np.floor(sum(t * down[:, i : i + gray.shape[1]] for i, t in enumerate(taps)))
+
+    return expected
+
+
+def gaussian(sigma: float) -> np.ndarray:
+    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / sigma) ** 2)
+    return taps / taps.sum()
+
+
+def gradient(border: Any = "constant", largest: int = 255) -> Check:
+    def expected(gray: np.ndarray) -> np.ndarray:
+        wide = np.pad(gray.astype(float), 1, border)
+        down, along = wide[2:] - wide[:-2], wide[:, 2:] - wide[:, :-2]
+        x = along[:-2] + 2 * along[1:-1] + along[2:]
+        y = down[:, :-2] + 2 * down[:, 1:-1] + down[:, 2:]
+        return np.minimum(np.floor(np.sqrt(x * x + y * y)), largest)
+
+    return expected
+
+
+# Peers.
+
+
+def cv2_filters(threads: int) -> Library:
+    import cv2
+
+    cv2.setNumThreads(threads)
+
+    def poisoned(image: np.ndarray) -> np.ndarray:
+        return np.full(image.shape[:2], POISON, np.uint8)
+
+    def grayscale(rgba: np.ndarray) -> Stage:
+        out = poisoned(rgba)
+        return Stage(partial(cv2.cvtColor, rgba, cv2.COLOR_RGBA2GRAY, out), rgba, out, luminance)
+
+    def sep_filter(gray: np.ndarray) -> Stage:  # our taps
+        out = poisoned(gray)
+        taps = TAPS.astype(np.float32)
+
+        def run() -> None:
+            cv2.sepFilter2D(gray, -1, taps, taps, out, borderType=cv2.BORDER_CONSTANT)
+
+        return Stage(run, gray, out, blurred())
+
+    def gaussian_blur(gray: np.ndarray) -> Stage:  # a Gaussian's taps
+        out, border = poisoned(gray), cv2.BORDER_CONSTANT
+        run = partial(cv2.GaussianBlur, gray, (7, 7), SIGMA, out, SIGMA, border)
+        return Stage(run, gray, out, blurred(gaussian(SIGMA)))
+
+    def sobel(gray: np.ndarray) -> Stage:
+        out, border = poisoned(gray), cv2.BORDER_CONSTANT
+        x, y, length = (np.empty(gray.shape, np.float32) for _ in range(3))
+
+        def run() -> None:
+            cv2.Sobel(gray, cv2.CV_32F, 1, 0, x, borderType=border)
+            cv2.Sobel(gray, cv2.CV_32F, 0, 1, y, borderType=border)
+            cv2.magnitude(x, y, length)
+            # It rounds and saturates. A root of an integer below 256**2 that is not an integer is
+            # at least 0.0019 from one, so that this rounds as truncation does.
+            cv2.convertScaleAbs(length, out, 1, -0.499)
+
+        return Stage(run, gray, out, gradient(), levels=0)
+
+    return Library(
+        np.asarray,
+        {"cv2": grayscale},
+        {"cv2 sepFilter2D": sep_filter, "cv2 GaussianBlur": gaussian_blur},
+        {"cv2": sobel},
+    )
+
+
+def torch_filters() -> Library:
+    """Eager mode. Convolutions in half precision, whose results are up to 1/8 off."""
+    import torch
+    import torch.nn.functional as nn
+
+    torch.backends.cudnn.benchmark = True  # the fastest algorithm for the shape
+
+    def kernels(*weights: np.ndarray) -> torch.Tensor:
+        return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
+
+    def grayscale(rgba: torch.Tensor) -> Stage:
+        out = torch_poisoned(rgba)
+        red, green, blue, _ = rgba.unbind(-1)
+
+        def run() -> None:
+            out.copy_((red * WEIGHTS[0]).add_(green, alpha=WEIGHTS[1]).add_(blue, alpha=WEIGHTS[2]))
+
+        return Stage(run, rgba, out, luminance)
+
+    def blur(gray: torch.Tensor) -> Stage:
+        out = torch_poisoned(gray)
+        weights = kernels(np.outer(TAPS, TAPS))
+
+        def run() -> None:
+            out.copy_(nn.conv2d(gray.half()[None, None], weights, padding=RADIUS)[0, 0])
+
+        return Stage(run, gray, out, blurred())
+
+    def sobel(gray: torch.Tensor) -> Stage:
+        out = torch_poisoned(gray)
+        across = np.outer([1, 2, 1], [-1, 0, 1])
+        weights = kernels(across, across.T)
+
+        def run() -> None:
+            x, y = nn.conv2d(gray.half()[None, None], weights, padding=1)[0]
+            out.copy_(torch.hypot(x, y).clamp_(max=255))
+
+        return Stage(run, gray, out, gradient())
+
+    return Library(torch_upload, {"torch": grayscale}, {"torch": blur}, {"torch": sobel})
+
+
+def torch_upload(image: np.ndarray) -> Image:
+    import torch
+
+    return torch.from_numpy(image).cuda()
+
+
+def torch_poisoned(image: Image, dtype: str = "uint8") -> Image:
+    import torch
+
+    return torch.full(image.shape[:2], POISON, dtype=getattr(torch, dtype), device="cuda")
+
+
+def cupy_filters() -> Library:
+    """Its ElementwiseKernel is our formula; cupyx convolves in float32, in two passes."""
+    import cupy
+    from cupyx.scipy import ndimage
+
+    luminance_kernel = cupy.ElementwiseKernel(
+        "uint32 p",
+        "uint8 out",
+        "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16",
+        "luminance",
+    )
+
+    def poisoned(image: cupy.ndarray) -> cupy.ndarray:
+        return cupy.full(image.shape[:2], POISON, cupy.uint8)
+
+    def grayscale(rgba: cupy.ndarray) -> Stage:
+        out = poisoned(rgba)
+        pixels = rgba.view(cupy.uint32)[..., 0]
+        return Stage(partial(luminance_kernel, pixels, out), rgba, out, luminance)
+
+    def blur(gray: cupy.ndarray) -> Stage:
+        out = poisoned(gray)
+        half = cupy.empty(gray.shape, cupy.float32)
+        taps = cupy.asarray(TAPS, cupy.float32)
+
+        def run() -> None:
+            # The nearest pixel lies outside: for "constant" and an integer result, correlate1d
+            # checks its constant on the GPU and waits for the answer.
+            ndimage.correlate1d(gray, taps, 0, half, "nearest")
+            ndimage.correlate1d(half, taps, 1, out, "nearest")
+
+        return Stage(run, gray, out, blurred(border="edge"), levels=0)
+
+    def sobel(gray: cupy.ndarray) -> Stage:
+        out = poisoned(gray)
+        x, y = (cupy.empty(gray.shape, cupy.float32) for _ in range(2))
+
+        def run() -> None:
+            ndimage.sobel(gray, 1, x, "constant")
+            ndimage.sobel(gray, 0, y, "constant")
+            cupy.hypot(x, y, out=x)
+            cupy.minimum(x, 255, out=x)
+            out[...] = x
+
+        return Stage(run, gray, out, gradient())
+
+    return Library(cupy.asarray, {"cupy": grayscale}, {"cupy": blur}, {"cupy": sobel})
+
+
+class Pair(ctypes.Structure):
+    """NppiSize and NppiPoint."""
+
+    _fields_ = (("x", ctypes.c_int), ("y", ctypes.c_int))
+
+
+class StreamContext(ctypes.Structure):
+    """NppStreamContext."""
+
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("device", ctypes.c_int),
+        ("multiprocessors", ctypes.c_int),
+        ("threads_per_multiprocessor", ctypes.c_int),
+        ("threads_per_block", ctypes.c_int),
+        ("shared_per_block", ctypes.c_size_t),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("workspace", ctypes.c_uint),
+    )
+
+
+def npp_filters() -> Library:
+    """Borders replicate the nearest pixel, the only kind that its Gaussian filters know."""
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0)
+    context = StreamContext(
+        None, 0, gpu.multi_processor_count, gpu.max_threads_per_multi_processor, 1024,
+        gpu.shared_memory_per_block, gpu.major, gpu.minor, 0, 0,
+    )  # fmt: skip
+    filters, colours = load_npp("if"), load_npp("icc")
+    replicate, mask_3x3, mask_7x7, l2 = 2, 200, 400, 2
+
+    def plane(image: torch.Tensor) -> tuple[ctypes.c_void_p, int]:
+        return ctypes.c_void_p(image.data_ptr()), image.stride(0) * image.element_size()
+
+    def size(image: torch.Tensor) -> Pair:
+        return Pair(image.shape[1], image.shape[0])
+
+    def call(function: Any, *arguments: Any) -> Callable[[], None]:
+        def run() -> None:
+            if status := function(*arguments, context):
+                raise RuntimeError(f"NppStatus {status}")
+
+        return run
+
+    def grayscale(rgba: torch.Tensor) -> Stage:
+        out = torch_poisoned(rgba)
+        weights = (ctypes.c_float * 3)(*WEIGHTS)
+        run = call(
+            colours.nppiColorToGray_8u_AC4C1R_Ctx, *plane(rgba), *plane(out), size(rgba), weights
+        )
+        return Stage(run, rgba, out, luminance)
+
+    def blur(gray: torch.Tensor, function: Any, kernel: tuple[Any, ...], expected: Check) -> Stage:
+        out = torch_poisoned(gray)
+        region = size(gray)
+        run = call(
+            function, *plane(gray), region, Pair(0, 0), *plane(out), region, *kernel, replicate
+        )
+        return Stage(run, gray, out, expected)
+
+    def advanced(gray: torch.Tensor) -> Stage:  # our taps
+        taps = torch.tensor(TAPS, dtype=torch.float32, device="cuda")
+        kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
+        function = filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx
+        return replace(blur(gray, function, kernel, blurred(border="edge")), keep=taps)
+
+    def gauss(gray: torch.Tensor) -> Stage:
+        # A Gaussian's taps: sigma is documented as 0.4 + width / 2 * 0.6, but 2.2 and 2.5 are 10
+        # and 15 levels off. 0.4 + width / 3 * 0.6 = 1.8 fits what was seen.
+        function = filters.nppiFilterGaussBorder_8u_C1R_Ctx
+        return blur(gray, function, (mask_7x7,), blurred(gaussian(1.8), "edge"))
+
+    def sobel(gray: torch.Tensor) -> Stage:  # stores 16 bits
+        out = torch_poisoned(gray, "int16")
+        region, none = size(gray), (None, 0)
+        run = call(
+            filters.nppiGradientVectorSobelBorder_8u16s_C1R_Ctx, *plane(gray), region, Pair(0, 0),
+            *none, *none, *plane(out), *none, region, mask_3x3, l2, replicate,
+        )  # fmt: skip
+        return Stage(run, gray, out, gradient("edge", largest=32767))
+
+    return Library(
+        torch_upload,
+        {"npp": grayscale},
+        {"npp": advanced, "npp Gauss 7x7": gauss},
+        {"npp": sobel},
+    )
+
+
+def load_npp(part: str) -> ctypes.CDLL:
+    """From the package nvidia-npp, else from where the system looks."""
+    name = f"libnpp{part}.so.13"
+    paths = (Path(entry) / "nvidia/cu13/lib" / name for entry in sys.path)
+    return ctypes.CDLL(str(next((path for path in paths if path.exists()), name)))
+
+
+def cvcuda_filters() -> Library:
+    """Has no filter for gradients, so no pipeline either."""
+    import cvcuda
+
+    stream = cvcuda.as_stream(0)
+
+    class Buffer:
+        """An image for CV-CUDA, which would wait for the whole device if torch lent its own."""
+
+        def __init__(self, image: Image) -> None:
+            image = image if image.ndim == 3 else image[..., None]
+            self.owner = image
+            self.__cuda_array_interface__ = {
+                **image.__cuda_array_interface__, "version": 3, "stream": -1
+            }  # fmt: skip
+
+    def tensor(image: Image) -> cvcuda.Tensor:
+        return cvcuda.as_tensor(Buffer(image), "HWC")
+
+    def grayscale(rgba: Image) -> Stage:
+        out = torch_poisoned(rgba)
+        code = cvcuda.ColorConversion.RGBA2GRAY
+        run = partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
+        return Stage(run, rgba, out, luminance)
+
+    def blur(gray: Image) -> Stage:  # a Gaussian's taps
+        out = torch_poisoned(gray)
+        border = cvcuda.Border.CONSTANT
+        arguments = tensor(out), tensor(gray), (7, 7), (SIGMA, SIGMA), border
+        run = partial(cvcuda.gaussian_into, *arguments, stream=stream)
+        return Stage(run, gray, out, blurred(gaussian(SIGMA)))
+
+    return Library(torch_upload, {"cvcuda": grayscale}, {"cvcuda": blur})
+
+
+def libraries(device: str, threads: int) -> dict[str, Library]:
+    """Those that are there."""
+    makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
+    if device == "cuda":
+        makers = {
+            "torch": torch_filters,
+            "cupy": cupy_filters,
+            "npp": npp_filters,
+            "cvcuda": cvcuda_filters,
+        }
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = make()
+        except (ImportError, OSError) as error:
+            print(f"left out {name}: {error}")
+    return found

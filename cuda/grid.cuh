@@ -1,0 +1,28 @@
+// How blocks cover a problem: the folding of tall grids and its inverse.
+#pragma once
+
+#include "launch.cuh"
+
+namespace ado::cuda {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// x by y blocks. A grid is at most 65535 tall, so what is taller is folded along z.
+constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
+  constexpr std::int64_t kTallest = 65535;
+  const std::int64_t z = y > kTallest ? ceil_div(y, kTallest) : 1;
+  return {static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(y, z)),
+          static_cast<unsigned>(z)};
+}
+
+#ifdef __CUDACC__
+
+// The inverse of grid_of's folding.
+__device__ inline std::int64_t block_x() { return blockIdx.x; }
+__device__ inline std::int64_t block_y() {
+  return static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
+}
+
+#endif
+
+}  // namespace ado::cuda
