@@ -85,7 +85,8 @@ def readme() -> str:
     for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
         record = ado.load(path)
         if isinstance(record, ado.Sweep):
-            blocks[f"sweep {path.name}"] = _tables.to_markdown(_tables.sweep_table(record))
+            tables = map(_tables.to_markdown, _tables.sweep_tables(record))
+            blocks[f"sweep {path.name}"] = "\n\n".join(tables)
 
     def fill(match: re.Match[str]) -> str:
         return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
