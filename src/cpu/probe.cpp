@@ -9,22 +9,16 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/streaming.hpp"
+#include "cpu/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-using Words = std::int64_t __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
-using Doubles = double __attribute__((vector_size(kVectorBytes)));
-using Floats = float __attribute__((vector_size(kVectorBytes)));
+using Payload = std::int64_t __attribute__((vector_size(kWidth), aligned(8), may_alias));
+using Doubles = double __attribute__((vector_size(kWidth)));
 
-ADO_INLINE void stream(Words* to, Words value) {
+ADO_INLINE void stream(Payload* to, Payload value) {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
 #elif defined(__AVX2__)
@@ -36,15 +30,9 @@ ADO_INLINE void stream(Words* to, Words value) {
 #endif
 }
 
-ADO_INLINE void fence() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
-
 // One thread's share of an array in whole vectors, aligned for streaming stores.
 struct Share {
-  Words* data;
+  Payload* data;
   std::int64_t vectors;
 };
 
@@ -54,7 +42,7 @@ Share share(const Array& a, std::int64_t thread, std::int64_t threads) {
   const std::int64_t skip = (kAlign - address % kAlign) % kAlign;
   const std::int64_t each = (a.bytes() - skip) / threads / kAlign * kAlign;
   if (each <= 0) return {nullptr, 0};
-  return {reinterpret_cast<Words*>(a.data + skip + thread * each), each / kVectorBytes};
+  return {reinterpret_cast<Payload*>(a.data + skip + thread * each), each / kWidth};
 }
 
 template <class Work>
@@ -69,16 +57,16 @@ void probe_copy(const Probe& p, const Launch&) {
     const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
     const std::int64_t vectors = from.vectors < to.vectors ? from.vectors : to.vectors;
     for (std::int64_t i = 0; i < vectors; ++i) stream(to.data + i, from.data[i]);
-    fence();
+    finish_streaming();
   });
 }
 
 void probe_write(const Probe& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share to = share(p.dst, thread, threads);
-    const Words value = Words{} + thread;
+    const Payload value = Payload{} + thread;
     for (std::int64_t i = 0; i < to.vectors; ++i) stream(to.data + i, value);
-    fence();
+    finish_streaming();
   });
 }
 
@@ -88,7 +76,7 @@ constexpr int kUnroll = 8;  // loads in flight before one has to be combined
 void probe_read(const Probe& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads);
-    Words sum[kUnroll] = {};
+    Payload sum[kUnroll] = {};
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
       // The compiler may not fold the passes into one: the data might have changed.
       asm volatile("" ::: "memory");
@@ -96,7 +84,7 @@ void probe_read(const Probe& p, const Launch&) {
         for (int lane = 0; lane < kUnroll; ++lane) sum[lane] ^= from.data[i + lane];
     }
     // In a register: in memory the sums would be stored in every step of the loop above.
-    Words total = sum[0];
+    Payload total = sum[0];
     for (int lane = 1; lane < kUnroll; ++lane) total ^= sum[lane];
     asm volatile("" ::"x"(total));
   });
@@ -104,8 +92,7 @@ void probe_read(const Probe& p, const Launch&) {
 
 double bytes_read(const Probe& p) {
   const std::int64_t vectors = share(p.src, 0, max_threads()).vectors / kUnroll * kUnroll;
-  return static_cast<double>(p.passes) * max_threads() * static_cast<double>(vectors) *
-         kVectorBytes;
+  return static_cast<double>(p.passes) * max_threads() * static_cast<double>(vectors) * kWidth;
 }
 double bytes_written(const Probe& p) { return static_cast<double>(p.dst.bytes()); }
 

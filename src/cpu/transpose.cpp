@@ -1,24 +1,19 @@
 // The transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/transpose.hpp"
 
-#include <omp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/streaming.hpp"
+#include "cpu/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
-
-using std::int64_t;
 
 // ------------------------------------------------------------------------------------- the problem
 
@@ -99,13 +94,9 @@ struct Textbook {
 // A tile is two cache lines wide and two high: a pair of lines is what the prefetchers of x86 fetch
 // together, and with rows a power of two apart no more than that fits the few cache sets on which
 // the rows fall. At 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
-constexpr int64_t kLine = 64;
 constexpr int64_t kTileBytes = 2 * kLine;
 template <int kSize>
 constexpr int64_t kEdge = kTileBytes / kSize;
-
-ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
-ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
 
 struct Blocked {
   template <int kSize>
@@ -130,47 +121,6 @@ struct Blocked {
 
 // ------------------------------------------------------------------------------------ in registers
 
-#if defined(__AVX512BW__)
-constexpr int kWidth = 64;
-#elif defined(__AVX2__)
-constexpr int kWidth = 32;
-#else
-constexpr int kWidth = 16;
-#endif
-
-// What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.
-template <int kSize>
-struct Unit;
-template <>
-struct Unit<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct Unit<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct Unit<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct Unit<8> {
-  using type = std::uint64_t;
-};
-template <>
-struct Unit<16> {
-  using type = std::uint64_t;
-};
-
-template <int kSize, int kBytes>
-struct VectorOf {
-  using Element = typename Unit<kSize>::type;
-  typedef Element type __attribute__((vector_size(kBytes)));
-  using Indices = std::make_integer_sequence<int, kBytes / sizeof(Element)>;
-};
-template <int kSize, int kBytes>
-using Vector = typename VectorOf<kSize, kBytes>::type;
-
 // One vector of kBytes from 16-byte pieces `stride` bytes apart.
 template <int kSize, int kBytes>
 ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t stride) {
@@ -186,15 +136,6 @@ ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t strid
     }
     (typename VectorOf<kSize, kBytes>::Indices{});
   }
-}
-
-// Within each 16-byte lane, the elements of the low (or high) halves of x and y in turn: unpack.
-template <int kSize, bool kHigh, class V, int... kAt>
-ADO_INLINE V interleave(V x, V y, std::integer_sequence<int, kAt...>) {
-  constexpr int kLane = 16 / kSize;
-  return __builtin_shufflevector(x, y,
-                                 (kAt / kLane * kLane + kAt % kLane / 2 + (kHigh ? kLane / 2 : 0) +
-                                  kAt % 2 * static_cast<int>(sizeof...(kAt)))...);
 }
 
 // Transposes kWidth/kSize rows of 16 bytes into 16/kSize rows of kWidth bytes. Lane l of vector i
@@ -220,54 +161,6 @@ ADO_INLINE void transpose_in_registers(const std::byte* from, int64_t from_row, 
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_row, &v[i], kWidth);
-}
-
-// ------------------------------------------------------------------------- non-temporal stores
-
-// memcpy for a few bytes more or less: calls of the library's would take half the time of a small
-// transpose. Pieces of 16 bytes, of which the last two may overlap.
-ADO_INLINE void copy_short(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes < 16) {
-    for (int64_t at = 0; at < bytes; ++at) to[at] = from[at];
-    return;
-  }
-  for (int64_t at = 0; at < bytes - 16; at += 16) std::memcpy(to + at, from + at, 16);
-  std::memcpy(to + bytes - 16, from + bytes - 16, 16);
-}
-
-ADO_INLINE int64_t to_next_line(const std::byte* p) {
-  return -reinterpret_cast<std::intptr_t>(p) & (kLine - 1);
-}
-
-ADO_INLINE void stream_line(std::byte* to, const std::byte* from) {
-#if defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
-#elif defined(__x86_64__)
-  for (int at = 0; at < kLine; at += 16) {
-    const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at));
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), part);
-  }
-#else
-  std::memcpy(to, from, kLine);
-#endif
-}
-
-// Non-temporal stores are not ordered with what another thread does next, so every thread ends with
-// this.
-ADO_INLINE void finish_streaming() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
-
-// Copies past the cache what fills whole lines of `to`, and the rest with ordinary stores. An
-// ordinary store must first read the line it writes to; without that, one thread transposes
-// 8192x8192 1.7 to 2.2 times as fast (Zen 5).
-ADO_INLINE void stream(std::byte* to, const std::byte* from, int64_t bytes) {
-  int64_t at = min(to_next_line(to), bytes);
-  copy_short(to, from, at);
-  for (; at + kLine <= bytes; at += kLine) stream_line(to + at, from + at);
-  copy_short(to + at, from + at, bytes - at);
 }
 
 // ------------------------------------------------------------------------------------------ tiles
@@ -475,28 +368,10 @@ bool worth_streaming(const Problem& p) {
   return p.rows * p.cols * kSize >= kStreamFrom;
 }
 
-template <class Share>
-ADO_INLINE void in_parallel(int threads, Share share) {
-  if (threads == 1) return share(0, 1);
-#pragma omp parallel num_threads(threads)
-  share(omp_get_thread_num(), omp_get_num_threads());
-}
-
 struct StreamCopy {
   template <int kSize>
-  static void run(Problem p) {
-    const int64_t bytes = p.rows * p.cols * kSize;
-    const Problem line{.rows = bytes,
-                       .cols = 1,
-                       .a = p.a,
-                       .a_row = 1,
-                       .a_col = bytes,
-                       .out = p.out,
-                       .out_row = bytes,
-                       .out_col = 1,
-                       .in_place = false};
-    in_parallel(threads_for(2 * bytes),
-                [&](int thread, int threads) { copy_rows(line, 1, true, thread, threads); });
+  static void run(const Problem& p) {
+    stream_copy(p.out, p.a, p.rows * p.cols * kSize);
   }
 };
 

@@ -1,0 +1,85 @@
+// Colour to gray on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+#include "routines/grayscale.hpp"
+
+#include "core/isa.hpp"
+#include "core/threads.hpp"
+#include "core/variant.hpp"
+#include "cpu/image.hpp"
+#include "cpu/image_rows.hpp"
+#include "cpu/streaming.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+void textbook(const Grayscale& p, const Launch&) {
+  for (int64_t i = 0; i < p.images(); ++i) {
+    const Image rgba = colour_image_of(p.rgba, i), out = image_of(p.out, i);
+    for (int64_t row = 0; row < p.rows(); ++row) {
+      for (int64_t col = 0; col < p.cols(); ++col) {
+        const std::byte* pixel = rgba.at(row, col);
+        const int red = static_cast<int>(pixel[0]);
+        const int green = static_cast<int>(pixel[rgba.to_channel]);
+        const int blue = static_cast<int>(pixel[2 * rgba.to_channel]);
+        out.pixel(row, col) = static_cast<Pixel>(
+            (red * Grayscale::kRed + green * Grayscale::kGreen + blue * Grayscale::kBlue) >>
+            Grayscale::kShift);
+      }
+    }
+  }
+}
+
+// The same pixels as one row of one image, where they lie so.
+Grayscale in_one_row(const Grayscale& p) {
+  if (!p.rgba.packed() || !p.out.packed()) return p;
+  const auto row = [](const Array& a, int64_t cols, int64_t channels) {
+    Array b{.data = a.data, .type = a.type, .rank = 3, .shape = {1, cols, channels}};
+    return packed_like(b, a.data);
+  };
+  Grayscale q{row(p.rgba, p.out.elements(), p.channels()), row(p.out, p.out.elements(), 1)};
+  q.out.rank = 2;
+  return q;
+}
+
+// Far enough ahead that memory has answered by then. On colours that exceed the cache it makes one
+// thread 1.3 to 1.8 times as fast, two up to 1.6 times; half as far gains half of that, twice as
+// far no more, and colours in the cache lose nothing (Zen 5, 3840x2160).
+constexpr int kAhead = 8192;
+
+ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads, bool streaming) {
+  for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
+    const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
+    alignas(kLine) Pixel line[kPitch];
+    for (int64_t row = band.top; row < band.bottom; ++row) {
+      gray_row<kAhead>(rgba, row, band.left, band.width(), line);
+      put_row(out, row, band, line, streaming);
+    }
+  });
+  if (streaming) finish_streaming();
+}
+
+void simd(const Grayscale& p, const Launch&) {
+  if (p.out.elements() != 0) gray_share(in_one_row(p), 0, 1, false);
+}
+
+void threaded(const Grayscale& p, const Launch&) {
+  if (p.out.elements() == 0) return;
+  const Grayscale q = in_one_row(p);
+  in_parallel(threads_for(p.rgba.bytes() + p.out.bytes()), [&](int thread, int threads) {
+    gray_share(q, thread, threads, worth_streaming(p.rgba.bytes() + p.out.bytes()));
+  });
+}
+
+constexpr Variant<Grayscale> kRows[] = {
+    {.name = "textbook", .changes = "One pixel after another.", .run = textbook},
+    {.name = "simd", .changes = "Weighs a vector of pixels at a time.", .run = simd},
+    {.name = "threaded",
+     .changes = "Shares the pixels out over the cores; an output larger than the cache is written "
+                "past it.",
+     .run = threaded},
+};
+
+}  // namespace
+
+Ladder<Grayscale> grayscale_ladder() { return ladder_of(kRows); }
+
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,92 @@
+// What the CPU's routines share: work over the threads, and stores past the cache.
+#pragma once
+
+#include <omp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/isa.hpp"
+#include "core/threads.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+using std::int64_t;
+
+ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
+ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
+
+template <class Share>
+ADO_INLINE void in_parallel(int threads, Share share) {
+  if (threads == 1) return share(0, 1);
+#pragma omp parallel num_threads(threads)
+  share(omp_get_thread_num(), omp_get_num_threads());
+}
+
+constexpr int64_t kLine = 64;
+
+// memcpy for a few bytes more or less: calls of the library's would take half the time of a small
+// transpose. Pieces of 16 bytes, of which the last two may overlap.
+ADO_INLINE void copy_short(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes < 16) {
+    for (int64_t at = 0; at < bytes; ++at) to[at] = from[at];
+    return;
+  }
+  for (int64_t at = 0; at < bytes - 16; at += 16) std::memcpy(to + at, from + at, 16);
+  std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+}
+
+ADO_INLINE int64_t to_next_line(const std::byte* p) {
+  return -reinterpret_cast<std::intptr_t>(p) & (kLine - 1);
+}
+
+ADO_INLINE void stream_line(std::byte* to, const std::byte* from) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+#elif defined(__x86_64__)
+  for (int at = 0; at < kLine; at += 16) {
+    const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), part);
+  }
+#else
+  std::memcpy(to, from, kLine);
+#endif
+}
+
+// Non-temporal stores are not ordered with what another thread does next, so every thread ends with
+// this.
+ADO_INLINE void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+// Copies past the cache what fills whole lines of `to`, and the rest with ordinary stores. An
+// ordinary store must first read the line it writes to; without that, one thread transposes
+// 8192x8192 1.7 to 2.2 times as fast (Zen 5).
+ADO_INLINE void stream(std::byte* to, const std::byte* from, int64_t bytes) {
+  int64_t at = min(to_next_line(to), bytes);
+  copy_short(to, from, at);
+  for (; at + kLine <= bytes; at += kLine) stream_line(to + at, from + at);
+  copy_short(to + at, from + at, bytes - at);
+}
+
+// The ceiling of what reads and writes so many bytes: all threads copy them past the cache.
+ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kPiece = 64 << 10;
+  const int64_t pieces = (bytes + kPiece - 1) / kPiece;
+  in_parallel(threads_for(2 * bytes), [&](int thread, int threads) {
+    const int64_t begin = pieces * thread / threads * kPiece;
+    const int64_t end = min(pieces * (thread + 1) / threads * kPiece, bytes);
+    stream(to + begin, from + begin, end - begin);
+    finish_streaming();
+  });
+}
+
+}  // namespace
+}  // namespace ado::ADO_ISA
