@@ -11,6 +11,7 @@ __all__: list[str] = [
     "Cost",
     "CudaError",
     "DeviceArray",
+    "OptionType",
     "Parameter",
     "Problem",
     "Routine",
@@ -43,14 +44,29 @@ class CudaError(RuntimeError):
     A CUDA call failed; the text names the call, the place and the error.
     """
 
+class OptionType:
+    """
+    What an option takes.
+    """
+    @property
+    def choices(self) -> list[str]: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
 class Parameter:
     """
     An operand or an option of a routine.
     """
     @property
+    def any_elements(self) -> bool: ...
+    @property
     def default(self) -> typing.Any: ...
     @property
     def doc(self) -> str: ...
+    @property
+    def elements(self) -> str: ...
     @property
     def name(self) -> str: ...
     @property
@@ -58,7 +74,7 @@ class Parameter:
     @property
     def shape(self) -> str: ...
     @property
-    def type(self) -> str: ...
+    def type(self) -> OptionType: ...
 
 class VariantInfo:
     """
@@ -78,6 +94,8 @@ class VariantInfo:
     def name(self) -> str: ...
     @property
     def precision(self) -> str: ...
+    @property
+    def stages(self) -> list[tuple[str, str]]: ...
 
 class DeviceArray:
     """

@@ -56,8 +56,8 @@ def gaussian_blur(
     weights = [int(tap) for tap in taps]
 
     def blur(band: NDArray[np.int32]) -> NDArray[np.int32]:
-        down = _weighted(band, weights, axis=0)
-        return np.asarray(_weighted(down, weights, axis=1) // sum(weights) ** 2)
+        down = _weighted(band, weights, axis=-2)
+        return np.asarray(_weighted(down, weights, axis=-1) // sum(weights) ** 2)
 
     return _by_bands(blur, np.asarray(gray), reach=3, border=border)
 
@@ -66,8 +66,8 @@ def sobel(gray: Any) -> NDArray[np.uint8]:
     """``min(255, floor(sqrt(gx**2 + gy**2)))``; outside the image there are zeros."""
 
     def magnitude(band: NDArray[np.int32]) -> NDArray[np.float64]:
-        gx = _weighted(_weighted(band, (1, 2, 1), axis=0), (-1, 0, 1), axis=1)
-        gy = _weighted(_weighted(band, (1, 0, -1), axis=0), (1, 2, 1), axis=1)
+        gx = _weighted(_weighted(band, (1, 2, 1), axis=-2), (-1, 0, 1), axis=-1)
+        gy = _weighted(_weighted(band, (1, 0, -1), axis=-2), (1, 2, 1), axis=-1)
         # Rounded correctly, a root of so small an integer lies on its side of the next integer.
         return np.minimum(np.sqrt(gx * gx + gy * gy), 255.0)
 
@@ -94,15 +94,14 @@ def _luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.ui
     return _by_bands(weigh, rgba[..., :3], channels=1)
 
 
-def _weighted(image: NDArray[np.int32], weights: Sequence[int], axis: int) -> NDArray[np.int32]:
+def _weighted(images: NDArray[np.int32], weights: Sequence[int], axis: int) -> NDArray[np.int32]:
     """Sum of the neighbours along an axis with these weights; the ends are cut off."""
-    length = image.shape[axis] - len(weights) + 1
-    shape = (length, image.shape[1]) if axis == 0 else (image.shape[0], length)
-    total = np.zeros(shape, np.int32)
+    along = np.moveaxis(images, axis, -1)
+    length = along.shape[-1] - len(weights) + 1
+    total = np.zeros((*along.shape[:-1], length), np.int32)
     for i, weight in enumerate(weights):
-        part = image[i : i + length] if axis == 0 else image[:, i : i + length]
-        total += weight * part
-    return total
+        total += weight * along[..., i : i + length]
+    return np.moveaxis(total, -1, axis)
 
 
 def _by_bands(
@@ -115,25 +114,30 @@ def _by_bands(
 ) -> NDArray[np.uint8]:
     """Apply `work` to bands of rows with `reach` more pixels around, as integers without overflow.
 
-    No band needs much memory, and they are shared out over the processors.
+    A band is some rows of one image, or some small images; no band needs much memory, and they are
+    shared out over the processors.
     """
     shape = images.shape[: images.ndim - channels]
     out = np.zeros(shape, np.uint8)
     if not out.size:
         return out
-    mode: Any = {"constant": "constant", "replicate": "edge", "reflect101": "reflect"}[border]
-    around = [(reach, reach), (reach, reach)] + [(0, 0)] * channels
     rows, cols = shape[-2:]
+    batch = images.reshape(-1, rows, cols, *images.shape[len(shape) :])
+    results = out.reshape(-1, rows, cols)
+    mode: Any = {"constant": "constant", "replicate": "edge", "reflect101": "reflect"}[border]
+    around = [(0, 0), (reach, reach), (reach, reach)] + [(0, 0)] * channels
+    together = max(1, 500_000 // (rows * cols))
     height = max(1, 500_000 // cols)
 
     def band(padded: NDArray[Any], target: NDArray[np.uint8], top: int) -> None:
-        source = padded[top : min(top + height, rows) + 2 * reach].astype(np.int32)
-        target[top : top + height] = work(source)
+        source = padded[:, top : min(top + height, rows) + 2 * reach].astype(np.int32)
+        target[:, top : top + height] = work(source)
 
     with ThreadPoolExecutor() as pool:
-        for index in np.ndindex(shape[:-2]):
-            padded = np.pad(images[index], around, mode) if reach else images[index]
-            list(pool.map(partial(band, padded, out[index]), range(0, rows, height)))
+        for first in range(0, len(batch), together):
+            some = slice(first, first + together)
+            padded = np.pad(batch[some], around, mode) if reach else batch[some]
+            list(pool.map(partial(band, padded, results[some]), range(0, rows, height)))
     return out
 
 
