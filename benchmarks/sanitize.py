@@ -8,6 +8,7 @@ done
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +16,7 @@ import adokernels as ado
 from adokernels._operands import random_operands
 
 SHAPES = [(1, 1), (31, 33), (64, 64), (65, 130), (129, 70), (72, 528), (1, 300), (300, 1)]
+LARGE = [(4096, 4112)]
 TYPES = {"transpose": ("u1", "u2", "f4", "f8", "c16")}  # of routines that leave it open
 #: The values of each option that take another path through a kernel.
 OPTIONS = {
@@ -25,9 +27,9 @@ OPTIONS = {
 }
 
 
-def problems(routine: ado.Routine):
+def problems(routine: ado.Routine, shapes: Sequence[tuple[int, int]] = SHAPES):
     choices = OPTIONS.get(routine.name, {})
-    for dtype, shape in itertools.product(TYPES.get(routine.name, (None,)), SHAPES):
+    for dtype, shape in itertools.product(TYPES.get(routine.name, (None,)), shapes):
         operands = [ado.to_device(a) for a in random_operands(routine, shape, dtype)]
         for values in itertools.product(*choices.values()):
             yield operands, dict(zip(choices, values, strict=True))
@@ -44,6 +46,9 @@ def main() -> None:
                 for block in v.blocks or (None,):
                     routine(*operands, variant=v.name, block=block, **options)
                     runs += 1
+    for routine in ado.routines.values():  # of which kernels may go another way
+        (operands, _), *_ = problems(routine, LARGE)
+        routine(*operands)
     for dtype in TYPES["transpose"]:
         square = ado.to_device(np.ones((129, 129), dtype))
         ado.transpose(square, out=square)

@@ -70,6 +70,24 @@ def test_large_odd_shapes(name, variant, rng):
         assert compare(routine, image_for(rng, routine, shape), variant=variant)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "variant"), [p for p in RUNGS if p.marks])
+def test_as_many_pixels_as_are_measured(name, variant, rng):
+    """Kernels may choose another way for large problems."""
+    routine = ado.routines[name]
+    for shape in [(4096, 4112), (4096, 64, 64), (70_001, 8, 32)]:
+        assert compare(routine, image_for(rng, routine, shape), variant=variant)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("border", ["replicate", "reflect101"])
+def test_borders_of_as_many_pixels_as_are_measured(border, rng):
+    for shape in [(4096, 4112), (4096, 64, 64)]:
+        image = random_of(rng, shape, "u1")
+        expected = oracles.gaussian_blur(image, border=border)
+        assert check(ado.gaussian_blur, (image,), expected, device="cuda", border=border)
+
+
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
 def test_flat_images_and_extremes(name, variant, rng):
     """Sums at their largest, where a lane of 16 bits would overflow first."""

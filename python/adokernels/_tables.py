@@ -70,8 +70,8 @@ def ratio(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share of one: ``"49 %"``."""
-    return f"{100 * value:.0f} %"
+    """Write a share of one: ``"49 %"``, and below one percent ``"0.08 %"``."""
+    return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{number(100 * value, 1)} %"
 
 
 def where(machine: Machine) -> str:

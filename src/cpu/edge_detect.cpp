@@ -25,9 +25,9 @@ void in_three(const EdgeDetect& p, const Launch& go) {
 // A function of this instruction set, as a row needs its address.
 std::size_t scratch_bytes(const EdgeDetect& p) { return bytes_between_stages(p); }
 
-// What three passes move: the image and, twice, what lies between two of them.
+template <const Stages& kStages>
 double bytes_of_three(const EdgeDetect& p) {
-  return static_cast<double>(p.rgba.bytes() + 5 * p.out.bytes());
+  return bytes_of_stages(p, kStages, grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder());
 }
 
 constexpr Stages stages_called(const char* variant) {
@@ -67,13 +67,13 @@ constexpr Variant<EdgeDetect> kRows[] = {
      .changes = "Three passes, each the textbook's.",
      .scratch_bytes = scratch_bytes,
      .stages = kTextbook,
-     .bytes = bytes_of_three,
+     .bytes = bytes_of_three<kTextbook>,
      .run = in_three<kTextbook>},
     {.name = "three_threaded",
      .changes = "Three passes, each the fastest of its ladder.",
      .scratch_bytes = scratch_bytes,
      .stages = kBest,
-     .bytes = bytes_of_three,
+     .bytes = bytes_of_three<kBest>,
      .run = in_three<kBest>},
     {.name = "fused_bands",
      .changes = "One pass: what lies between the steps are a few rows in the L1 cache.",
