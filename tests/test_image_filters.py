@@ -302,6 +302,10 @@ def test_impulse_gives_the_weights(variant):
         ({"taps": (37,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
         ({"taps": (2**31 - 1,) * 7}, ValueError, "taps must have a sum of 1 to 256"),
         ({"taps": (2**40,) * 7}, ValueError, "taps[0] is out of range"),
+        ({"taps": (np.array(2.9),) * 7}, TypeError, "taps[0] must be int"),
+        ({"taps": np.ones((7, 1), int)}, TypeError, "taps[0] must be int"),
+        ({"taps": np.array(3)}, TypeError, "taps must be a tuple of int"),
+        ({"border": "\ud800"}, ValueError, "border is no text"),
     ],
 )
 def test_wrong_options(options, error, text):
@@ -421,3 +425,22 @@ def test_no_filter_works_in_place(routine, rng):
     with pytest.raises(ValueError, match="out overlaps an operand"):
         routine(image, out=image)
     assert np.array_equal(image, before)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.gaussian_blur))
+def test_rows_without_columns_take_no_time(variant):
+    if ado.gaussian_blur[variant].device == "cpu":
+        assert ado.gaussian_blur(np.zeros((2**40, 0, 5), "u1"), variant=variant).size == 0
+
+
+def test_results_may_not_lie_on_themselves():
+    out = np.lib.stride_tricks.as_strided(np.zeros(60, "u1"), (50, 8), (1, 1))
+    with pytest.raises(ValueError, match="elements of out lie on each other"):
+        ado.sobel(np.zeros((50, 8), "u1"), out=out)
+
+
+def test_operands_by_name(rng):
+    rgba = random_of(rng, (20, 30, 4), "u1")
+    sweep = ado.sweep(ado.edge_detect, rgba=rgba, device="cpu", seconds=0.01, progress=False)
+    assert not sweep.skipped
+    assert ado.measure(ado.edge_detect, rgba=rgba, device="cpu", seconds=0.01).error == 0

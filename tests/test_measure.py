@@ -230,7 +230,6 @@ def test_names_that_clash_or_do_not_exist():
         ado.sweep(ado.transpose, A, device="cpu", blocks={"padedd": (32, 32)}, **QUICK)
     with pytest.raises(ValueError, match="disagree: cpu and cuda"):
         ado.sweep(ado.transpose, A, device="cuda", variants=["simd"], **QUICK)
-    assert not len(ado.sweep(ado.transpose, A, device="cpu", variants=[], ceilings=False, **QUICK))
 
 
 def test_long_queues_are_measured_in_shorter_samples():
@@ -294,6 +293,22 @@ def test_options_are_checked():
     probe = next(r for r in _core.routines() if r.name == "probe")
     with pytest.raises(TypeError, match="passes must be int, got"):
         probe.cost("read", (A[0],), {"passes": "three"})
+
+
+@pytest.mark.parametrize("peers", [{3: len}, {"a": 1}])
+def test_peers_are_checked_before_timing(peers):
+    with pytest.raises(TypeError, match="peers maps names to functions"):
+        ado.sweep(ado.transpose, A, device="cpu", peers=peers, **QUICK)
+
+
+def test_nothing_to_measure():
+    with pytest.raises(ValueError, match="nothing to measure"):
+        ado.sweep(ado.transpose, A, variants=[], **QUICK)
+
+
+def test_a_variant_takes_no_variant():
+    with pytest.raises(TypeError, match=r"transpose\['simd'\] is a variant"):
+        ado.transpose["simd"](A, variant="textbook")
 
 
 # --- Records --------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Picture files of all kinds."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -83,3 +86,49 @@ def test_orientation_of_the_camera(tmp_path):
 
 def test_the_photograph():
     assert _pictures.photograph().shape == (600, 512, 3)
+
+
+def chunk(kind, content):
+    data = kind + content
+    return struct.pack(">I", len(content)) + data + struct.pack(">I", zlib.crc32(data))
+
+
+def png(*, depth=8, colour=2, size=(2, 2), more=b""):
+    channels = {2: 3, 4: 2, 6: 4}[colour]
+    rows = (b"\0" + bytes(size[0] * channels * depth // 8)) * min(size[1], 2)
+    header = struct.pack(">IIBBBBB", *size, depth, colour, 0, 0, 0)
+    parts = (
+        chunk(b"IHDR", header) + more + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+@pytest.mark.parametrize(
+    "content",
+    [png(depth=16), png(depth=16, colour=4), png(depth=16, colour=6), b"P6 1 1 65535\n" + bytes(6)],
+)
+def test_deep_colours_are_refused(content, tmp_path):
+    """Pillow would drop their lower bits without a word."""
+    path = tmp_path / "deep"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="more than 8 bits"):
+        ado.read_image(path)
+
+
+def test_a_bomb_is_refused(tmp_path):
+    path = tmp_path / "bomb.png"
+    path.write_bytes(png(size=(30_000, 30_000)))
+    with pytest.raises(OSError, match=r"bomb\.png"):
+        ado.read_image(path)
+
+
+def test_damaged_notes_of_the_camera_do_no_harm(tmp_path):
+    path = tmp_path / "notes.png"
+    path.write_bytes(png(more=chunk(b"eXIf", b"garbage")))
+    assert ado.read_image(path).shape == (2, 2, 3)
+
+
+@pytest.mark.parametrize("path", [None, 3, 1.5])
+def test_not_a_path(path):
+    with pytest.raises(TypeError):
+        ado.read_image(path)

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure one ladder")
     bench.add_argument("routine")
     bench.add_argument("--shape", type=_lengths, help="rows x columns, for example 1600x2560")
-    bench.add_argument("--dtype", type=np.dtype, help="where the routine leaves it open")
+    bench.add_argument("--dtype", type=_dtype, help="where the routine leaves it open")
     bench.add_argument(
         "--set",
         type=_option,
@@ -100,15 +100,25 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _lengths(text: str) -> tuple[int, ...]:
-    return tuple(int(length) for length in text.lower().split("x"))
+    try:
+        return tuple(int(length) for length in text.lower().split("x"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 1600x2560") from None
 
 
 def _chart_path(text: str) -> Path:
     """Refuse a format that cannot be written before anything is measured."""
-    path, known = Path(text), Figure().canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in known:
-        raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(sorted(known))}")
+    path, known = Path(text), (".png", ".svg", ".pdf")
+    if path.suffix.lower() not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(known)}")
     return path
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(text)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no data type: {error}") from error
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -118,7 +128,7 @@ def _option(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return name, value
 
 
@@ -141,6 +151,12 @@ def _run_list(options: argparse.Namespace, console: Console) -> None:
 
 def _run_bench(options: argparse.Namespace, console: Console) -> None:
     routine = _routine(options.routine)
+    known = [p.name for p in routine._core.parameters if p.role == "option"]
+    for name, _ in options.set:
+        if name not in known:
+            raise ValueError(f"{routine.name} has no option {name!r}{suggest(name, known)}")
+    if len(dict(options.set)) < len(options.set):
+        raise ValueError("--set gives an option twice")
     lengths = options.shape or ORACLES[routine.name].lengths
     sweep = ado.sweep(
         routine,

@@ -176,6 +176,9 @@ def measure(
         raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
     _check_budget(seconds=seconds, precision=precision, flops=flops, bytes=bytes)
     if isinstance(what, Routine | Variant):
+        args, options = _operands_first(
+            what if isinstance(what, Routine) else what.routine, args, options
+        )
         if flops is not None or bytes is not None or stream is not None:
             raise TypeError(
                 "flops=, bytes= and stream= are for callables; a variant's row has them"
@@ -271,6 +274,7 @@ def sweep(
     if not isinstance(routine, Routine):
         raise TypeError(f"sweep takes a routine, not {type(routine).__name__}")
     _check_budget(seconds=seconds, precision=precision)
+    args, options = _operands_first(routine, args, options)
     variants = [variants] if isinstance(variants, str) else variants
     chosen = None if variants is None else [routine[name] for name in variants]
     named = chosen[0].device if chosen else None
@@ -283,6 +287,11 @@ def sweep(
     for name in blocks or ():
         if name not in names:
             raise KeyError(f"blocks names {name!r}, which is not measured{suggest(name, names)}")
+    if not names:
+        raise ValueError("there is nothing to measure: variants is empty")
+    for name, work in (peers or {}).items():
+        if not isinstance(name, str) or not callable(work):
+            raise TypeError(f"peers maps names to functions; {name!r}: {work!r} is neither")
     if clash := set(names) & set(peers or ()):
         raise ValueError(f"a peer has the name of a variant: {', '.join(sorted(clash))}")
     result = _measure_ladder(
@@ -301,6 +310,17 @@ def sweep(
         with_stages=True,
     )
     return dataclasses.replace(result, machine=measure_machine(where)) if ceilings else result
+
+
+def _operands_first(
+    routine: Routine, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Move operands that were given by name to their places."""
+    inputs = [p.name for p in routine._core.parameters if p.role == "input"]
+    rest = dict(options)
+    named = [rest.pop(name) for name in inputs[len(args) :] if name in rest]
+    complete = len(args) + len(named) >= len(inputs)
+    return ((*args, *named), rest) if complete else (args, options)
 
 
 def _device_of(args: Sequence[Any], named: str | None, wanted: str | None) -> str:
@@ -437,7 +457,7 @@ def _stages(pipelines: Sequence[Variant], args: Sequence[Any], device: str) -> l
     """
     found: dict[tuple[str, str], _Stage] = {}
     chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
-    operand = args[0] if args else None
+    operand = args[0]
     for step in zip(*chains, strict=True):
         routine = routine_named(step[0][0])
         problem = routine._core.problem((operand,), {}, device)

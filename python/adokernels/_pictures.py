@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_DEEPER = ("I", "F")  # how the modes of images with more than 8 bits a channel begin
+#: What Pillow raises for damaged files of one format or another, besides OSError.
+_DAMAGE = (
+    EOFError,
+    IndexError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 
 
 def read_image(path: str | Path) -> NDArray[np.uint8]:
@@ -38,18 +51,45 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
     OSError
         If there is no such file, or it is no picture or a damaged one.
     ValueError
-        If it has more than 8 bits a channel: which part of their range to keep is not for this
-        function to guess.
+        If it has more than 8 bits a channel, as far as the format lets one see it: which part of
+        their range to keep is not for this function to guess.
     """
-    with Image.open(path) as picture:
-        if picture.mode.startswith(_DEEPER):
-            raise ValueError(
-                f"{path} has more than 8 bits a channel (mode {picture.mode}): scale it to 0..255"
-                " and convert it with .astype(numpy.uint8)"
-            )
-        upright = ImageOps.exif_transpose(picture)
-        transparent = upright.has_transparency_data
-        return np.array(upright.convert("RGBA" if transparent else "RGB"))
+    name = os.fspath(path)
+    try:
+        with Image.open(name) as picture:
+            deep = _has_more_than_8_bits(picture)
+            if not deep:
+                upright = _upright(picture)
+                kind = "RGBA" if upright.has_transparency_data else "RGB"
+                return np.array(upright.convert(kind))
+    except _DAMAGE as error:
+        raise OSError(f"{name!s} is no picture, or a damaged one: {error}") from error
+    raise ValueError(
+        f"{name!s} has more than 8 bits a channel: scale it to 0..255 and convert it with"
+        " .astype(numpy.uint8)"
+    )
+
+
+def _has_more_than_8_bits(picture: Image.Image) -> bool:
+    """Whether Pillow has, or would drop, more than 8 bits a channel."""
+    if picture.mode.startswith(("I", "F")):
+        return True
+    for tile in getattr(picture, "tile", ()):
+        codec, args = tile[0], tile[3]
+        parts = args if isinstance(args, tuple) else (args,)
+        if any(isinstance(part, str) and ";16" in part for part in parts):
+            return True
+        if codec == "ppm" and any(isinstance(part, int) and part > 255 for part in parts):
+            return True
+    return False
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(picture)
+    except (*_DAMAGE, OSError):
+        picture.load()  # raises where it is not only the camera's notes that are damaged
+        return picture
 
 
 def photograph() -> NDArray[np.uint8]:

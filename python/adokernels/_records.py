@@ -170,8 +170,13 @@ class Measurement:
         values["clocks"] = np.asarray(values["clocks"], dtype=float)
         for name in ("block", "grid"):
             values[name] = tuple(values[name]) if values[name] is not None else None
+        for name in ("flops", "bytes", "executed_flops", "requested_bytes"):
+            values[name] = float(values[name])
+        for name in ("routine", "variant", "device", "problem", "cache"):
+            if not isinstance(values[name], str):
+                raise TypeError(f"{name} must be a string, not {values[name]!r}")
         values["flags"] = tuple(values["flags"])
-        values["stages"] = tuple((r, v) for r, v in values.get("stages", ()))
+        values["stages"] = tuple((str(r), str(v)) for r, v in values.get("stages", ()))
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
@@ -432,5 +437,5 @@ def load(path: str | Path) -> Measurement | Machine | Sweep:
         raise ValueError(f"{path} has schema {version}; this version reads schema {SCHEMA}")
     try:
         return _KINDS[document.pop("kind")].from_dict(document)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error!r}") from error

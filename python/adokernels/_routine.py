@@ -61,6 +61,10 @@ class Variant:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The routine by this variant."""
+        if "variant" in kwargs:
+            raise TypeError(
+                f"{self.routine.name}[{self.name!r}] is a variant: variant= is not taken"
+            )
         return self.routine(*args, variant=self.name, **kwargs)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
@@ -169,7 +173,7 @@ def suggest(name: str, known: list[str]) -> str:
     """What there is instead of an unknown name, the nearest first."""
     close = difflib.get_close_matches(str(name), known, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"; there is {', '.join(known)}.{hint}"
+    return f"; there is {', '.join(known) or 'none'}.{hint}"
 
 
 def _option_type(option: _core.OptionType) -> str:

@@ -22,8 +22,8 @@ _SECONDS_PER_RUNG = 1.0
 
 def run(folder: Path, image: Path | None, size: int | None, console: Console) -> None:
     """Write the tour's pictures, charts, measurements and report into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     photo = photograph() if image is None else read_image(image)
+    folder.mkdir(parents=True, exist_ok=True)
     rows, cols = photo.shape[:2]
     console.print(f"Looking for edges in a photograph of {cols} x {rows} pixels.")
     edges = ado.edge_detect(photo)

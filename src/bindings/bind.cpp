@@ -61,7 +61,7 @@ Name name_from(const py::object& value, const char* keyword) {
   if (value.is_none()) return std::nullopt;
   if (!py::isinstance<py::str>(value))
     throw TypeError(std::string(keyword) + " must be a str, not " + Marshal::type_name(value));
-  return value.cast<std::string>();
+  return text_of(keyword, value);
 }
 
 Block block_from(const py::object& value) {

@@ -144,7 +144,7 @@ class Pack {
     if (slot.packed()) return;
     const auto packed =
         py::module_::import("numpy").attr("ascontiguousarray")(held.object).cast<py::array>();
-    slot.data = view_of(packed).data;
+    slot.data = static_cast<std::byte*>(const_cast<void*>(packed.data()));
     slot = packed_like(slot, slot.data);
     copies_.push_back(packed);
   }
@@ -180,6 +180,24 @@ double compulsory_bytes(R problem) {
   CompulsoryBytes bytes;
   problem.operands(bytes);
   return bytes.total;
+}
+
+class CountResults {
+ public:
+  std::int64_t total = 0;
+  void input(const Operand&, const Array&) {}
+  void output(const Operand&, const Array& a) { total += a.elements(); }
+  template <class Value>
+  void option(const Option&, const Value&) {}
+};
+
+// Where there is none, nothing needs to run, however long a loop over rows without columns would
+// take.
+template <class R>
+std::int64_t result_elements(R problem) {
+  CountResults count;
+  problem.operands(count);
+  return count.total;
 }
 
 template <class R>
@@ -445,7 +463,9 @@ class RoutineOf final : public Routine {
             .device = row.device,
             .plan = std::move(ready),
             .cost = cost(row, problem),
-            .run = [run = row.run, problem, launch] { run(problem, launch); }};
+            .run = [run = row.run, problem, launch, empty = result_elements(problem) == 0] {
+              if (!empty) run(problem, launch);
+            }};
   }
 
   static void allocate_scratch(Plan& plan, Device device, std::size_t bytes) {
@@ -463,6 +483,7 @@ class RoutineOf final : public Routine {
 
   void run(const Row& row, const R& problem, const Block& block) const {
     const Plan ready = plan(row, problem, block);
+    if (result_elements(problem) == 0) return;
     const ReleaseGil release;
     row.run(problem, ready.launch);
   }

@@ -129,7 +129,7 @@ DeviceArray to_device(const py::object& array) {
   const auto host = numpy.attr("asarray")(array).cast<py::array>();
   refuse_references("to_device: the array", host.dtype());
   const auto packed = numpy.attr("ascontiguousarray")(host).cast<py::array>();
-  DeviceArray device(packed.dtype(), view_of(host));
+  DeviceArray device(packed.dtype(), view_of("to_device: the array", host));
   cuda::copy_to_device(device.view.data, packed.data(), static_cast<std::size_t>(packed.nbytes()));
   return device;
 }

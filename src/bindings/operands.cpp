@@ -65,6 +65,20 @@ std::pair<std::uintptr_t, std::uintptr_t> extent(const Array& a) {
   return {static_cast<std::uintptr_t>(low), static_cast<std::uintptr_t>(high)};
 }
 
+// Whether two elements of one array may share memory; strides that interleave count as if they did.
+bool may_lie_on_itself(const Array& a) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // distance, how often
+  for (int d = 0; d < a.rank; ++d)
+    if (a.shape[d] > 1) steps.emplace_back(std::abs(a.stride[d]), a.shape[d] - 1);
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = a.type.size;
+  for (const auto& [distance, count] : steps) {
+    if (distance < reach) return true;
+    reach += distance * count;
+  }
+  return false;
+}
+
 bool extents_meet(const Array& a, const Array& b) {
   if (a.elements() == 0 || b.elements() == 0) return false;
   const auto [a_low, a_high] = extent(a);
@@ -87,10 +101,10 @@ void refuse_references(const std::string& who, const py::dtype& dtype) {
                     "), which cannot be moved as bytes");
 }
 
-Array view_of(const py::array& array) {
+Array view_of(const std::string& who, const py::array& array) {
   if (array.ndim() > kMaxRank)
-    throw ValueError("arrays of more than " + std::to_string(kMaxRank) +
-                     " dimensions are not taken");
+    throw ValueError(who + " has " + std::to_string(array.ndim()) + " dimensions, more than " +
+                     std::to_string(kMaxRank));
   Array view;
   view.data = static_cast<std::byte*>(const_cast<void*>(array.data()));
   view.type = element_type(array.dtype());
@@ -193,6 +207,7 @@ std::string Marshal::type_name(const py::handle& object) {
 
 const Marshal::Held& Marshal::hold(std::vector<Held>& where, const Operand& operand,
                                    const py::object& value) {
+  const std::string who = routine_ + ": " + operand.name;
   if (py::isinstance<DeviceArray>(value)) {
     const auto& device = value.cast<const DeviceArray&>();
     check_residence(operand, true);
@@ -200,9 +215,9 @@ const Marshal::Held& Marshal::hold(std::vector<Held>& where, const Operand& oper
   } else {
     const auto array = value.cast<py::array>();
     check_residence(operand, false);
-    where.push_back({operand.name, array, array.dtype(), view_of(array)});
+    where.push_back({operand.name, array, array.dtype(), view_of(who, array)});
   }
-  refuse_references(routine_ + ": " + operand.name, where.back().dtype);
+  refuse_references(who, where.back().dtype);
   check_type(operand, where.back());
   lengths_.match(routine_, operand, where.back().view);
   return where.back();
@@ -328,9 +343,8 @@ void Marshal::refuse_shared_results() const {
   if (!out_was_given_) return;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const Array& view = outputs_[i].view;
-    for (int d = 0; d < view.rank; ++d)
-      if (view.shape[d] > 1 && view.stride[d] == 0)
-        throw ValueError(routine_ + ": " + outputs_[i].name + " lies on itself (a stride of 0)");
+    if (may_lie_on_itself(view))
+      throw ValueError(routine_ + ": elements of " + outputs_[i].name + " lie on each other");
     for (std::size_t j = 0; j < i; ++j)
       if (extents_meet(view, outputs_[j].view))
         throw ValueError(routine_ + ": " + outputs_[i].name + " overlaps " + outputs_[j].name);

@@ -56,7 +56,8 @@ struct DeviceArray {
 ElementType element_type(const py::dtype& dtype);
 // Throws TypeError if elements hold references to Python objects, which must not be moved as bytes.
 void refuse_references(const std::string& who, const py::dtype& dtype);
-Array view_of(const py::array& array);
+// Throws ValueError if it has too many dimensions.
+Array view_of(const std::string& who, const py::array& array);
 
 // What the documentation, the stubs and the error messages know of an operand or option.
 struct ParameterInfo {

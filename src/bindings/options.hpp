@@ -49,12 +49,13 @@ py::object option_to_python(const Value& value) {
   }
 }
 
-// Whether the object can be read as one of these, be it too large or not.
-template <class Value>
-bool fits(const py::handle& object) {
-  if constexpr (std::is_same_v<Value, bool>) return py::isinstance<py::bool_>(object);
-  if constexpr (std::is_integral_v<Value>) return PyIndex_Check(object.ptr()) != 0;
-  return PyFloat_Check(object.ptr()) || PyIndex_Check(object.ptr());
+// A str as UTF-8, which a lone surrogate does not have.
+inline std::string text_of(const std::string& who, const py::handle& text) {
+  try {
+    return text.cast<std::string>();
+  } catch (const py::cast_error&) {
+    throw ValueError(who + " is no text: " + std::string(py::repr(text)));
+  }
 }
 
 // Sets `value` from what a caller gave; `who` names the option in messages.
@@ -66,13 +67,18 @@ void option_from_python(const std::string& who, const py::handle& object, Value&
     if (!py::isinstance<py::sequence>(object) || py::isinstance<py::str>(object))
       throw TypeError(who + " must be a tuple of " + type.name + got());
     const auto items = py::reinterpret_borrow<py::sequence>(object);
-    if (items.size() != type.length)
+    const py::ssize_t length = PySequence_Size(object.ptr());
+    if (length < 0) {  // an array without dimensions
+      PyErr_Clear();
+      throw TypeError(who + " must be a tuple of " + type.name + got());
+    }
+    if (static_cast<std::size_t>(length) != type.length)
       throw ValueError(who + " must have " + std::to_string(type.length) + " elements" + got());
     for (std::size_t i = 0; i < type.length; ++i)
       option_from_python(who + "[" + std::to_string(i) + "]", py::object(items[i]), value[i]);
   } else if constexpr (std::is_enum_v<Value>) {
     if (!py::isinstance<py::str>(object)) throw TypeError(who + " must be a str" + got());
-    const auto word = object.cast<std::string>();
+    const std::string word = text_of(who, object);
     std::string choices;
     for (std::size_t i = 0; i < type.choices.size(); ++i) {
       if (type.choices[i] == word) {
@@ -83,9 +89,20 @@ void option_from_python(const std::string& who, const py::handle& object, Value&
     }
     throw ValueError(who + " must be one of " + choices + got());
   } else {
-    if (!fits<Value>(object)) throw TypeError(who + " must be " + type.name + got());
+    py::object number = py::reinterpret_borrow<py::object>(object);
+    if constexpr (std::is_integral_v<Value>) {
+      number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+    } else if (!PyFloat_Check(object.ptr()) && PyIndex_Check(object.ptr()) == 0) {
+      number = py::object();
+    }
+    if (!number) {
+      if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_TypeError) == 0)
+        throw py::error_already_set();
+      PyErr_Clear();
+      throw TypeError(who + " must be " + type.name + got());
+    }
     try {
-      value = object.cast<Value>();
+      value = number.cast<Value>();
     } catch (const py::cast_error&) {
       throw ValueError(who + " is out of range" + got());
     }
