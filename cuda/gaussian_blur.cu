@@ -35,11 +35,7 @@ constexpr int kDotAcross = 4, kDotDown = 16;
 constexpr int kDotHeight = 4;  // of its blocks, in threads
 
 constexpr int kBoundedThreads = 128;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kBoundedBlocks = 8;  // Turing's multiprocessors hold 1024 threads
-#else
 constexpr int kBoundedBlocks = 10;
-#endif
 
 // The products of the default taps add up to 256.
 constexpr int kShift = 8;
@@ -100,7 +96,7 @@ __global__ void gaussian_blur_naive(Batch batch) { blur_pixel(batch); }
 // On Kepler the bound cut registers from 51. Here the compiler makes do with 30 without a bound;
 // told that ten blocks are enough, it takes 45 for the same instructions, and 55 % instead of 93 of
 // the warps that a multiprocessor can hold are there to issue them (1.7 % slower).
-__global__ void __launch_bounds__(kBoundedThreads, kBoundedBlocks)
+__global__ void __launch_bounds__(kBoundedThreads, blocks_held(kBoundedBlocks, kBoundedThreads))
     gaussian_blur_launch_bounds(Batch batch) {
   blur_pixel(batch);
 }
@@ -259,43 +255,48 @@ double bytes_of_tile(const GaussianBlur& p) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// The rows march, as march.cuh has it. Sixteen pixels a lane load least beside a strip (145 us, 147
+// The rows march, as march.cuh has it. Sixteen pixels a lane load least beside a strip (144 us, 147
 // with eight) but need an image that is large enough for them: of 2560 x 1600 pixels 8.7 us,
 // and 7.8. A border that continues the image takes 157 us, other taps 204.
-template <int kWords, bool kAligned, bool kExtends, int kAhead, int kBlocks, bool kAnyTaps_ = false>
-struct BlurShape : MarchShape<1, kWords, kRadius, kAligned, true, kExtends, kAhead, kBlocks,
-                              kAligned && !kAnyTaps_ ? 50 : 66> {
+//
+// More blocks a multiprocessor are more warps that have work while others wait, but leave fewer
+// registers to each; more slots keep more rows on their way, but take shared memory from the other
+// blocks. The numbers are the fastest of those tried on an H200.
+constexpr Marching blur_marching(int words, bool aligned, bool extends, bool any_taps) {
+  const bool wide = words == 4;
+  return {.words = words,
+          .reach = kRadius,
+          .aligned = aligned,
+          .extends = extends,
+          .ahead = any_taps || (wide && extends) ? 4 : 8,
+          .blocks = any_taps || (wide && extends) ? 4
+                    : wide                        ? 5
+                    : extends && !aligned         ? 6
+                                                  : 8,
+          .highest = aligned && !any_taps ? 50 : 66};
+}
+
+template <int kWords, bool kAligned, bool kExtends, bool kAnyTaps_ = false>
+struct BlurShape : MarchShape<blur_marching(kWords, kAligned, kExtends, kAnyTaps_)> {
   static constexpr bool kAnyTaps = kAnyTaps_;
 };
 
-constexpr std::int64_t kManyPixels = 1 << 24;
-
 template <bool kAligned, bool kExtends, class Visit>
 auto with_shape_inside(const GaussianBlur& p, Visit visit) {
-  if (!p.default_taps()) return visit(BlurShape<2, kAligned, kExtends, 4, 4, true>{});
-  if constexpr (!kAligned) {
-    return visit(BlurShape < 2, kAligned, kExtends, 8, kExtends ? 6 : 8 > {});
-  } else {
-    if (pixels_of(p) >= kManyPixels)
-      return visit(BlurShape < 4, kAligned, kExtends, kExtends ? 4 : 8, kExtends ? 4 : 5 > {});
-    return visit(BlurShape<2, kAligned, kExtends, 8, 8>{});
-  }
+  if (!p.default_taps()) return visit(BlurShape<2, kAligned, kExtends, true>{});
+  if constexpr (kAligned)
+    if (pixels_of(p) >= kManyPixels) return visit(BlurShape<4, kAligned, kExtends>{});
+  return visit(BlurShape<2, kAligned, kExtends>{});
 }
 
-template <class Visit>
-auto with_shape(const GaussianBlur& p, Visit visit) {
+constexpr auto with_shape = [](const GaussianBlur& p, auto visit) {
   const bool extends = p.border != Border::kConstant;
   if (lanes_aligned(p.gray, p.out, kChunk))
     return extends ? with_shape_inside<true, true>(p, visit)
                    : with_shape_inside<true, false>(p, visit);
   return extends ? with_shape_inside<false, true>(p, visit)
                  : with_shape_inside<false, false>(p, visit);
-}
-
-template <class Shape>
-Strips strips_of(const GaussianBlur& p) {
-  return cuda::strips_of<Shape>(p.images(), p.rows(), p.cols());
-}
+};
 
 #ifdef __CUDACC__
 
@@ -435,21 +436,9 @@ constexpr Variant<GaussianBlur> kRows[] = {
      .changes = "Marches down the rows, keeping sums of those that passed; any border and taps.",
      .device = Device::kCuda,
      .blocks = {{kMarchBlock}},
-     .grid =
-         [](const GaussianBlur& p, Extent block) {
-           return with_shape(
-               p, [&]<class Shape>(Shape) { return march_grid(strips_of<Shape>(p), block); });
-         },
-     .shared_bytes =
-         [](const GaussianBlur& p, Extent block) {
-           return with_shape(p,
-                             [&]<class Shape>(Shape) { return march_shared_bytes<Shape>(block); });
-         },
-     .bytes =
-         [](const GaussianBlur& p) {
-           return with_shape(
-               p, [&]<class Shape>(Shape) { return march_bytes<Shape>(strips_of<Shape>(p)); });
-         },
+     .grid = march_grid<GaussianBlur, with_shape>,
+     .shared_bytes = march_shared_bytes<GaussianBlur, with_shape>,
+     .bytes = march_bytes<GaussianBlur, with_shape>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) { launch_march<Shape>(p, go); });
      })},

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "grid.cuh"
+#include "luminance.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -66,33 +67,6 @@ template <int kChannels>
 __global__ void grayscale_naive(Line<kChannels> line) {
   const std::int64_t pixel = block_x() * blockDim.x + threadIdx.x;
   if (pixel < line.pixels) line.convert(pixel);
-}
-
-// ---------------------------------------------------------------------------------------------
-// The luminance of the pixel in bytes kFirst to kFirst + 2 of a word, times 2^16. The weights have
-// 16 bits and a dot product takes 8, so it is made of two.
-constexpr unsigned packed_weights(int shift, int first) {
-  const auto byte = [=](int weight, int at) {
-    return (static_cast<unsigned>(weight) >> shift & 0xffU) << (8 * (first + at));
-  };
-  return byte(Grayscale::kRed, 0) | byte(Grayscale::kGreen, 1) | byte(Grayscale::kBlue, 2);
-}
-template <int kFirst>
-constexpr unsigned kLowWeights = packed_weights(0, kFirst);
-template <int kFirst>
-constexpr unsigned kHighWeights = packed_weights(8, kFirst);
-
-template <int kFirst = 0>
-__device__ unsigned luminance(unsigned word) {
-  return __dp4a(word, kLowWeights<kFirst>, __dp4a(word, kHighWeights<kFirst>, 0U) << 8);
-}
-
-// Of two results the third bytes, which are the results proper.
-__device__ unsigned pack(unsigned first, unsigned second) {
-  return __byte_perm(first, second, 0x0062);
-}
-__device__ unsigned pack(unsigned a, unsigned b, unsigned c, unsigned d) {
-  return __byte_perm(pack(a, b), pack(c, d), 0x5410);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ namespace ado::cuda {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// x by y blocks. A grid is at most 65535 tall, so what is taller is folded along z.
+// x by y blocks. A grid is at most 65535 tall, so what is taller is folded along z. Nor can it be
+// deeper: with more than 65535^2 rows of blocks the launch fails.
 constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
   constexpr std::int64_t kTallest = 65535;
   const std::int64_t z = y > kTallest ? ceil_div(y, kTallest) : 1;
@@ -16,6 +17,17 @@ constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
 }
 
 #ifdef __CUDACC__
+
+// How many blocks of so many threads a multiprocessor is to hold, for launch bounds: those of
+// Turing hold 1024 threads.
+constexpr int blocks_held(int blocks, [[maybe_unused]] int threads) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  constexpr int kMost = 1024;
+  return blocks * threads > kMost ? kMost / threads : blocks;
+#else
+  return blocks;
+#endif
+}
 
 // The inverse of grid_of's folding.
 __device__ inline std::int64_t block_x() { return blockIdx.x; }

@@ -74,7 +74,7 @@ Batch batch_of(const Routine& p, Extent block) {
           .row_pitch = p.cols(),
           .tile_pitch = tile_rows * p.cols(),
           .image_pitch = p.rows() * p.cols(),
-          .images = static_cast<std::uint32_t>(p.images()),
+          .images = static_cast<std::uint32_t>(p.images()),  // with more, the launch fails
           .tiles_down = static_cast<std::uint32_t>(down),
           .tile_rows = static_cast<int>(tile_rows),
           .tile_cols = static_cast<int>(tile_cols),
@@ -115,10 +115,10 @@ class View {
     first += tile * batch.tile_pitch + static_cast<std::int64_t>(blockIdx.x) * batch.tile_cols;
     in_ = batch.in + first;
     out_ = batch.out + first;
-    top_ = -near(tile) * batch.tile_rows;
-    left_ = -near(blockIdx.x) * batch.tile_cols;
-    bottom_ = near(batch.tiles_down - 1 - tile) * batch.tile_rows + batch.last_rows;
-    right_ = near(gridDim.x - 1 - blockIdx.x) * batch.tile_cols + batch.last_cols;
+    top_ = -tiles_in_sight(tile) * batch.tile_rows;
+    left_ = -tiles_in_sight(blockIdx.x) * batch.tile_cols;
+    bottom_ = tiles_in_sight(batch.tiles_down - 1 - tile) * batch.tile_rows + batch.last_rows;
+    right_ = tiles_in_sight(gridDim.x - 1 - blockIdx.x) * batch.tile_cols + batch.last_cols;
     if (!exists) bottom_ = top_;
   }
 
@@ -223,7 +223,9 @@ class View {
 
  private:
   // So many tiles or, if they are many, enough to be out of any filter's sight.
-  static __device__ int near(std::uint32_t tiles) { return static_cast<int>(min(tiles, 64U)); }
+  static __device__ int tiles_in_sight(std::uint32_t tiles) {
+    return static_cast<int>(min(tiles, 64U));
+  }
 
   static __device__ int offset_of(const std::uint8_t* at, int bytes) {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(at) % bytes);

@@ -9,6 +9,7 @@
 
 #include "image.cuh"
 #include "march.cuh"
+#include "root.cuh"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
@@ -53,17 +54,9 @@ __device__ std::uint8_t magnitude(Gradient<int> g) {
   return static_cast<std::uint8_t>(fminf(root, kLargest));
 }
 
-// With the square root of the special function unit, which is off by up to 2^-23 of its value (PTX
-// ISA, sqrt.approx) and so might fall short of the root of a square. Half a unit more under the
-// root makes up for it and costs nothing: q = x^2 + y^2 is an integer, so no integer lies between
-// sqrt(q) and sqrt(q + 0.5), and sqrt(n^2 - 0.5) and sqrt(n^2 + 0.5) are both more than 2^-10 away
-// from n for all n up to 255, while the error there is less than 2^-15. From 255^2 on, the result
-// is 255 in any case. q is less than 2^21, so a float holds q + 0.5. An H200 was also asked for
-// every q from 0 to 2 * 1020^2: all are right (there, even without the half).
+// With the square root of the special function unit, which is exact once it is truncated.
 __device__ float fast_root(float x, float y) {
-  float root;
-  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(fmaf(x, x, fmaf(y, y, 0.5f))));
-  return fminf(root, kLargest);
+  return fminf(approximate_length(x, y, 0.5f), kLargest);
 }
 
 __device__ std::uint8_t magnitude(Gradient<float> g) {
@@ -176,22 +169,21 @@ double bytes_of_tile(const Sobel& p) {
 // ---------------------------------------------------------------------------------------------
 // The rows march, as march.cuh has it; this is bound by the 13 instructions a pixel that are left.
 // Sixteen pixels a lane take 149 us, eight 158; of 2560 x 1600 pixels 9.2 us, and 8.1.
-template <int kWords, bool kAligned, int kBlocks>
-using MarchingShape = MarchShape<1, kWords, kRadius, kAligned, true, false, 4, kBlocks, 34>;
+// Blocks a multiprocessor are the most for which the compiler does not spill registers on sm_90;
+// strips of about 34 rows were the fastest tried on an H200.
+template <int kWords, bool kAligned>
+using SobelShape = MarchShape<Marching{.words = kWords,
+                                       .reach = kRadius,
+                                       .aligned = kAligned,
+                                       .blocks = kWords == 4 ? 7
+                                                 : kAligned  ? 10
+                                                             : 8,
+                                       .highest = 34}>;
 
-constexpr std::int64_t kManyPixels = 1 << 24;
-
-template <class Visit>
-auto with_shape(const Sobel& p, Visit visit) {
-  if (!lanes_aligned(p.gray, p.out, kChunk)) return visit(MarchingShape<2, false, 8>{});
-  return pixels_of(p) >= kManyPixels ? visit(MarchingShape<4, true, 7>{})
-                                     : visit(MarchingShape<2, true, 10>{});
-}
-
-template <class Shape>
-Strips strips_of(const Sobel& p) {
-  return cuda::strips_of<Shape>(p.images(), p.rows(), p.cols());
-}
+constexpr auto with_shape = [](const Sobel& p, auto visit) {
+  if (!lanes_aligned(p.gray, p.out, kChunk)) return visit(SobelShape<2, false>{});
+  return pixels_of(p) >= kManyPixels ? visit(SobelShape<4, true>{}) : visit(SobelShape<2, true>{});
+};
 
 constexpr Variant<Sobel> kRows[] = {
     copy_row<Sobel>(),
@@ -239,21 +231,9 @@ constexpr Variant<Sobel> kRows[] = {
      .changes = "Marches down the rows, keeping what the next gradients need of those that passed.",
      .device = Device::kCuda,
      .blocks = {{kMarchBlock}},
-     .grid =
-         [](const Sobel& p, Extent block) {
-           return with_shape(
-               p, [&]<class Shape>(Shape) { return march_grid(strips_of<Shape>(p), block); });
-         },
-     .shared_bytes =
-         [](const Sobel& p, Extent block) {
-           return with_shape(p,
-                             [&]<class Shape>(Shape) { return march_shared_bytes<Shape>(block); });
-         },
-     .bytes =
-         [](const Sobel& p) {
-           return with_shape(
-               p, [&]<class Shape>(Shape) { return march_bytes<Shape>(strips_of<Shape>(p)); });
-         },
+     .grid = march_grid<Sobel, with_shape>,
+     .shared_bytes = march_shared_bytes<Sobel, with_shape>,
+     .bytes = march_bytes<Sobel, with_shape>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) {
          const auto kernel = march<Shape, SobelMagnitude<Shape::kWords>>;
