@@ -30,7 +30,7 @@ template <int kLoaded>
 constexpr int kMargin = kRadius + kRadius % kLoaded;
 
 // Pixels of a thread that sums words. Rows at the seams are summed twice: 4 rows take 254 us, 8
-// take 202 and 16 take 178; in blocks that are half as high, 165.
+// take 202 and 16 take 178 in blocks of 8 lines of threads; 16 in blocks of 4 take 165.
 constexpr int kDotAcross = 4, kDotDown = 16;
 constexpr int kDotHeight = 4;  // of its blocks, in threads
 
@@ -103,9 +103,9 @@ __global__ void __launch_bounds__(kBoundedThreads, blocks_held(kBoundedBlocks, k
 
 // ---------------------------------------------------------------------------------------------
 // A block loads its tile and 3 pixels around it once, and each of its threads reads 49 of them in
-// shared memory (2.55 ms). L1 is the same memory here, so it is not the loads that get faster:
+// shared memory (2.50 ms). L1 is the same memory here, so it is not the loads that get faster:
 // their addresses and the checks for the border are gone. The read-only path is L1, too; that loads
-// take it (2.67 ms) only changes how the compiler arranges them.
+// take it (2.59 ms) only changes how the compiler arranges them.
 constexpr int kSharedPitch = 64;
 
 template <bool kReadOnly>
@@ -124,9 +124,9 @@ __global__ void __launch_bounds__(kTileWidth* kSharedHeight) gaussian_blur_share
 
 // ---------------------------------------------------------------------------------------------
 // The weights are a product, so seven taps along the rows and then seven down the columns do for
-// 49 (1.83 ms). A thread has kAcross by kDown neighbouring pixels; it moves kLoaded of them at a
-// time to shared memory and kAcross from there: 1.35 ms with 1 by 2, 0.93 ms with 2 by 2, which
-// halves the shared accesses. Floats (0.99 ms) were faster where integers multiply at a sixth of
+// 49 (1.70 ms). A thread has kAcross by kDown neighbouring pixels; it moves kLoaded of them at a
+// time to shared memory and kAcross from there: 1.28 ms with 1 by 2, 1.07 ms with 2 by 2, which
+// halves the shared accesses. Floats (1.09 ms) were faster where integers multiply at a sixth of
 // their rate; here multiplications are not the limit, and conversions cost more than is saved.
 template <class Number, int kAcross, int kDown, int kLoaded>
 __global__ void __launch_bounds__(kTileWidth* kTileHeight) gaussian_blur_two_passes(Batch batch) {
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(kTileWidth* kTileHeight) gaussian_blur_two_pas
 // A thread sums 4 by kDotDown pixels in registers. Three words hold what the four sums along a row
 // need; instead of shifting the pixels, each sum has its taps in another place. A sum along a row
 // is at most 255 * 16 and a whole sum at most 255 * 256, so both fit 16 bits, and two columns share
-// a register. Down the columns, 1 2 3 4 3 2 1 is twice a run of four: additions take the pipe that
-// dot products and multiplications leave free.
+// a register. Down the columns, 1 2 3 4 3 2 1 is a run of four ones convolved with itself:
+// additions take the pipe that dot products and multiplications leave free.
 
 // The taps of pixel `k` of four that meet bytes 0 to 3 of word `word` of three; the first word lies
 // before the four pixels, the second on them.
@@ -256,8 +256,8 @@ double bytes_of_tile(const GaussianBlur& p) {
 
 // ---------------------------------------------------------------------------------------------
 // The rows march, as march.cuh has it. Sixteen pixels a lane load least beside a strip (144 us, 147
-// with eight) but need an image that is large enough for them: of 2560 x 1600 pixels 8.7 us,
-// and 7.8. A border that continues the image takes 157 us, other taps 204.
+// with eight) but need an image that is large enough for them: 2560 x 1600 pixels take 8.7 us with
+// sixteen and 8.2 with eight. A border that continues the image takes 157 us, other taps 204.
 //
 // More blocks a multiprocessor are more warps that have work while others wait, but leave fewer
 // registers to each; more slots keep more rows on their way, but take shared memory from the other

@@ -97,7 +97,7 @@ __global__ void grayscale_two_pixels(Line<kChannels> line) {
 // Four pixels are one vector, or three words, and one word of the result. One such group a thread
 // is too little in flight (98 % of the speed of cudaMemcpy, 92 with three channels); from two
 // groups on, a block apart so that a warp's accesses stay side by side, it is as fast as a copy and
-// more (103 to 105 %, since less is written than read). Neither stores of 16 bytes, after an
+// more (101 to 105 %, since less is written than read). Neither stores of 16 bytes, after an
 // exchange through shared memory, nor RGB staged there as whole vectors were any faster.
 template <int kChannels>
 struct alignas(kChannels == 4 ? kVector : 4) FourPixels {

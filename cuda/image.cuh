@@ -1,5 +1,5 @@
 // What the image filters share: batches of one-byte images, the window that a block sees of them,
-// and the copy that none of them can beat.
+// and the copy that they are measured by.
 #pragma once
 
 #include "grid.cuh"

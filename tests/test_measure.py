@@ -232,6 +232,18 @@ def test_names_that_clash_or_do_not_exist():
         ado.sweep(ado.transpose, A, device="cuda", variants=["simd"], **QUICK)
 
 
+def test_who_has_stopped_keeps_the_others_company():
+    steady = _measure._Subject(take=lambda repeats: (1.0, 0.0, True), device="cpu")
+    noise = np.random.default_rng(0).uniform(1, 3, 5000)
+    noisy = _measure._Subject(
+        take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True), device="cpu"
+    )
+    how = {"warm": False, "precision": 0.02, "budget": 10.0, "progress": False, "title": ""}
+    _measure._sample_interleaved([steady, noisy], **how)
+    assert steady.stopped == noisy.stopped == "converged"
+    assert len(steady.seconds) == len(noisy.seconds) > 30
+
+
 def test_long_queues_are_measured_in_shorter_samples():
     subject = _measure._Subject(take=lambda repeats: (1e-7, 1.9e9, repeats <= 50), device="cuda")
     subject.warm_up(warm=True)

@@ -15,9 +15,9 @@ namespace ado::cuda {
 
 // [1 2 3 4 3 2 1]: along the rows by dot products of bytes, down the columns as [1 2 1] and then
 // [1 0 2 0 1] by sums of what was kept. No sum exceeds 255 * 256, so two pixels share a register.
-// Running sums, [1 1 1 1] twice, are two additions less for two pixels, but keep nine rows instead
-// of six. With sixteen pixels a lane those do not fit the registers (159 us, this 144); with eight
-// both take 147.
+// Running sums, [1 1 1 1] convolved with itself, are two additions less for two pixels, but keep
+// nine rows instead of six. With sixteen pixels a lane those do not fit the registers (159 us, this
+// 144); with eight both take 147.
 template <int kWords>
 class Blur {
  public:

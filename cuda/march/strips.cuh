@@ -8,8 +8,10 @@
 
 namespace ado::cuda {
 
-// Where the border continues the image, for the rows and columns just before it and just after it:
-// how many rows away those are that stand for them, and how many bytes into a slot.
+// What stands for the three rows and columns just before an image ([0]) and just after it ([1])
+// where the border continues it: how many rows away that row is, and how many bytes into a slot
+// that column. Replicated, the rows one, two and three before the first are one, two and three rows
+// off.
 struct BorderTable {
   static constexpr int kOutside = 3;  // of each four; the fourth makes a vector of them
   int rows[2][4], cols[2][4];

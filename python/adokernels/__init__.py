@@ -85,5 +85,9 @@ for _variable, _set in (("ADOKERNELS_ISA", set_isa), ("ADOKERNELS_DEVICE", set_d
             raise type(_error)(f"{_variable}={_value}: {_error}") from None
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     raise AttributeError(f"adokernels has no {name!r}{suggest(name, list(__all__))}")

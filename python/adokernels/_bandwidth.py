@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adokernels._sheet import Sheet, entry, level_entries, look
-from adokernels._tables import percent, quantity, ratio, steps
+from adokernels._tables import percent, quantity, ratio, step_of, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,11 +172,12 @@ def _steps(sheet: Sheet, sweep: Sweep) -> None:
     column = sheet.ax.get_yaxis_transform()
     rows = {m: row + _BAR for row, m in enumerate(sweep)}
     for m, below in steps(sweep.measurements).items():
-        colour = sheet.step_ink(m.compare(below)[0])
+        verdict, gain = step_of(m, below)
+        colour = sheet.step_ink(verdict)
         start, end = (_STEP_COLUMN, rows[below]), (_STEP_COLUMN, rows[m])
         sheet.arrow(start, end, 2, colour, column)
         sheet.label(
-            ratio(below.seconds / m.seconds),
+            ratio(gain),
             position=(_STEP_COLUMN, (rows[m] + rows[below]) / 2),
             va="center",
             color=colour,

@@ -154,7 +154,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
     known = [p.name for p in routine._core.parameters if p.role == "option"]
     for name, _ in options.set:
         if name not in known:
-            raise ValueError(f"{routine.name} has no option {name!r}{suggest(name, known)}")
+            has = f"has no option {name!r}{suggest(name, known)}" if known else "takes no options"
+            raise ValueError(f"{routine.name} {has}")
     if len(dict(options.set)) < len(options.set):
         raise ValueError("--set gives an option twice")
     lengths = options.shape or ORACLES[routine.name].lengths
@@ -167,13 +168,15 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
         seconds=options.seconds,
         **dict(options.set),
     )
+    console.print(sweep)
     if options.json:
         sweep.save(options.json)
-    console.print(sweep)
+        console.print(f"wrote {options.json}")
     if options.plot:
         figure = Figure(figsize=(10, 6), layout="constrained")
         ado.roofline(sweep, ax=figure.add_subplot())
         figure.savefig(options.plot, dpi=150)
+        console.print(f"wrote {options.plot}")
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:

@@ -57,7 +57,8 @@ class _Subject:
     clocks: list[float] = field(default_factory=list)
     blocked: bool = True
     spent: float = 0.0
-    stopped: str = ""
+    stopped: str = ""  # why more samples are not needed
+    exhausted: bool = False  # no more samples are allowed
 
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks are up; choose how many calls make one sample."""
@@ -76,7 +77,7 @@ class _Subject:
                 self.calls //= 2
 
     def sample(self, *, precision: float, budget: float) -> None:
-        """Take one sample and decide whether it was the last."""
+        """Take one sample and decide whether more are needed."""
         start = time.perf_counter()
         seconds, clock, blocked = self.take(self.calls)
         self.spent += time.perf_counter() - start
@@ -85,12 +86,14 @@ class _Subject:
             self.clocks.append(clock)
         self.blocked &= blocked
         count = len(self.seconds)
+        late = self.spent > budget and count >= _FEWEST_SLOW
+        self.exhausted = late or count >= _MOST
+        if self.stopped:
+            return
         if count >= _FEWEST and count % 5 == 0 and _noise(self.seconds) <= precision:
             self.stopped = "converged"
-        elif self.spent > budget and count >= _FEWEST_SLOW:
-            self.stopped = "time"
-        elif count >= _MOST:
-            self.stopped = "count"
+        elif self.exhausted:
+            self.stopped = "time" if late else "count"
 
     def flags(self, reached: float) -> tuple[str, ...]:
         """What a reader of the result should know; `reached` is the clock that the run reached."""
@@ -529,7 +532,11 @@ def _sample_interleaved(
     progress: bool,
     title: str,
 ) -> None:
-    """Sample every subject once a round, in random order, until each has stopped."""
+    """Sample every subject once a round, in random order, until each has stopped.
+
+    One that has stopped stays in the rounds as long as its time lasts: the others would be faster
+    or slower in other company, and ratios are taken round by round.
+    """
     for subject in subjects:
         subject.warm_up(warm=warm)
     columns = (
@@ -542,9 +549,10 @@ def _sample_interleaved(
     seen = progress and (console.is_terminal or console.is_jupyter)
     with Progress(*columns, console=console, transient=True, disable=not seen) as bar:
         task = bar.add_task(title, total=len(subjects))
-        while running := [s for s in subjects if not s.stopped]:
-            random.shuffle(running)
-            for subject in running:
+        while not all(subject.stopped for subject in subjects):
+            company = [subject for subject in subjects if not subject.exhausted]
+            random.shuffle(company)
+            for subject in company:
                 subject.sample(precision=precision, budget=budget)
             bar.update(task, completed=sum(bool(s.stopped) for s in subjects))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import cbook
 from matplotlib.figure import Figure
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +62,8 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
                 upright = _upright(picture)
                 kind = "RGBA" if upright.has_transparency_data else "RGB"
                 return np.array(upright.convert(kind))
+    except UnidentifiedImageError:
+        raise OSError(f"{name!s} is no picture of a kind that Pillow reads") from None
     except _DAMAGE as error:
         raise OSError(f"{name!s} is no picture, or a damaged one: {error}") from error
     raise ValueError(

@@ -67,7 +67,7 @@ def write_report(
     sweeps
         One section each.
     pictures
-        Results to show at the end: captions with PNG images, as bytes or as paths.
+        Results to show first: captions with PNG images, as bytes or as paths.
     context
         Versions, processor, threads, clocks; by default what the records carry.
 
@@ -81,8 +81,8 @@ def write_report(
     parts = [
         f"<h1>{name}</h1>\n<p>{html.escape(_summary(sweeps))}</p>",
         *(_tables.to_html(_tables.machine_table(machine)) for machine in _machines(sweeps)),
-        *map(_section, sweeps),
         *(_figure(_png(image), caption, caption) for caption, image in pictures),
+        *map(_section, sweeps),
         _details(facts) if facts else "",
     ]
     page = (
@@ -98,7 +98,7 @@ def write_report(
 
 
 def _summary(sweeps: Sequence[Sweep]) -> str:
-    ladders = _and(f"{len(s.rungs)} variants of {s.routine}" for s in sweeps)
+    ladders = _and(dict.fromkeys(f"{len(s.rungs)} variants of {s.routine}" for s in sweeps))
     machines = _and(_tables.where(machine) for machine in _machines(sweeps))
     on = f" on {machines}" if machines else ""
     return (
@@ -112,13 +112,18 @@ def _section(sweep: Sweep) -> str:
     changes = [(m.variant, m.changes) for m in sweep if m.changes]
     chart = _figure(_chart(sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
     parts = (
-        f"<section>\n<h2>{html.escape(sweep.routine)}</h2>",
+        f"<section>\n<h2>{html.escape(_heading(sweep))}</h2>",
         *map(_tables.to_html, _tables.sweep_tables(sweep)),
         chart,
         f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
         "</section>",
     )
     return "\n".join(filter(None, parts))
+
+
+def _heading(sweep: Sweep) -> str:
+    problems = dict.fromkeys(m.problem for m in sweep)
+    return ", ".join([sweep.routine, *problems])
 
 
 def _chart(sweep: Sweep) -> str:

@@ -22,7 +22,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
 from adokernels._bandwidth import draw_bandwidth, main_bandwidths
 from adokernels._records import Machine, Measurement, Sweep
 from adokernels._sheet import FADED, Point, Sheet, entry, level_entries, look
-from adokernels._tables import number, peak, precision, prefix, ratio, steps, where
+from adokernels._tables import number, peak, precision, prefix, ratio, step_of, steps, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -266,8 +266,8 @@ def _name_points(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> N
     for m, below in arrows.items():
         (x, y), (end_x, end_y) = _places(below)[0], _places(m)[0]
         middle = (math.sqrt(x * end_x), math.sqrt(y * end_y))
-        colour = sheet.step_ink(m.compare(below)[0])
-        words = ratio(below.seconds / m.seconds)
+        verdict, gain = step_of(m, below)
+        colour, words = sheet.step_ink(verdict), ratio(gain)
         sheet.callout(words, middle, (5, 9, 14, 20), color=colour, fontweight="bold")
     for i, m in enumerate(points, 1):
         name = str(i) if numbered else m.variant
@@ -368,7 +368,7 @@ def _places(m: Measurement) -> list[Point]:
 
 
 def _name(m: Measurement, below: Measurement | None) -> str:
-    return m.variant if below is None else f"{m.variant} ({ratio(below.seconds / m.seconds)})"
+    return m.variant if below is None else f"{m.variant} ({ratio(step_of(m, below)[1])})"
 
 
 def _long_enough(sheet: Sheet, below: Measurement, m: Measurement) -> bool:

@@ -173,7 +173,7 @@ def suggest(name: str, known: list[str]) -> str:
     """What there is instead of an unknown name, the nearest first."""
     close = difflib.get_close_matches(str(name), known, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"; there is {', '.join(known) or 'none'}.{hint}"
+    return f"; there is {', '.join(known)}.{hint}"
 
 
 def _option_type(option: _core.OptionType) -> str:

@@ -34,7 +34,7 @@ _LEVELS = {
     "L1": ("#CC79A7", "^"),
 }
 _OTHER_LEVEL = ("#56B4E9", "v")
-FADED, _ALARM = "0.55", "#C8102E"
+FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 _COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 
 Point = tuple[float, float]
@@ -154,8 +154,10 @@ class Sheet:
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
 
     def step_ink(self, verdict: Verdict) -> str:
-        """Choose grey for a step that noise could explain."""
-        return self.ink if verdict in (Verdict.FASTER, Verdict.SLOWER) else FADED
+        """Choose grey for a step that noise could explain, and a warning for one that lost time."""
+        if verdict is Verdict.SLOWER:
+            return LOST
+        return self.ink if verdict is Verdict.FASTER else FADED
 
 
 def look(level: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from adokernels._records import Machine, Measurement, Sweep
+    from adokernels._stats import Verdict
 
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -142,11 +143,18 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
     }
 
 
+def step_of(m: Measurement, below: Measurement) -> tuple[Verdict, float]:
+    """Say what a step did: the verdict, and the median over the rounds of the ratio of times."""
+    verdict, ratio, _ = m.compare(below)
+    return verdict, ratio
+
+
 def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
     """Compute the step table, one dictionary a measurement, in SI units; peers come last.
 
-    ``speedup`` is over the first rung and ``step_speedup`` over the previous one, both ratios of
-    median times; ``verdict`` says whether that step is real. All three are None where there is
+    ``speedup`` is over the first rung, a ratio of median times; ``step_speedup`` is over the
+    previous one, the median ratio of the rounds that both were sampled in, and ``verdict`` says
+    whether that step is real. All three are None where there is
     nothing to compare with. ``share_of_roof`` is the larger of the shares of bandwidth
     (compulsory bytes) and of arithmetic (executed FLOPs). What a peer executes is not known.
     """
@@ -213,16 +221,20 @@ def _to_gain(sweep: Sweep, stage: Measurement) -> float:
 
 
 def machine_table(machine: Machine) -> Table:
-    """Build the table of a machine's ceilings."""
+    """Build the table of a machine's ceilings; without theoretical figures, only the measured."""
     units = {"bandwidth": "B/s", "compute": "FLOP/s"}
-    headers = [("ceiling", True), ("measured", False), ("theoretical", False), ("share", False)]
-    table = _table(where(machine), [*headers, ("basis", True)])
+    headers = [("ceiling", True), ("measured", False)]
+    known = any(c.theoretical for c in machine.ceilings)
+    if known:
+        headers += [("theoretical", False), ("share", False), ("basis", True)]
+    table = _table(where(machine), headers)
     for c in machine.ceilings:
         theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
         cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
-        table.add_row(*map(Text, cells))
-    table.columns[-1].no_wrap = False
+        table.add_row(*map(Text, cells[: len(headers)]))
+    if known:
+        table.columns[-1].no_wrap = False
     return table
 
 
@@ -314,6 +326,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
 
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
     first = None if m.ceiling else next(iter(sweep.rungs), None)
+    verdict, step = step_of(m, before) if before else (None, None)
     return {
         "variant": m.variant,
         "device": m.device,
@@ -325,8 +338,8 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "noise": m.noise,
         "samples": len(m.samples),
         "speedup": first.seconds / m.seconds if first and first.cache == m.cache else None,
-        "step_speedup": before.seconds / m.seconds if before else None,
-        "verdict": m.compare(before)[0].value if before else None,
+        "step_speedup": step,
+        "verdict": verdict.value if verdict else None,
         "bytes_per_second": m.bytes_per_second,
         "flops_per_second": m.flops_per_second,
         "intensity": m.intensity if m.executed_flops else 0.0,
