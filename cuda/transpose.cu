@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "core/unsigned.hpp"
 #include "grid.cuh"
 
 namespace ado::cuda {
@@ -56,23 +57,7 @@ auto with_size(const Transpose& p, Visit visit) {
 
 // An element is moved, never computed with: all types of one size are one type here.
 template <int kSize>
-struct ElementOf;
-template <>
-struct ElementOf<1> {
-  using Type = std::uint8_t;
-};
-template <>
-struct ElementOf<2> {
-  using Type = std::uint16_t;
-};
-template <>
-struct ElementOf<4> {
-  using Type = std::uint32_t;
-};
-template <>
-struct ElementOf<8> {
-  using Type = std::uint64_t;
-};
+struct ElementOf : UnsignedOf<kSize> {};
 template <>
 struct ElementOf<16> {
   using Type = uint4;

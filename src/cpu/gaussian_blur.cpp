@@ -161,11 +161,7 @@ void threaded(const GaussianBlur& p, const Launch&) {
 }
 
 constexpr Variant<GaussianBlur> kRows[] = {
-    {.name = "stream_copy",
-     .changes = "Moves the bytes straight across, with all threads and past the cache.",
-     .ceiling = true,
-     .refuses = copy_refuses<GaussianBlur>,
-     .run = copy_image<GaussianBlur>},
+    stream_copy_row<GaussianBlur>(),
     {.name = "textbook", .changes = "Adds up 49 products for every pixel.", .run = textbook},
     {.name = "two_pass",
      .changes = "Sums along the rows first, into an image of their own, then down its columns.",

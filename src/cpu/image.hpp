@@ -251,6 +251,14 @@ const char* copy_refuses(const Filter& p) {
   if (!p.out.packed()) return "needs packed out";
   return nullptr;
 }
+template <class Filter>
+constexpr Variant<Filter> stream_copy_row() {
+  return {.name = "stream_copy",
+          .changes = "Moves the bytes straight across, with all threads and past the cache.",
+          .ceiling = true,
+          .refuses = copy_refuses<Filter>,
+          .run = copy_image<Filter>};
+}
 
 }  // namespace
 }  // namespace ado::ADO_ISA

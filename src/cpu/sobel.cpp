@@ -75,11 +75,7 @@ void threaded(const Sobel& p, const Launch&) {
 }
 
 constexpr Variant<Sobel> kRows[] = {
-    {.name = "stream_copy",
-     .changes = "Moves the bytes straight across, with all threads and past the cache.",
-     .ceiling = true,
-     .refuses = copy_refuses<Sobel>,
-     .run = copy_image<Sobel>},
+    stream_copy_row<Sobel>(),
     {.name = "textbook", .changes = "Eight neighbours for every pixel.", .run = textbook},
     {.name = "separable",
      .changes = "First down the columns, each once for three pixels, then along the row.",

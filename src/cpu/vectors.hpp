@@ -11,6 +11,7 @@
 #endif
 
 #include "core/isa.hpp"
+#include "core/unsigned.hpp"
 #include "cpu/streaming.hpp"
 
 namespace ado::ADO_ISA {
@@ -24,33 +25,10 @@ constexpr int kWidth = 32;
 constexpr int kWidth = 16;
 #endif
 
-// What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.
-template <int kSize>
-struct Unit;
-template <>
-struct Unit<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct Unit<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct Unit<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct Unit<8> {
-  using type = std::uint64_t;
-};
-template <>
-struct Unit<16> {
-  using type = std::uint64_t;
-};
-
 template <int kSize, int kBytes>
 struct VectorOf {
-  using Element = typename Unit<kSize>::type;
+  // What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.
+  using Element = typename UnsignedOf<(kSize < 16 ? kSize : 8)>::Type;
   typedef Element type __attribute__((vector_size(kBytes)));
   using Indices = std::make_integer_sequence<int, kBytes / sizeof(Element)>;
 };
