@@ -25,10 +25,11 @@ def main() -> None:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--routine", choices=list(ado.routines), default="transpose")
-    parser.add_argument("--size", type=int, default=1024, help="rows and columns")
+    parser.add_argument("--shape", help="its lengths; default 1024x1024, or one worth measuring")
     options = parser.parse_args()
     routine = ado.routines[options.routine]
-    operands = random_operands(routine, (options.size, options.size))
+    shape = options.shape or ("1024x1024" if routine.name == "transpose" else None)
+    operands = random_operands(routine, shape and tuple(map(int, shape.split("x"))))
     verdicts: Counter[str] = Counter()
     worst = 1.0
     for _ in range(PAIRS):

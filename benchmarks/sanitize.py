@@ -15,9 +15,31 @@ import numpy as np
 import adokernels as ado
 from adokernels._operands import random_operands
 
-SHAPES = [(1, 1), (31, 33), (64, 64), (65, 130), (129, 70), (72, 528), (1, 300), (300, 1)]
-LARGE = [(4096, 4112)]
-TYPES = {"transpose": ("u1", "u2", "f4", "f8", "c16")}  # of routines that leave it open
+SMALL = [(1, 1), (31, 33), (64, 64), (65, 130), (129, 70), (72, 528), (1, 300), (300, 1)]
+#: Lengths by routine: small ones, and last one in which kernels may go another way.
+SHAPES = {
+    "average_matvec": [
+        *[
+            (1, 1, 1),
+            (3, 5, 7),
+            (33, 40, 1),
+            (2, 65, 129),
+            (40, 33, 64),
+            (5, 1, 2000),
+            (70, 130, 9),
+        ],
+        (96, 256, 128),
+    ],
+    "max_plus": [
+        *[(0, 3), (1, 1), (3, 33), (64, 130), (17, 1025), (65, 1024), (1000, 3), (4097, 1)],
+        (64, 20001),
+    ],
+}
+TYPES = {  # of routines that leave it open
+    "transpose": ("u1", "u2", "f4", "f8", "c16"),
+    "average_matvec": ("f4", "f8"),
+    "max_plus": ("f4", "f8"),
+}
 #: The values of each option that take another path through a kernel.
 OPTIONS = {
     "gaussian_blur": {
@@ -27,7 +49,11 @@ OPTIONS = {
 }
 
 
-def problems(routine: ado.Routine, shapes: Sequence[tuple[int, int]] = SHAPES):
+def shapes_of(routine: ado.Routine) -> list[tuple[int, ...]]:
+    return SHAPES.get(routine.name, [*SMALL, (4096, 4112)])
+
+
+def problems(routine: ado.Routine, shapes: Sequence[tuple[int, ...]]):
     choices = OPTIONS.get(routine.name, {})
     for dtype, shape in itertools.product(TYPES.get(routine.name, (None,)), shapes):
         operands = [ado.to_device(a) for a in random_operands(routine, shape, dtype)]
@@ -38,7 +64,7 @@ def problems(routine: ado.Routine, shapes: Sequence[tuple[int, int]] = SHAPES):
 def main() -> None:
     runs = 0
     for routine in ado.routines.values():
-        for operands, options in problems(routine):
+        for operands, options in problems(routine, shapes_of(routine)[:-1]):
             problem = routine._core.problem(tuple(operands), options, "cuda")
             for v in (v for v in routine if v.device == "cuda"):
                 if problem.why_refused(v.name):
@@ -46,9 +72,9 @@ def main() -> None:
                 for block in v.blocks or (None,):
                     routine(*operands, variant=v.name, block=block, **options)
                     runs += 1
-    for routine in ado.routines.values():  # of which kernels may go another way
-        (operands, _), *_ = problems(routine, LARGE)
-        routine(*operands)
+    for routine in ado.routines.values():
+        for operands, options in problems(routine, shapes_of(routine)[-1:]):
+            routine(*operands, **options)
     for dtype in TYPES["transpose"]:
         square = ado.to_device(np.ones((129, 129), dtype))
         ado.transpose(square, out=square)

@@ -6,8 +6,12 @@
 
 #ifdef __CUDACC__
 
+#include <cxxabi.h>
+
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -19,13 +23,41 @@ void throw_error(cudaError_t status, const char* call, const char* file, int lin
   throw CudaError(call, file, line, cudaGetErrorName(status), cudaGetErrorString(status));
 }
 
+namespace {
+
+// Where the kernels of a rehearsal are noted; null while launches are meant.
+thread_local std::vector<Kernel>* rehearsal = nullptr;
+
+Kernel resources_of(const void* kernel, const Launch& go);
+
+// A kernel must ask before it may have more than every GPU has.
+void allow_shared(const void* kernel, std::size_t bytes) {
+  constexpr std::size_t kWithoutAsking = 48 << 10;
+  if (bytes > kWithoutAsking)
+    ADO_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)));
+}
+
+}  // namespace
+
+bool rehearsing() { return rehearsal != nullptr; }
+
+void copy(const Launch& go, std::byte* to, const Array& from) {
+  if (rehearsing()) return;
+  ADO_CUDA(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
+                           cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(go.stream)));
+}
+
+void clear(const Launch& go, void* memory, std::size_t bytes) {
+  if (rehearsing()) return;
+  ADO_CUDA(cudaMemsetAsync(memory, 0, bytes, static_cast<cudaStream_t>(go.stream)));
+}
+
 void launch_kernel(const void* kernel, const Launch& go, void** args) {
   if (go.grid.volume() == 0) return;  // nothing to do: an empty problem
+  if (rehearsing()) return rehearsal->push_back(resources_of(kernel, go));
   const auto dim = [](Extent e) { return dim3(e.x, e.y, e.z); };
-  constexpr std::size_t kSharedWithoutAsking = 48 << 10;
-  if (go.shared_bytes > kSharedWithoutAsking)
-    ADO_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(go.shared_bytes)));
+  allow_shared(kernel, go.shared_bytes);
   ADO_CUDA(cudaLaunchKernel(kernel, dim(go.grid), dim(go.block), args, go.shared_bytes,
                             static_cast<cudaStream_t>(go.stream)));
 }
@@ -119,6 +151,85 @@ const Properties& properties() {
     return p;
   }();
   return cached;
+}
+
+namespace {
+
+// "void ado::cuda::(anonymous namespace)::march<Shape, Blur<2>>(int)" becomes "march<Shape,
+// Blur<2>>".
+std::string short_name(const void* kernel) {
+  const char* mangled = nullptr;
+  ADO_CUDA(cudaFuncGetName(&mangled, kernel));
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? readable.get() : mangled;
+  for (const char* space : {"ado::cuda::", "(anonymous namespace)::", "ado::"})
+    for (std::size_t at; (at = name.find(space)) != std::string::npos;)
+      name.erase(at, std::strlen(space));
+  // Template functions are written with their result's type; parameters follow the last closing of
+  // the template's arguments.
+  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
+  int depth = 0;
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    if (name[at] == '<') ++depth;
+    if (name[at] == '>') --depth;
+    if (name[at] == '(' && depth == 0) return name.substr(0, at);
+  }
+  return name;
+}
+
+constexpr int ceil_to(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+// The rules by which ncu and the CUDA occupancy calculator say what limits occupancy.
+Kernel resources_of(const void* kernel, const Launch& go) {
+  int device = 0;
+  ADO_CUDA(cudaGetDevice(&device));
+  const auto attribute = [device](cudaDeviceAttr which) {
+    int value = 0;
+    ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+    return value;
+  };
+  allow_shared(kernel, go.shared_bytes);
+  cudaFuncAttributes code;
+  ADO_CUDA(cudaFuncGetAttributes(&code, kernel));
+  constexpr int kWarp = 32, kRegisterUnit = 256, kSharedUnit = 128, kSubPartitions = 4;
+  const int threads = static_cast<int>(go.block.volume());
+  const int warps = ceil_to(threads, kWarp) / kWarp;
+  const int shared = static_cast<int>(code.sharedSizeBytes + go.shared_bytes) +
+                     attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  const int warps_by_registers = attribute(cudaDevAttrMaxRegistersPerMultiprocessor) /
+                                 kSubPartitions / ceil_to(code.numRegs * kWarp, kRegisterUnit) *
+                                 kSubPartitions;
+  int blocks = 0;
+  ADO_CUDA(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, go.shared_bytes));
+  const int most_warps = attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / kWarp;
+  return {.name = short_name(kernel),
+          .grid = go.grid,
+          .block = go.block,
+          .registers = code.numRegs,
+          .local_bytes = code.localSizeBytes,
+          .static_shared_bytes = code.sharedSizeBytes,
+          .dynamic_shared_bytes = go.shared_bytes,
+          .warps = blocks * warps,
+          .most_warps = most_warps,
+          .blocks_by_warps = most_warps / warps,
+          .blocks_by_slots = attribute(cudaDevAttrMaxBlocksPerMultiprocessor),
+          .blocks_by_registers = warps_by_registers / warps,
+          .blocks_by_shared = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) /
+                              ceil_to(shared, kSharedUnit)};
+}
+
+}  // namespace
+
+std::vector<Kernel> kernels_of(const std::function<void()>& work) {
+  require();
+  std::vector<Kernel> kernels;
+  const std::shared_ptr<void> over(nullptr, [](void*) { rehearsal = nullptr; });
+  rehearsal = &kernels;
+  work();
+  return kernels;
 }
 
 Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
@@ -239,6 +350,9 @@ void copy_to_host(void*, const std::byte*, std::size_t) { require(); }
 void fill(std::byte*, unsigned char, std::size_t) { require(); }
 void synchronize() { require(); }
 Sample sample(const std::function<void()>&, bool, int, void*) {
+  throw Unavailable(why_unavailable());
+}
+std::vector<Kernel> kernels_of(const std::function<void()>&) {
   throw Unavailable(why_unavailable());
 }
 

@@ -37,15 +37,11 @@ double bytes_by_tiles(const Routine& p, double read, double tile) {
 
 template <ImageFilter Routine>
 constexpr Variant<Routine> copy_row() {
-  return {
-      .name = "copy",
-      .changes = "The driver's copy of the same bytes.",
-      .device = Device::kCuda,
-      .ceiling = true,
-      .run = ADO_RUN([](const Routine& p, const Launch& go) {
-        ADO_CUDA(cudaMemcpyAsync(p.out.data, p.gray.data, static_cast<std::size_t>(p.gray.bytes()),
-                                 cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(go.stream)));
-      })};
+  return {.name = "copy",
+          .changes = "The driver's copy of the same bytes.",
+          .device = Device::kCuda,
+          .ceiling = true,
+          .run = ADO_RUN([](const Routine& p, const Launch& go) { copy(go, p.out.data, p.gray); })};
 }
 
 #ifdef __CUDACC__

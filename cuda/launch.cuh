@@ -4,6 +4,7 @@
 // rows outside, and ADO_RUN drops the run function, so such a build lists every rung and runs none.
 #pragma once
 
+#include "core/array.hpp"
 #include "core/variant.hpp"
 
 #ifdef __CUDACC__
@@ -27,6 +28,14 @@ namespace ado::cuda {
 
 // The part of a launch that does not depend on the kernel's parameters, out of line.
 void launch_kernel(const void* kernel, const Launch& go, void** args);
+
+// In the order of the launches, as they are: a packed array, and bytes that become 0.
+void copy(const Launch& go, std::byte* to, const Array& from);
+void clear(const Launch& go, void* memory, std::size_t bytes);
+
+// Whether the row only shows which kernels it would launch (kernels_of): then pointers are not to
+// be followed, and other libraries not to be called. The functions above see to themselves.
+bool rehearsing();
 
 // Starts `kernel` with the grid, block, shared memory and stream that the row asked for. The
 // arguments convert to the kernel's parameters as in a call.

@@ -3,45 +3,18 @@
 
 #include "core/variant.hpp"
 #include "launch.cuh"
+#include "read.cuh"
 
 namespace ado::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-// One vector access a thread and step; kVectorsPerThread of them are in flight at once.
-constexpr int kVectorBytes = 16;
-constexpr int kVectorsPerThread = 8;
-constexpr std::int64_t kChunkBytes = std::int64_t{kThreads} * kVectorsPerThread * kVectorBytes;
+constexpr int kThreads = kReadThreads;
 
 // Independent chains cover the latency of the arithmetic together with the other warps.
 constexpr int kChains = 8;
 constexpr int kStepsPerPass = 64;
 
 #ifdef __CUDACC__
-
-// Reads past L1 (.cg), so that the working set alone decides between L2 and DRAM. Each pass reads
-// another chunk, or the compiler could keep the first.
-__global__ void __launch_bounds__(kThreads)
-    probe_read(const uint4* __restrict__ src, uint4* __restrict__ dst, int chunks, int passes) {
-  uint4 sum = {};
-  for (int pass = 0; pass < passes; ++pass) {
-    const int chunk = static_cast<int>((blockIdx.x + static_cast<unsigned>(pass)) % chunks);
-    const uint4* from = src + std::int64_t{chunk} * kThreads * kVectorsPerThread + threadIdx.x;
-    uint4 v[kVectorsPerThread];
-#pragma unroll
-    for (int i = 0; i < kVectorsPerThread; ++i) v[i] = __ldcg(from + i * kThreads);
-#pragma unroll
-    for (int i = 0; i < kVectorsPerThread; ++i) {
-      sum.x ^= v[i].x;
-      sum.y ^= v[i].y;
-      sum.z ^= v[i].z;
-      sum.w ^= v[i].w;
-    }
-  }
-  // Practically never true, but the compiler cannot know, so it has to load.
-  if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) dst[threadIdx.x] = sum;
-}
 
 __global__ void __launch_bounds__(kThreads) probe_write(uint4* __restrict__ dst, unsigned value) {
   uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
@@ -118,10 +91,7 @@ constexpr Variant<Probe> kRows[] = {
      .changes = "The driver's own device-to-device copy.",
      .device = Device::kCuda,
      .ceiling = true,
-     .run = ADO_RUN([](const Probe& p, const Launch& go) {
-       ADO_CUDA(cudaMemcpyAsync(p.dst.data, p.src.data, static_cast<std::size_t>(p.src.bytes()),
-                                cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(go.stream)));
-     })},
+     .run = ADO_RUN([](const Probe& p, const Launch& go) { copy(go, p.dst.data, p.src); })},
     {.name = "cuda_read",
      .changes = "Reads only, eight 16-byte loads in flight a thread.",
      .device = Device::kCuda,
@@ -130,8 +100,8 @@ constexpr Variant<Probe> kRows[] = {
      .grid = block_per_chunk,
      .bytes = bytes_read,
      .run = ADO_RUN([](const Probe& p, const Launch& go) {
-       launch(go, probe_read, p.src.as<uint4>(), p.dst.as<uint4>(),
-              static_cast<int>(whole_chunks(p.src)), static_cast<int>(p.passes));
+       launch(go, read_chunks<unsigned>, p.src.as<const uint4>(), p.src.bytes() / kVectorBytes,
+              p.dst.as<unsigned>(), go.grid.x, static_cast<unsigned>(p.passes));
      })},
     {.name = "cuda_write",
      .changes = "Writes only.",

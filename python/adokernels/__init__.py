@@ -40,7 +40,15 @@ from adokernels._ladders import __all__ as _names  # noqa: E402
 from adokernels._machine import machine  # noqa: E402
 from adokernels._measure import measure, sweep  # noqa: E402
 from adokernels._pictures import read_image  # noqa: E402
-from adokernels._records import Ceiling, Machine, Measurement, Sweep, load  # noqa: E402
+from adokernels._records import (  # noqa: E402
+    Ceiling,
+    Kernel,
+    Machine,
+    Measurement,
+    Resources,
+    Sweep,
+    load,
+)
 from adokernels._report import write_report  # noqa: E402
 from adokernels._roofline import roofline  # noqa: E402
 from adokernels._routine import Routine, Variant, suggest  # noqa: E402
@@ -57,8 +65,10 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "Kernel",
     "Machine",
     "Measurement",
+    "Resources",
     "Routine",
     "Sweep",
     "Unavailable",

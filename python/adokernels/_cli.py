@@ -17,7 +17,6 @@ from adokernels import _core, _tour
 from adokernels._context import context
 from adokernels._operands import random_operands
 from adokernels._routine import suggest
-from adokernels.oracles import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     tour = commands.add_parser("tour", help="find edges in a photograph and run every ladder")
     tour.add_argument("--image", type=Path, help="a picture file instead of the built-in one")
     tour.add_argument("--out", type=Path, default=Path("adokernels-tour"), help="folder to write")
-    tour.add_argument("--size", type=int, help="rows and columns of the large problems")
+    tour.add_argument("--size", type=int, help="no length of the large problems beyond this")
     tour.set_defaults(run=_run_tour)
 
     info = commands.add_parser("info", help="what was built, what is here, what it can do")
@@ -72,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="measure one ladder")
     bench.add_argument("routine")
-    bench.add_argument("--shape", type=_lengths, help="rows x columns, for example 1600x2560")
+    bench.add_argument("--shape", type=_lengths, help="its lengths, for example 1600x2560")
     bench.add_argument("--dtype", type=_dtype, help="where the routine leaves it open")
     bench.add_argument(
         "--set",
@@ -158,10 +157,9 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
             raise ValueError(f"{routine.name} {has}")
     if len(dict(options.set)) < len(options.set):
         raise ValueError("--set gives an option twice")
-    lengths = options.shape or ORACLES[routine.name].lengths
     sweep = ado.sweep(
         routine,
-        *random_operands(routine, lengths, options.dtype),
+        *random_operands(routine, options.shape, options.dtype),
         device=options.device,
         variants=options.variants,
         cache=options.cache,

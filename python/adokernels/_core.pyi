@@ -11,6 +11,7 @@ __all__: list[str] = [
     "Cost",
     "CudaError",
     "DeviceArray",
+    "KernelInfo",
     "OptionType",
     "Parameter",
     "Problem",
@@ -127,6 +128,37 @@ class DeviceArray:
     @property
     def size(self) -> int: ...
 
+class KernelInfo:
+    """
+    What a compiled kernel takes of a multiprocessor.
+    """
+    @property
+    def block(self) -> list[int]: ...
+    @property
+    def blocks_by_registers(self) -> int: ...
+    @property
+    def blocks_by_shared(self) -> int: ...
+    @property
+    def blocks_by_slots(self) -> int: ...
+    @property
+    def blocks_by_warps(self) -> int: ...
+    @property
+    def dynamic_shared_bytes(self) -> int: ...
+    @property
+    def grid(self) -> list[int]: ...
+    @property
+    def local_bytes(self) -> int: ...
+    @property
+    def most_warps(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def registers(self) -> int: ...
+    @property
+    def static_shared_bytes(self) -> int: ...
+    @property
+    def warps(self) -> int: ...
+
 class Cost:
     """
     FLOPs and bytes of one variant on one problem.
@@ -157,6 +189,10 @@ class Call:
     """
     A variant made ready to run on one problem.
     """
+    def kernels(self) -> list[KernelInfo]:
+        """
+        The kernels that it launches; none on the CPU.
+        """
     def run(self) -> None: ...
     @property
     def block(self) -> list[int]: ...
@@ -204,6 +240,13 @@ class Routine:
         out: typing.Any,
     ) -> typing.Any: ...
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
+    def kernels(
+        self,
+        variant: str,
+        arguments: tuple,
+        options: dict,
+        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
+    ) -> list[KernelInfo]: ...
     def problem(self, arguments: tuple, options: dict, device: str) -> Problem: ...
     def why_unavailable(self, arg0: str) -> str:
         """

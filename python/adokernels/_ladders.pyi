@@ -135,4 +135,47 @@ class EdgeDetect(Routine):
     def __getitem__(self, name: _EdgeDetectVariant) -> Variant: ...  # type: ignore[override]
 
 edge_detect: EdgeDetect
-__all__ = ["transpose", "grayscale", "gaussian_blur", "sobel", "edge_detect", "routines"]
+_AverageMatvecVariant = Literal["textbook"]
+
+class AverageMatvec(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        vectors: Any,
+        matrix: Any,
+        *,
+        variant: _AverageMatvecVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: Literal["cpu", "cuda"] | None = None,
+        out: Any = None,
+    ) -> Any:
+        """The average of each set of vectors times a matrix, ``matrix @ vectors.mean(axis=2).T``."""
+    def __getitem__(self, name: _AverageMatvecVariant) -> Variant: ...  # type: ignore[override]
+
+average_matvec: AverageMatvec
+_MaxPlusVariant = Literal["textbook"]
+
+class MaxPlus(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        big: Any,
+        small: Any,
+        *,
+        variant: _MaxPlusVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: Literal["cpu", "cuda"] | None = None,
+        out: Any = None,
+    ) -> Any:
+        """The largest sum of two numbers in each column, ``numpy.maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates."""
+    def __getitem__(self, name: _MaxPlusVariant) -> Variant: ...  # type: ignore[override]
+
+max_plus: MaxPlus
+__all__ = [
+    "transpose",
+    "grayscale",
+    "gaussian_blur",
+    "sobel",
+    "edge_detect",
+    "average_matvec",
+    "max_plus",
+    "routines",
+]

@@ -26,7 +26,7 @@ from adokernels import _core, _stats, oracles
 from adokernels._context import context
 from adokernels._machine import machine as measure_machine
 from adokernels._records import Cache, Measurement, Sweep
-from adokernels._routine import Routine, Variant, routine_named, suggest
+from adokernels._routine import Routine, Variant, kernels_of, routine_named, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -410,6 +410,7 @@ def _measure_ladder(
             stages=variant.stages,
             block=tuple(call.block) if device == "cuda" else None,
             grid=tuple(call.grid) if device == "cuda" else None,
+            kernels=kernels_of(call.kernels()) if device == "cuda" else (),
             error=errors[variant.name] if variant.routine is routine else None,
             **shared,
             **of.record(reached),
@@ -506,6 +507,7 @@ class _Gate:
         host = [a.numpy() if isinstance(a, _core.DeviceArray) else a for a in args]
         oracle = oracles.ORACLES.get(routine.name)
         self.expected = oracle.expected(*host, **options) if oracle else None
+        self.unit = oracle.unit(*host, **options) if oracle and oracle.unit else None
 
     def check(self, call: _core.Call, errors: dict[str, float | None]) -> str:
         """Empty if the result is right, else what is wrong with it; notes the error."""
@@ -516,7 +518,7 @@ class _Gate:
         call.run()
         try:
             errors[call.variant] = oracles.check(
-                self.routine.name, self.problem.results(), self.expected
+                self.routine.name, self.problem.results(), self.expected, self.unit
             )
         except ValueError as error:
             return str(error)

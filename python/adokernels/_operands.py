@@ -1,4 +1,4 @@
-"""Random operands for any routine, made from what it says of its own shapes and types."""
+"""Operands for any routine, made from what it says of its own shapes and types."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from adokernels.oracles import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from adokernels._routine import Routine
 
 
-def random_operands(
-    routine: Routine, lengths: Sequence[int], dtype: DTypeLike | None = None
-) -> tuple[NDArray[Any], ...]:
-    """Operands of `routine` with random bytes.
+def operand_types(
+    routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Shape and type of each operand of `routine`.
 
     Parameters
     ----------
@@ -27,9 +29,10 @@ def random_operands(
         For example ``ado.transpose``.
     lengths
         One for each name in the shapes of its operands, in their order: ``(rows, cols)``. More in
-        front are batch dimensions, where the routine takes them.
+        front are batch dimensions, where the routine takes them. Default: a problem worth
+        measuring.
     dtype
-        Of operands whose type is open; default float32.
+        Of operands whose type is open; default likewise.
 
     Raises
     ------
@@ -38,6 +41,8 @@ def random_operands(
     TypeError
         If the routine takes only another type.
     """
+    usual = ORACLES[routine.name]
+    lengths = usual.lengths if lengths is None else lengths
     inputs = [p for p in routine._core.parameters if p.role == "input"]
     shapes = [p.shape.strip("(,)").split(", ") for p in inputs]
     words = [word for shape in shapes for word in shape]
@@ -56,24 +61,45 @@ def random_operands(
             return lengths[:extra]
         return [values[word] if word in values else int(word.split("|")[-1])]
 
-    return tuple(
-        random_array([n for word in shape for n in of(word)], _type_of(p, dtype))
+    return [
+        (tuple(n for word in shape for n in of(word)), _type_of(p, usual.dtype, dtype))
         for p, shape in zip(inputs, shapes, strict=True)
-    )
+    ]
 
 
-def _type_of(operand: _core.Parameter, wanted: DTypeLike | None) -> np.dtype[Any]:
+def random_operands(
+    routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+) -> tuple[NDArray[Any], ...]:
+    """Operands with random data; parameters and errors are those of :func:`operand_types`."""
+    return tuple(random_array(*each) for each in operand_types(routine, lengths, dtype))
+
+
+def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:
+    """Operands of a problem worth measuring with nothing in them: they take no memory."""
+    return tuple(np.empty(*each) for each in operand_types(routine))
+
+
+def _type_of(operand: _core.Parameter, usual: str, wanted: DTypeLike | None) -> np.dtype[Any]:
     if operand.any_elements:
-        return np.dtype("float32" if wanted is None else wanted)
+        return np.dtype(usual if wanted is None else wanted)
     if wanted is not None and np.dtype(wanted) != np.dtype(operand.elements):
         raise TypeError(f"{operand.name} is {operand.elements}, not {np.dtype(wanted)}")
     return np.dtype(operand.elements)
 
 
 def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-    """Random bytes of any type: zeros would run faster than real data on some machines."""
+    """Random data of any type: zeros would run faster on some machines.
+
+    Floating-point numbers lie between -0.5 and 0.5; of other types every byte is random.
+    """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
         raise TypeError(f"no random data of type {dtype}")
+    rng = np.random.default_rng()
+    if dtype in (np.float32, np.float64, np.complex64, np.complex128):
+        real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
+        numbers = rng.random(math.prod(shape) * dtype.itemsize // np.dtype(real).itemsize, real)
+        numbers -= 0.5
+        return numbers.view(dtype).reshape(shape)
     size = math.prod(shape) * dtype.itemsize
-    return np.random.default_rng().integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
+    return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)

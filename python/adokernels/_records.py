@@ -32,6 +32,123 @@ Cache = Literal["cold", "warm"]
 Context = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """What a compiled kernel takes of a multiprocessor, launched with one block shape.
+
+    Attributes
+    ----------
+    name
+        Of the kernel, with its template arguments.
+    grid, block
+        What it is launched with.
+    registers
+        Of a thread.
+    local_bytes
+        Local memory of a thread: spilled registers, and arrays indexed at run time.
+    static_shared_bytes, dynamic_shared_bytes
+        Shared memory of a block: known to the compiler, and asked for at the launch.
+    warps, most_warps
+        That a multiprocessor holds of this kernel, and that it could hold of any.
+    limits
+        How many blocks a multiprocessor would hold if one thing alone were limited: ``"warps"``,
+        ``"registers"``, ``"shared memory"``, or the number of ``"blocks"`` itself.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    warps: int
+    most_warps: int
+    limits: Mapping[str, int]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, of both kinds."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def occupancy(self) -> float:
+        """Theoretical occupancy: the share of the warps that a multiprocessor could hold."""
+        return self.warps / self.most_warps
+
+    @property
+    def limiter(self) -> str:
+        """What keeps more blocks away; of equals the first in the order of ``limits``."""
+        return min(self.limits, key=lambda name: self.limits[name])
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :func:`dataclasses.asdict`."""
+        tuples = {name: tuple(record[name]) for name in ("grid", "block")}
+        return cls(**{**record, **tuples, "limits": dict(record["limits"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """The kernels that a variant launches, and what they take; a sequence of :class:`Kernel`.
+
+    The properties sum it up by the kernel that is worst off.
+    """
+
+    routine: str
+    variant: str
+    kernels: tuple[Kernel, ...]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __getitem__(self, index: int) -> Kernel:
+        return self.kernels[index]
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread."""
+        return max((k.registers for k in self.kernels), default=0)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a thread: spilled registers, and arrays indexed at run time."""
+        return max((k.local_bytes for k in self.kernels), default=0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block."""
+        return max((k.shared_bytes for k in self.kernels), default=0)
+
+    @property
+    def occupancy(self) -> float:
+        """Theoretical occupancy."""
+        return min((k.occupancy for k in self.kernels), default=0.0)
+
+    @property
+    def limiter(self) -> str:
+        """What limits the occupancy; empty without kernels."""
+        return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
+
+    def __repr__(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_text(_tables.resource_table([self]))
+
+    def __rich__(self) -> Table:
+        from adokernels import _tables
+
+        return _tables.resource_table([self])
+
+    def _repr_html_(self) -> str:
+        from adokernels import _tables
+
+        return _tables.to_html(_tables.resource_table([self]))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
     """Times of one variant on one problem.
@@ -61,8 +178,11 @@ class Measurement:
         What this variant executes and asks of memory, from the expressions in its row.
     measured_flops, measured_bytes
         From hardware counters: FLOPs, and bytes by memory level. Empty without counters.
+    kernels
+        What was launched and what it took of a multiprocessor; empty on the CPU.
     error
-        Largest difference from the oracle found before timing; None if there was no oracle.
+        Largest difference from the oracle found before timing, in the unit of the oracle; None if
+        there was no oracle.
     stopped
         Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
     flags
@@ -91,6 +211,7 @@ class Measurement:
     measured_bytes: Mapping[str, float] = field(default_factory=dict)
     block: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
+    kernels: tuple[Kernel, ...] = ()
     error: float | None = None
     stopped: str = ""
     flags: tuple[str, ...] = ()
@@ -132,6 +253,11 @@ class Measurement:
         """Median SM clock in Hz, if known."""
         return float(np.median(self.clocks)) if len(self.clocks) else None
 
+    @property
+    def resources(self) -> Resources:
+        """What its kernels took of a multiprocessor."""
+        return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
+
     def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
         """Whether this is faster than `other`: verdict, ratio of times, its 99.9 % interval.
 
@@ -154,6 +280,7 @@ class Measurement:
         record["samples"] = [float(x) for x in self.samples]
         record["clocks"] = [float(x) for x in self.clocks]
         record["measured_bytes"] = dict(self.measured_bytes)
+        record["kernels"] = [dataclasses.asdict(kernel) for kernel in self.kernels]
         return record
 
     @classmethod
@@ -177,6 +304,7 @@ class Measurement:
                 raise TypeError(f"{name} must be a string, not {values[name]!r}")
         values["flags"] = tuple(values["flags"])
         values["stages"] = tuple((str(r), str(v)) for r, v in values.get("stages", ()))
+        values["kernels"] = tuple(map(Kernel.from_dict, values.get("kernels", ())))
         return cls(**values)
 
     def save(self, path: str | Path) -> None:

@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels import _core, _tables
+from adokernels._operands import empty_operands
+from adokernels._records import Kernel, Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Routine", "Variant", "all_routines"]
 
@@ -78,6 +80,36 @@ class Variant:
         """
         return self.routine._core.cost(self.name, args, options)
 
+    def resources(
+        self, *args: Any, block: tuple[int, ...] | None = None, **options: Any
+    ) -> Resources:
+        """What its compiled kernels take of a multiprocessor: registers, shared memory, occupancy.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call: their shapes and types decide which kernels are
+            launched; nothing is computed. Default: a problem worth measuring.
+        block : tuple of int, optional
+            One of ``blocks``; default the first.
+
+        Returns
+        -------
+        Resources
+            One :class:`Kernel` for each launch; empty where there is none of the library's own.
+
+        Raises
+        ------
+        ValueError
+            On the CPU, or where the variant refuses the problem.
+        Unavailable
+            Without a GPU: the numbers are those of the code compiled for it.
+        """
+        if not args:
+            args = empty_operands(self.routine)
+        kernels = self.routine._core.kernels(self.name, args, options, block)
+        return Resources(routine=self.routine.name, variant=self.name, kernels=kernels_of(kernels))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variant):
             return NotImplemented
@@ -92,6 +124,30 @@ class Variant:
     def __repr__(self) -> str:
         state = "" if self.available else f", unavailable: {self.why_unavailable}"
         return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
+
+
+def kernels_of(infos: Iterable[_core.KernelInfo]) -> tuple[Kernel, ...]:
+    """The same as plain values that can be stored."""
+    return tuple(
+        Kernel(
+            name=k.name,
+            grid=tuple(k.grid),
+            block=tuple(k.block),
+            registers=k.registers,
+            local_bytes=k.local_bytes,
+            static_shared_bytes=k.static_shared_bytes,
+            dynamic_shared_bytes=k.dynamic_shared_bytes,
+            warps=k.warps,
+            most_warps=k.most_warps,
+            limits={
+                "warps": k.blocks_by_warps,
+                "registers": k.blocks_by_registers,
+                "shared memory": k.blocks_by_shared,
+                "blocks": k.blocks_by_slots,
+            },
+        )
+        for k in infos
+    )
 
 
 class Routine:

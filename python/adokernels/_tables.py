@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from adokernels._records import Machine, Measurement, Sweep
+    from adokernels._records import Machine, Measurement, Resources, Sweep
     from adokernels._stats import Verdict
 
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -182,8 +182,35 @@ def sweep_table(sweep: Sweep) -> Table:
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
-    """Build all that a sweep has to say: the step table, and the hotspots of its pipelines."""
-    return [sweep_table(sweep), *([hotspot_table(sweep)] if sweep.stages else [])]
+    """Build all that a sweep has to say: steps, hotspots of pipelines, resources of kernels."""
+    tables = [sweep_table(sweep)]
+    if sweep.stages:
+        tables.append(hotspot_table(sweep))
+    if any(m.kernels for m in sweep):
+        tables.append(resource_table([m.resources for m in sweep.rungs]))
+    return tables
+
+
+def resource_table(variants: Sequence[Resources]) -> Table:
+    """List what each variant's kernels take of a multiprocessor."""
+    headers = [("variant", True), ("kernel", True), ("block", True), ("registers\na thread", False)]
+    headers += [("local memory\na thread [B]", False), ("shared memory\na block [B]", False)]
+    headers += [("theoretical\noccupancy", False), ("limited by", True)]
+    table = _table("Resources of the kernels", headers)
+    for resources in variants:
+        for place, k in enumerate(resources):
+            cells = (
+                "" if place else resources.variant,
+                k.name,
+                " x ".join(map(str, k.block)),
+                str(k.registers),
+                str(k.local_bytes),
+                str(k.shared_bytes),
+                percent(k.occupancy),
+                k.limiter,
+            )
+            table.add_row(*map(Text, cells))
+    return table
 
 
 def hotspot_table(sweep: Sweep) -> Table:

@@ -36,7 +36,7 @@ def run(folder: Path, image: Path | None, size: int | None, console: Console) ->
     problems = {"photograph": (ado.edge_detect, (photo,))}
     for routine in ado.routines.values():
         lengths = oracles.ORACLES[routine.name].lengths
-        lengths = lengths if size is None else (size,) * len(lengths)
+        lengths = lengths if size is None else tuple(min(length, size) for length in lengths)
         problems[routine.name] = (routine, random_operands(routine, lengths))
     devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
     sweeps = []

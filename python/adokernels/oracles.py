@@ -25,15 +25,25 @@ class Oracle:
     expected
         Takes the routine's operands and options; gives its result or a tuple of results.
     tolerance
-        Largest allowed difference: of integers as such, of floating-point numbers relative to the
-        largest magnitude in the expected result; 0 demands the same bytes.
-    lengths
-        Of a problem worth measuring: one number for each name in the shapes of the operands.
+        Largest allowed difference: of integers as such, of floating-point numbers in the unit
+        below; 0 demands the same bytes.
+    unit
+        Takes what `expected` takes; gives the unit of each element's error. Default: the largest
+        magnitude in the expected result, for all.
+    lengths, dtype
+        Of a problem worth measuring: one number for each name in the shapes of the operands, and
+        the type of those that leave it open.
     """
 
     expected: Callable[..., Any]
     tolerance: float = 0.0
+    unit: Callable[..., Any] | None = None
     lengths: tuple[int, ...] = (2160, 3840)
+    dtype: str = "float32"
+
+
+#: A tolerance that takes any NaN for another and -0 for 0.
+SAME_VALUES = float(np.nextafter(0.0, 1.0))
 
 
 def transpose(a: Any) -> NDArray[Any]:
@@ -81,6 +91,41 @@ def edge_detect(rgba: Any) -> NDArray[np.uint8]:
     the oracle above, which for the edges would not do.
     """
     return sobel(gaussian_blur(_luminance(rgba, (19585, 38457, 7494), 65536)))
+
+
+def average_matvec(vectors: Any, matrix: Any) -> NDArray[Any]:
+    """``matrix @ vectors.mean(axis=2).T`` in the next higher precision."""
+    vectors, matrix = np.asarray(vectors), np.asarray(matrix)
+    with np.errstate(invalid="ignore", over="ignore"):
+        averages = vectors.mean(axis=2, dtype=_wider(vectors.dtype))
+        product = matrix.astype(averages.dtype) @ averages.T
+        return np.asarray(product.astype(vectors.dtype))
+
+
+def average_matvec_bound(vectors: Any, matrix: Any) -> NDArray[np.float64]:
+    """What each element may be wrong by: L + 32 roundings of the magnitudes that it is made of."""
+    vectors, matrix = np.asarray(vectors), np.asarray(matrix)
+    kind = np.finfo(vectors.dtype)
+    roundings = 32 + len(matrix)
+    with np.errstate(invalid="ignore", over="ignore"):
+        averages = [np.abs(vectors_of).mean(axis=1, dtype=np.float64) for vectors_of in vectors]
+        magnitudes = np.abs(matrix).astype(np.float64) @ np.reshape(averages, (-1, len(matrix))).T
+        rounding = float(kind.epsneg) * magnitudes + float(kind.smallest_subnormal)
+        return np.asarray(roundings * rounding)
+
+
+def max_plus(big: Any, small: Any) -> NDArray[Any]:
+    """``maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates, and 0 is not -0."""
+    big, small = np.asarray(big), np.asarray(small)
+    best = np.zeros(big.shape[1], big.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for row, term in zip(big, small, strict=True):
+            np.maximum(best, row + term, out=best)
+    return np.asarray(best + best.dtype.type(0))
+
+
+def _wider(dtype: np.dtype[Any]) -> Any:
+    return np.float64 if dtype == np.float32 else np.longdouble
 
 
 def _luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uint8]:
@@ -147,11 +192,15 @@ ORACLES: dict[str, Oracle] = {
     "gaussian_blur": Oracle(gaussian_blur),
     "sobel": Oracle(sobel),
     "edge_detect": Oracle(edge_detect),
+    "average_matvec": Oracle(
+        average_matvec, tolerance=1, unit=average_matvec_bound, lengths=(128, 256, 1024)
+    ),
+    "max_plus": Oracle(max_plus, tolerance=SAME_VALUES, lengths=(64, 256 * 1024), dtype="float64"),
 }
 
 
-def difference(result: Any, expected: Any) -> float:
-    """Largest difference: of integers as such, else relative to the largest magnitude expected.
+def difference(result: Any, expected: Any, unit: Any = None) -> float:
+    """Largest difference: of integers as such, else in `unit`, by default the largest magnitude.
 
     Infinite where shapes or types differ, or where only one of the two is NaN, so that it can be
     compared with ``<=`` and NaN never passes. Types without arithmetic are compared byte by byte.
@@ -174,10 +223,15 @@ def difference(result: Any, expected: Any) -> float:
         return np.inf
     if not np.isfinite(got[~special]).all():
         return np.inf
-    scale = float(np.max(np.abs(want[~special]), initial=0.0)) or 1.0
-    error = float(np.max(np.abs(got[~special] - want[~special]), initial=0.0)) / scale
+    wrong = np.abs(got[~special] - want[~special])
+    if unit is None:
+        scale = float(np.max(np.abs(want[~special]), initial=0.0)) or 1.0
+        error = float(np.max(wrong, initial=0.0)) / scale
+    else:
+        units = np.broadcast_to(np.asarray(unit), want.shape)[~special][wrong > 0]
+        error = float(np.max(wrong[wrong > 0] / units, initial=0.0))
     # The bytes differ, so the difference is not 0, even if the quotient has underflowed.
-    return max(error, float(np.nextafter(0.0, 1.0)))
+    return max(error, SAME_VALUES)
 
 
 def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
@@ -190,15 +244,15 @@ def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
     )
 
 
-def check(name: str, result: Any, expected: Any) -> float:
-    """The difference, if it is within the routine's tolerance.
+def check(name: str, result: Any, expected: Any, unit: Any = None) -> float:
+    """The difference in `unit`, if it is within the routine's tolerance.
 
     Raises
     ------
     ValueError
         If it is not; the text says where the first wrong element is.
     """
-    error = difference(result, expected)
+    error = difference(result, expected, unit)
     if error <= ORACLES[name].tolerance:
         return error
     raise ValueError(f"wrong result: {first_difference(result, expected)}")

@@ -86,6 +86,10 @@ class Routine {
                           const Block& block, const Name& device, py::object out) const = 0;
   virtual std::unique_ptr<Problem> problem(const py::tuple& arguments, const py::dict& options,
                                            const std::string& device) const = 0;
+  // Which kernels the variant would launch on operands of these shapes; their data is not looked
+  // at.
+  virtual std::vector<cuda::Kernel> kernels(const std::string& variant, const py::tuple& arguments,
+                                            const py::dict& options, const Block& block) const = 0;
   // Needs no device: the counts are expressions in the problem size.
   virtual Cost cost(const std::string& variant, const py::tuple& arguments,
                     const py::dict& options) const = 0;
@@ -155,6 +159,16 @@ class Pack {
  private:
   std::vector<Marshal::Held>::const_iterator next_;
   std::vector<py::array> copies_;
+};
+
+// Puts packed arrays in nowhere, aligned like device memory, in the place of host arrays.
+class Pretend {
+ public:
+  static std::byte* nowhere() { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 20); }
+  void input(const Operand&, Array& slot) { slot = packed_like(slot, nowhere()); }
+  void output(const Operand&, Array& slot) { slot = packed_like(slot, nowhere()); }
+  template <class Value>
+  void option(const Option&, Value&) {}
 };
 
 // Each input read once and each result written once.
@@ -248,17 +262,35 @@ class RoutineOf final : public Routine {
     return std::make_unique<ProblemOf>(*this, arguments, options, device_named(device));
   }
 
+  std::vector<cuda::Kernel> kernels(const std::string& variant, const py::tuple& arguments,
+                                    const py::dict& options, const Block& block) const override {
+    const Row& row = find(variant);
+    if (row.device == Device::kCpu)
+      throw ValueError(name + "[" + row.name + "] runs on the CPU and launches no kernels");
+    R problem = marshalled(arguments, options);
+    Pretend pretend;
+    problem.operands(pretend);
+    Launch launch = launch_for(row, problem, block);
+    launch.scratch = Pretend::nowhere();
+    return cuda::kernels_of([&] { row.run(problem, launch); });
+  }
+
   Cost cost(const std::string& variant, const py::tuple& arguments,
             const py::dict& options) const override {
-    Marshal marshal(name, arguments, options, py::none());
-    R problem;
-    problem.operands(marshal);
-    marshal.finish(problem);
-    return cost(find(variant), problem);
+    return cost(find(variant), marshalled(arguments, options));
   }
 
  private:
   using Row = Variant<R>;
+
+  // Only to look at: the arrays may be gone when it is returned.
+  R marshalled(const py::tuple& arguments, const py::dict& options) const {
+    Marshal marshal(name, arguments, options, py::none());
+    R problem;
+    problem.operands(marshal);
+    marshal.finish(problem);
+    return problem;
+  }
 
   // A problem whose host arrays have been copied to the device.
   struct Uploaded {
@@ -437,13 +469,17 @@ class RoutineOf final : public Routine {
   }
 
   // Checks that the variant can do this problem, and how it would.
-  Plan plan(const Row& row, const R& problem, const Block& wanted) const {
+  Launch launch_for(const Row& row, const R& problem, const Block& wanted) const {
     const auto who = [&] { return name + "[" + row.name + "]: "; };
     require_available(row);
     if (row.refuses != nullptr)
       if (const char* reason = row.refuses(problem)) throw ValueError(who() + reason);
     if (row.grid == nullptr && wanted) throw ValueError(who() + "takes no block");
-    Plan plan{launch_of(row, problem, choose_block(who, row.blocks, wanted)), {}};
+    return launch_of(row, problem, choose_block(who, row.blocks, wanted));
+  }
+
+  Plan plan(const Row& row, const R& problem, const Block& wanted) const {
+    Plan plan{launch_for(row, problem, wanted), {}};
     if (row.scratch_bytes != nullptr)
       allocate_scratch(plan, row.device, row.scratch_bytes(problem));
     return plan;

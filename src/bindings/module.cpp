@@ -3,22 +3,26 @@
 
 #include "bindings/bind.hpp"
 #include "core/threads.hpp"
+#include "routines/average_matvec.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/grayscale.hpp"
+#include "routines/max_plus.hpp"
 #include "routines/probe.hpp"
 #include "routines/sobel.hpp"
 #include "routines/transpose.hpp"
 
 // One line a routine: its struct, and the function that gives its ladder in every file that has
 // one.
-#define ADO_ROUTINES(_)                 \
-  _(Probe, probe_ladder)                \
-  _(Transpose, transpose_ladder)        \
-  _(Grayscale, grayscale_ladder)        \
-  _(GaussianBlur, gaussian_blur_ladder) \
-  _(Sobel, sobel_ladder)                \
-  _(EdgeDetect, edge_detect_ladder)
+#define ADO_ROUTINES(_)                   \
+  _(Probe, probe_ladder)                  \
+  _(Transpose, transpose_ladder)          \
+  _(Grayscale, grayscale_ladder)          \
+  _(GaussianBlur, gaussian_blur_ladder)   \
+  _(Sobel, sobel_ladder)                  \
+  _(EdgeDetect, edge_detect_ladder)       \
+  _(AverageMatvec, average_matvec_ladder) \
+  _(MaxPlus, max_plus_ladder)
 
 namespace ado {
 
@@ -169,6 +173,24 @@ void bind_values(py::module_& m) {
       .def_readonly("stages", &VariantInfo::stages);
 }
 
+void bind_kernels(py::module_& m) {
+  using cuda::Kernel;
+  py::class_<Kernel>(m, "KernelInfo", "What a compiled kernel takes of a multiprocessor.")
+      .def_readonly("name", &Kernel::name)
+      .def_property_readonly("grid", [](const Kernel& k) { return extent_list(k.grid); })
+      .def_property_readonly("block", [](const Kernel& k) { return extent_list(k.block); })
+      .def_readonly("registers", &Kernel::registers)
+      .def_readonly("local_bytes", &Kernel::local_bytes)
+      .def_readonly("static_shared_bytes", &Kernel::static_shared_bytes)
+      .def_readonly("dynamic_shared_bytes", &Kernel::dynamic_shared_bytes)
+      .def_readonly("warps", &Kernel::warps)
+      .def_readonly("most_warps", &Kernel::most_warps)
+      .def_readonly("blocks_by_warps", &Kernel::blocks_by_warps)
+      .def_readonly("blocks_by_slots", &Kernel::blocks_by_slots)
+      .def_readonly("blocks_by_registers", &Kernel::blocks_by_registers)
+      .def_readonly("blocks_by_shared", &Kernel::blocks_by_shared);
+}
+
 void bind_routines(py::module_& m) {
   py::class_<Cost>(m, "Cost", "FLOPs and bytes of one variant on one problem.")
       .def_readonly("flops", &Cost::flops, "Useful FLOPs, the same for every variant.")
@@ -182,6 +204,9 @@ void bind_routines(py::module_& m) {
       });
   py::class_<Call>(m, "Call", "A variant made ready to run on one problem.")
       .def("run", [](const Call& call) { call.run(); })
+      .def(
+          "kernels", [](const Call& call) { return cuda::kernels_of(call.run); },
+          "The kernels that it launches; none on the CPU.")
       .def_readonly("variant", &Call::variant)
       .def_readonly("cost", &Call::cost)
       .def_property_readonly("grid", [](const Call& c) { return extent_list(c.plan.launch.grid); })
@@ -220,6 +245,8 @@ void bind_routines(py::module_& m) {
           py::arg("device"), py::arg("out"))
       .def("problem", &Routine::problem, py::arg("arguments"), py::arg("options"),
            py::arg("device"))
+      .def("kernels", &Routine::kernels, py::arg("variant"), py::arg("arguments"),
+           py::arg("options"), py::arg("block"))
       .def("cost", &Routine::cost, py::arg("variant"), py::arg("arguments"), py::arg("options"));
   m.def(
       "routines",
@@ -308,6 +335,7 @@ PYBIND11_MODULE(_core, m) {
   settings().isa = host::supported_isa();
   bind_values(m);
   bind_device_array(m);
+  bind_kernels(m);
   bind_routines(m);
   bind_machine(m);
 }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/variant.hpp"
+
 namespace ado::cuda {
 
 // Empty if there is a usable device, else why not: "built without CUDA", "no CUDA device", ...
@@ -50,6 +52,21 @@ void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
 void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();
+
+// What a kernel takes of a multiprocessor, of the code that was compiled for this device.
+struct Kernel {
+  std::string name;
+  Extent grid, block;
+  int registers = 0;                                              // a thread
+  std::size_t local_bytes = 0;                                    // a thread, in memory
+  std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;  // a block
+  int warps = 0, most_warps = 0;  // that a multiprocessor holds, and that any could
+  // How many blocks it would hold if there were only this limit.
+  int blocks_by_warps = 0, blocks_by_slots = 0, blocks_by_registers = 0, blocks_by_shared = 0;
+};
+
+// Which kernels `work` launches, without a launch: it may be given pointers to nowhere.
+std::vector<Kernel> kernels_of(const std::function<void()>& work);
 
 // One timed sample.
 struct Sample {

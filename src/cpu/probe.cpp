@@ -70,29 +70,21 @@ void probe_write(const Probe& p, const Launch&) {
   });
 }
 
-constexpr int kUnroll = 8;  // loads in flight before one has to be combined
-
 // Each thread reads its own share `passes` times, so that the size chooses the memory level.
 void probe_read(const Probe& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads);
-    Payload sum[kUnroll] = {};
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
       // The compiler may not fold the passes into one: the data might have changed.
       asm volatile("" ::: "memory");
-      for (std::int64_t i = 0; i + kUnroll <= from.vectors; i += kUnroll)
-        for (int lane = 0; lane < kUnroll; ++lane) sum[lane] ^= from.data[i + lane];
+      read_through(reinterpret_cast<const std::byte*>(from.data), from.vectors * kWidth);
     }
-    // In a register: in memory the sums would be stored in every step of the loop above.
-    Payload total = sum[0];
-    for (int lane = 1; lane < kUnroll; ++lane) total ^= sum[lane];
-    asm volatile("" ::"x"(total));
   });
 }
 
 double bytes_read(const Probe& p) {
-  const std::int64_t vectors = share(p.src, 0, max_threads()).vectors / kUnroll * kUnroll;
-  return static_cast<double>(p.passes) * max_threads() * static_cast<double>(vectors) * kWidth;
+  return static_cast<double>(p.passes) * max_threads() *
+         static_cast<double>(share(p.src, 0, max_threads()).vectors) * kWidth;
 }
 double bytes_written(const Probe& p) { return static_cast<double>(p.dst.bytes()); }
 

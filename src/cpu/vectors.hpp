@@ -17,14 +17,6 @@
 namespace ado::ADO_ISA {
 namespace {
 
-#if defined(__AVX512BW__)
-constexpr int kWidth = 64;
-#elif defined(__AVX2__)
-constexpr int kWidth = 32;
-#else
-constexpr int kWidth = 16;
-#endif
-
 template <int kSize, int kBytes>
 struct VectorOf {
   // What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.

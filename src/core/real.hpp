@@ -1,0 +1,20 @@
+// Real numbers as elements: which there are, and code for each.
+#pragma once
+
+#include "core/array.hpp"
+#include "core/isa.hpp"
+#include "core/operand.hpp"
+
+namespace ado {
+
+inline constexpr TypeRule kRealElements{
+    .text = "float32 or float64",
+    .accepts = [](ElementType type) { return type == kFloat32 || type == kFloat64; }};
+
+// Calls `visit` with a zero of the C++ type of such elements.
+template <class Visit>
+ADO_INLINE auto with_real(ElementType type, Visit visit) {
+  return type == kFloat32 ? visit(float{}) : visit(double{});
+}
+
+}  // namespace ado

@@ -1,0 +1,53 @@
+// out[i, n] = sum_j matrix[i, j] * mean_m vectors[n, j, m]: the average vector of each set, times a
+// matrix.
+#pragma once
+
+#include "core/array.hpp"
+#include "core/operand.hpp"
+#include "core/real.hpp"
+
+namespace ado {
+
+// Every rung keeps |error| <= (kRoundings + L) u (|matrix| mean|vectors|), element by element, with
+// u = 2^-24 in float32 and 2^-53 in float64: L roundings of a product of length L, and an average
+// whose error does not grow with M. Plain sums of M = 10^6 numbers would lose half of float32's
+// digits, so partial sums are compensated (core/compensated.hpp).
+struct AverageMatvec {
+  static constexpr const char* kName = "average_matvec";
+  static constexpr const char* kSummary =
+      "The average of each set of vectors times a matrix, "
+      "``matrix @ vectors.mean(axis=2).T``.";
+  static constexpr const char* kSource =
+      "Analysis-Driven Optimization with NVIDIA Nsight Compute, parts 1 to 3 (R. Crovella, 2021).";
+
+  static constexpr int kRoundings = 32;
+
+  Array vectors, matrix, out;
+
+  template <class Visitor>
+  void operands(Visitor&& visit) {
+    visit.input(
+        Operand{"vectors", "N L M", kRealElements,
+                "N sets of M vectors of length L; the M values of an element side by side."},
+        vectors);
+    visit.input(Operand{"matrix", "L L", same_as("vectors"), "The matrix."}, matrix);
+    visit.output(Operand{"out", "L N", same_as("vectors"),
+                         "In column n the product of the matrix with the average of set n."},
+                 out);
+  }
+
+  std::int64_t sets() const { return vectors.shape[0]; }
+  std::int64_t length() const { return vectors.shape[1]; }
+  std::int64_t samples() const { return vectors.shape[2]; }
+
+  const char* refuses() const {
+    return samples() == 0 ? "M is 0, and the average of no vectors is no number" : nullptr;
+  }
+
+  double flops() const {
+    const auto n = static_cast<double>(sets()), l = static_cast<double>(length());
+    return n * l * (static_cast<double>(samples()) + 2 * l);
+  }
+};
+
+}  // namespace ado

@@ -1,0 +1,204 @@
+"""average_matvec against higher precision: every rung within the bound of its struct."""
+
+import numpy as np
+import pytest
+from conftest import POISON, isa_levels, refusal, rungs, strided_views
+
+import adokernels as ado
+from adokernels import oracles
+
+TYPES = (np.float32, np.float64)
+SHAPES = [
+    *[(0, 3, 4), (3, 0, 4), (1, 1, 1), (1, 1, 2), (2, 1, 33), (1, 2, 1), (3, 5, 7), (5, 7, 64)],
+    *[(33, 31, 5), (32, 64, 32), (17, 100, 129), (2, 129, 1000), (65, 33, 3), (130, 12, 31)],
+    *[(1, 257, 40), (40, 256, 17), (4, 1000, 6), (3, 1024, 12), (2, 1025, 9), (70_001, 2, 3)],
+]
+LARGE = [(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)]
+
+
+def problem(rng, shape, dtype):
+    n, length, m = shape
+    return tuple((rng.random(s) - 0.5).astype(dtype) for s in ((n, length, m), (length, length)))
+
+
+def error_in_bounds(result, operands):
+    """Largest error as a part of the bound, with the oracle written out again."""
+    vectors, matrix = (a.astype(np.longdouble) for a in operands)
+    dtype = operands[0].dtype
+    expected = matrix @ vectors.mean(axis=2).T
+    magnitudes = np.abs(matrix) @ np.abs(vectors).mean(axis=2).T
+    u = 2.0 ** (-24 if dtype == np.float32 else -53)
+    bound = (32 + len(matrix)) * u * magnitudes
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
+    assert np.isfinite(result).all()
+    return float(np.max(np.abs(result - expected) / np.where(bound > 0, bound, 1), initial=0))
+
+
+def run(operands, variant, block=None):
+    """The result in poisoned memory with guards around it; None if the variant refuses."""
+    if reason := refusal(ado.average_matvec, variant, operands):
+        with pytest.raises(ValueError, match="average_matvec"):
+            ado.average_matvec(*operands, variant=variant)
+        assert "L" in reason or "cuBLAS" in reason
+        return None
+    vectors, matrix = operands
+    shape, guard = (len(matrix), len(vectors)), 64
+    nbytes = int(np.prod(shape)) * vectors.itemsize
+    whole = np.full(2 * guard + nbytes, POISON, np.uint8)
+    out = whole[guard : guard + nbytes].view(vectors.dtype).reshape(shape)
+    assert ado.average_matvec(*operands, variant=variant, block=block, out=out) is out
+    assert (whole[:guard] == POISON).all()
+    assert (whole[guard + nbytes :] == POISON).all()
+    return out
+
+
+def check(operands, variant, block=None):
+    out = run(operands, variant, block)
+    assert out is None or error_in_bounds(out, operands) <= 1, (operands[0].shape, block)
+    return out
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_sizes(variant, dtype, rng):
+    for shape in SHAPES:
+        check(problem(rng, shape, dtype), variant)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_large(variant, dtype, rng):
+    for shape in LARGE:
+        operands = problem(rng, shape, dtype)
+        out = run(operands, variant)
+        if out is not None:
+            unit = oracles.average_matvec_bound(*operands)
+            oracles.check("average_matvec", out, oracles.average_matvec(*operands), unit)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_blocks(variant, rng):
+    for block in ado.average_matvec[variant].blocks:
+        check(problem(rng, (37, 70, 130), np.float32), variant, block)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_numbers_of_the_blog_are_exact(variant, rng):
+    """Ones and twos: every sum, average and product is a float32 without rounding."""
+    vectors = rng.integers(1, 3, (6, 96, 1024)).astype(np.float32)
+    matrix = rng.integers(1, 3, (96, 96)).astype(np.float32)
+    expected = (matrix.astype(np.float64) @ vectors.astype(np.float64).mean(axis=2).T).astype("f4")
+    out = run((vectors, matrix), variant)
+    assert out is None or out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_a_million_samples(variant, dtype, rng):
+    """Numbers of one sign and an offset: a plain sum in float32 would lose half the digits."""
+    vectors = (rng.random((2, 3, 1_000_003)) + 1000).astype(dtype)
+    matrix = rng.random((3, 3)).astype(dtype)
+    assert check((vectors, matrix), variant) is not None or "gemm" in variant
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_infinities_and_nan(variant, dtype, rng):
+    """What a plain sum and product give, in the columns that they concern, and nowhere else."""
+    for m in (3, 64, 700):
+        vectors, matrix = problem(rng, (9, 20, m), dtype)
+        vectors[1, 3, m // 2] = np.inf
+        vectors[2, 4, 0] = -np.inf
+        vectors[3, 5, m - 1] = np.nan
+        vectors[4, 6, 0], vectors[4, 6, m - 1] = np.inf, -np.inf
+        vectors[5, 7, :] = np.inf
+        expected = oracles.average_matvec(vectors, matrix)
+        assert np.isinf(expected[:, [1, 2, 5]]).all()
+        assert np.isnan(expected[:, [3, 4]]).all()
+        out = run((vectors, matrix), variant)
+        if out is not None:
+            unit = oracles.average_matvec_bound(vectors, matrix)
+            oracles.check("average_matvec", out, expected, unit)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_matrix_is_not_its_transpose(variant):
+    """Asymmetric in every operand, small enough to see."""
+    vectors = np.array([[[1, 3], [10, 30]], [[5, 7], [50, 70]], [[2, 2], [0, 0]]], np.float64)
+    out = run((vectors, np.array([[1.0, 100.0], [0.0, 1.0]])), variant)
+    assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]
+
+
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_strided(variant, rng):
+    (cube, matrix) = problem(rng, (12, 24, 26), np.float32)
+    views = {
+        "samples reversed": cube[..., ::-1],
+        "every other sample": cube[..., ::2],
+        "every third set, reversed": cube[::-3],
+        "samples first": np.ascontiguousarray(cube.transpose(2, 0, 1)).transpose(1, 2, 0),
+        "elements last": np.ascontiguousarray(cube.swapaxes(1, 2)).swapaxes(1, 2),
+        "one sample broadcast": np.broadcast_to(cube[..., :1], cube.shape),
+        "rows padded": cube[..., :-3],
+    }
+    for view in views.values():
+        check((view, matrix), variant)
+    for view in strided_views(matrix).values():
+        if view.shape != matrix.shape or refusal(ado.average_matvec, variant, (cube, view)):
+            continue
+        out = np.zeros((24, 24), np.float32)[:, ::2]
+        ado.average_matvec(cube, view, variant=variant, out=out)
+        assert error_in_bounds(out, (cube, view)) <= 1
+
+
+@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+def test_unaligned(variant, rng):
+    vectors, matrix = problem(rng, (3, 10, 50), np.float64)
+    raw = np.zeros(vectors.nbytes + 5, np.uint8)
+    view = raw[5:].view(np.float64).reshape(vectors.shape)
+    view[...] = vectors
+    assert not view.flags.aligned
+    check((view, matrix), variant)
+
+
+def test_every_instruction_set(rng, isa_restored):
+    for dtype in TYPES:
+        for shape in [(5, 40, 100), (33, 65, 7)]:
+            operands = problem(rng, shape, dtype)
+            for isa in isa_levels():
+                ado.set_isa(isa)
+                for v in ado.average_matvec:
+                    if v.device == "cpu" and not v.ceiling:
+                        out = ado.average_matvec(*operands, variant=v.name)
+                        assert error_in_bounds(out, operands) <= 1, (isa, v.name)
+
+
+def test_bound_notices_plain_float32_sums(rng):
+    """The test of the tests: what the rungs must not do is outside the bound."""
+    vectors = (rng.random((1, 2, 1_000_003)) + 1000).astype(np.float32)
+    matrix = np.eye(2, dtype=np.float32)
+    plain = np.cumsum(vectors, axis=2, dtype=np.float32)[..., -1] / np.float32(vectors.shape[2])
+    assert error_in_bounds(plain.T.copy(), (vectors, matrix)) > 1
+
+
+def test_oracle(rng):
+    for dtype in TYPES:
+        operands = problem(rng, (4, 9, 50), dtype)
+        assert error_in_bounds(oracles.average_matvec(*operands), operands) < 0.1
+
+
+def test_wrong_arguments():
+    vectors, matrix = np.zeros((2, 3, 4)), np.zeros((3, 3))
+    with pytest.raises(ValueError, match="M is 0"):
+        ado.average_matvec(vectors[..., :0], matrix)
+    with pytest.raises(
+        ValueError, match=r"matrix must have shape \(L, L\) with L = 3 from vectors"
+    ):
+        ado.average_matvec(vectors, np.zeros((4, 4)))
+    with pytest.raises(ValueError, match=r"matrix must have shape \(L, L\)"):
+        ado.average_matvec(vectors, np.zeros((3, 4)))
+    with pytest.raises(ValueError, match=r"vectors must have shape \(N, L, M\)"):
+        ado.average_matvec(matrix, matrix)
+    with pytest.raises(TypeError, match="vectors must have float32 or float64"):
+        ado.average_matvec(vectors.astype(int), matrix.astype(int))

@@ -1,0 +1,150 @@
+"""max_plus against NumPy: every rung, every size, NaN and infinities, strided views."""
+
+import numpy as np
+import pytest
+from conftest import check, isa_levels, rungs, strided_views
+
+import adokernels as ado
+from adokernels import oracles
+
+TYPES = (np.float32, np.float64)
+SHAPES = [
+    *[(0, 5), (5, 0), (0, 0), (1, 1), (1, 2), (2, 1), (3, 33), (4, 64), (5, 255), (64, 1000)],
+    *[(65, 1025), (7, 4097), (31, 2048), (1000, 3), (1023, 17), (257, 513), (2, 30011)],
+]
+LARGE = [(100_003, 1), (20_011, 5), (7, 100_003), (64, 65_536), (3000, 1000)]
+
+
+def problem(rng, shape, dtype):
+    return tuple((rng.random(s) - 0.5).astype(dtype) for s in (shape, shape[:1]))
+
+
+def expected_of(big, small):
+    """As the issue writes it; `initial` is for K = 0."""
+    with np.errstate(invalid="ignore"):
+        sums = big + small[:, None]
+        return np.maximum(sums.max(axis=0, initial=-np.inf), 0, dtype=big.dtype) + big.dtype.type(0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_sizes(variant, dtype, rng):
+    for shape in SHAPES:
+        operands = problem(rng, shape, dtype)
+        check(ado.max_plus, operands, expected_of(*operands), variant)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_large(variant, dtype, rng):
+    for shape in LARGE:
+        operands = problem(rng, shape, dtype)
+        check(ado.max_plus, operands, expected_of(*operands), variant)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_blocks(variant, rng):
+    operands = problem(rng, (67, 5001), np.float64)
+    for block in ado.max_plus[variant].blocks:
+        check(ado.max_plus, operands, expected_of(*operands), variant, block)
+
+
+def special(rng, shape, dtype):
+    """Some points with NaN of either sign, some with infinities, some where they meet."""
+    big, small = problem(rng, shape, dtype)
+    for value in (np.nan, -np.nan, np.inf, -np.inf):
+        big[rng.random(shape) < 0.3 / shape[0]] = value
+        small[rng.random(shape[0]) < 0.3 / shape[0]] = value
+    return big, small
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_nan_propagates(variant, dtype, rng):
+    seen = 0
+    for shape in [(1, 7), (9, 100), (40, 1001), (64, 4096), (3001, 5), (5, 40_000)]:
+        for _ in range(3):
+            operands = special(rng, shape, dtype)
+            expected = expected_of(*operands)
+            seen += int(np.isnan(expected).sum())
+            out = ado.max_plus(*operands, variant=variant)
+            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, shape
+    assert seen > 10
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("where", ["first", "last"])
+def test_nan_wherever_it_stands(variant, dtype, where, rng):
+    """Neither what comes before nor what comes after may hide it."""
+    big, small = problem(rng, (37, 131), dtype)
+    big[0 if where == "first" else -1] = np.nan
+    assert np.isnan(ado.max_plus(big, small, variant=variant)).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_nothing_positive(variant, dtype):
+    """The result is 0, never -0."""
+    for fill in (-0.0, -1.0, -np.inf):
+        big = np.full((6, 77), fill, dtype)
+        check(ado.max_plus, (big, np.zeros(6, dtype)), np.zeros(77, dtype), variant)
+        check(ado.max_plus, (big, np.full(6, -0.0, dtype)), np.zeros(77, dtype), variant)
+
+
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_strided(variant, rng):
+    whole, _ = problem(rng, (64, 75), np.float64)
+    for name, big in strided_views(whole).items():
+        terms = rng.random(2 * len(big))[::-2]
+        expected = expected_of(big, terms)
+        assert check(ado.max_plus, (big, terms), expected, variant), name
+        out = np.zeros(2 * big.shape[1])[::2]
+        ado.max_plus(big, terms, variant=variant, out=out)
+        assert np.array_equal(out, expected), name
+
+
+@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+def test_unaligned(variant, rng):
+    """Views that begin in the middle of an element, as a structured file has them."""
+    big, small = problem(rng, (9, 33), np.float64)
+    raw = np.zeros(big.nbytes + 3, np.uint8)
+    view = raw[3:].view(np.float64).reshape(big.shape)
+    view[...] = big
+    assert not view.flags.aligned
+    check(ado.max_plus, (view, small), expected_of(big, small), variant)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_instruction_set(dtype, rng, isa_restored):
+    operands = special(rng, (33, 1234), dtype)
+    expected = expected_of(*operands)
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        for variant in (v.name for v in ado.max_plus if v.device == "cpu" and not v.ceiling):
+            out = ado.max_plus(*operands, variant=variant)
+            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, (isa, variant)
+
+
+def test_by_hand():
+    big = [[1.0, -5.0, 2.0], [4.0, -6.0, np.nan]]
+    out = ado.max_plus(big, [10.0, 0.5])
+    assert np.array_equal(out, [11.0, 5.0, np.nan], equal_nan=True)
+
+
+def test_oracle(rng):
+    for dtype in TYPES:
+        operands = special(rng, (40, 300), dtype)
+        result, expected = oracles.max_plus(*operands), expected_of(*operands)
+        assert oracles.difference(result, expected) <= oracles.SAME_VALUES
+    assert np.array_equal(oracles.max_plus(np.zeros((0, 3)), np.zeros(0)), np.zeros(3))
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match=r"small must have shape \(K,\) with K = 3 from big"):
+        ado.max_plus(np.zeros((3, 4)), np.zeros(4))
+    with pytest.raises(TypeError, match="small must have the type of big, float64"):
+        ado.max_plus(np.zeros((3, 4)), np.zeros(3, np.float32))
+    for dtype in (np.float16, np.int64, np.complex128, ">f8"):
+        with pytest.raises(TypeError, match="big must have float32 or float64"):
+            ado.max_plus(np.zeros((3, 4), dtype), np.zeros(3, dtype))
