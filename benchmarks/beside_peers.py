@@ -58,11 +58,13 @@ def compare(
     """Measure one variant and its peers in the same rounds, and print a line for each problem."""
     import adokernels as ado
 
-    rows = [v for v in routine if v.device == options.device]
-    ours = options.variant or [v.name for v in rows if not v.ceiling][-1]
-    ceilings = [v.name for v in rows if v.ceiling][:1]
+    ceilings = [v.name for v in routine if v.device == options.device and v.ceiling][:1]
+    measured: list[str] = []
     lines: list[tuple[list[str], dict[str, str]]] = []
     for problem in problems:
+        ours = options.variant
+        if ours is None:  # what a call would run
+            ours = routine._core.problem(problem.args, {}, options.device).best()
         sweep = ado.sweep(
             routine,
             *problem.args,
@@ -79,6 +81,7 @@ def compare(
         if options.json:
             options.json.mkdir(parents=True, exist_ok=True)
             sweep.save(options.json / f"{options.device}-{problem.file}.json")
+        measured.append(ours)
         m = sweep[ours]
         cells = [*problem.cells, f"{1e3 * m.seconds:.4g}", f"{m.bytes_per_second / 1e9:.4g}"]
         for name in ceilings:
@@ -91,6 +94,7 @@ def compare(
         }
         lines.append((cells, ratios))
 
+    ours = ", ".join(dict.fromkeys(measured))
     table = Table(
         title=escape(
             f"{routine.name}[{ours}] on {roof.name}, {options.cache}; times faster than ..."

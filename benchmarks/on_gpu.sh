@@ -47,7 +47,11 @@ for part in $parts; do
       for routine in grayscale gaussian_blur sobel edge_detect; do
         ladder $routine 2560x1600 1600x2560
         ladder $routine 16384 16384x16384 --seconds 1.5
-      done ;;
+      done
+      ladder average_matvec 1024 1024x1024x1024 --seconds 1
+      ladder average_matvec float64-512 512x1024x1024 --dtype float64
+      ladder max_plus float64 64x4194304 --seconds 1
+      ladder max_plus float32 64x8388608 --dtype float32 ;;
     peers)
       step python3 benchmarks/transpose.py --device cuda --shapes 8192x8192 16384x16384 \
         --seconds 1 --json "$folder/peers"
@@ -56,6 +60,10 @@ for part in $parts; do
       step python3 benchmarks/transpose.py --device cuda --shapes 1024x1024 2048x2048 4096x4096 \
         --dtypes float32 float64 --seconds 1 --json "$folder/peers"
       step python3 benchmarks/image_filters.py --device cuda --seconds 1 --json "$folder/peers"
+      step python3 benchmarks/reductions.py --device cuda --routines average_matvec --seconds 1 \
+        --json "$folder/peers"
+      step python3 benchmarks/reductions.py --device cuda --routines max_plus --seconds 1 \
+        --json "$folder/peers"
       step python3 benchmarks/a_against_a.py --device cuda ;;
   esac
 done

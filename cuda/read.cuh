@@ -62,6 +62,7 @@ constexpr Variant<Routine> read_row(const char* changes) {
               [](const Routine& p, Extent) {
                 return Extent{static_cast<unsigned>(ceil_div((p.*kOperand).bytes(), kChunkBytes))};
               },
+          .flops = [](const Routine&) { return 0.0; },
           .bytes = [](const Routine& p) { return static_cast<double>((p.*kOperand).bytes()); },
           .run = ADO_RUN([](const Routine& p, const Launch& go) {
             launch(go, read_chunks<unsigned char>, (p.*kOperand).template as<const uint4>(),

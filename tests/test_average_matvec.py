@@ -40,7 +40,7 @@ def run(operands, variant, block=None):
     if reason := refusal(ado.average_matvec, variant, operands):
         with pytest.raises(ValueError, match="average_matvec"):
             ado.average_matvec(*operands, variant=variant)
-        assert "L" in reason or "cuBLAS" in reason
+        assert len(operands[1]) > 1024 or "cuBLAS" in reason
         return None
     vectors, matrix = operands
     shape, guard = (len(matrix), len(vectors)), 64

@@ -670,6 +670,35 @@ def test_ceilings_without_flops_are_named_not_dropped():
     assert "not shown, no FLOPs: copy" in legend_words(ax)
 
 
+def test_one_intensity_for_all_is_shown_as_bandwidth():
+    """Points one above the other under the slope of memory would say nothing by their place."""
+    sweep = make_gpp()
+    same = [dataclasses.replace(m, requested_bytes=8 * m.executed_flops) for m in sweep]
+    assert "bandwidth" in draw(same, machine=H200).get_xlabel()
+    beyond_the_ridge = [
+        dataclasses.replace(m, requested_bytes=m.executed_flops / 1000) for m in sweep
+    ]
+    for other in (same[:1], [*same[:-1], sweep.rungs[-1]], beyond_the_ridge):
+        assert "intensity" in draw(other, machine=H200).get_xlabel()
+
+
+def test_a_ladder_that_only_reads_stands_under_the_reading_roof():
+    sweep = make_gpp()
+    first = sweep.rungs[0]
+    rate = H200["DRAM read"].measured
+    read = dataclasses.replace(
+        first,
+        variant="read",
+        ceiling=True,
+        executed_flops=0,
+        samples=first.samples * 0 + first.bytes / rate,
+    )
+    with_read = dataclasses.replace(sweep, measurements=(read, *sweep))
+    for what, roof in ((sweep, "DRAM copy"), (with_read, "DRAM read")):
+        words = [text.get_text() for text in draw(what).texts]
+        assert any(word.startswith(roof) for word in words), words
+
+
 def test_without_annotation_there_are_no_words():
     for what in (make_gpp(), make_transpose()):
         ax = draw(what, annotate=False)

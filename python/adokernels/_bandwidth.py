@@ -64,12 +64,16 @@ def draw_bandwidth(sheet: Sheet, sweep: Sweep, wrong: Sequence[Measurement]) -> 
     sheet.badge([(m.variant, (m.bytes_per_second, rows[m] + _BAR)) for m in wrong])
 
 
-def main_bandwidths(machine: Machine) -> list[Ceiling]:
-    """One ceiling a level: what streams through memory both ways, and reading from the caches."""
+def main_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
+    """One ceiling a level: what streams through memory both ways, and reading from the caches.
+
+    Of memory it is reading too for a ladder that hardly writes.
+    """
+    of_memory = "read" if reading else "copy"
     return [
         c
         for c in machine.of_kind("bandwidth")
-        if c.operation == ("copy" if c.level == "DRAM" else "read")
+        if c.operation == (of_memory if c.level == "DRAM" else "read")
     ]
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import adokernels as ado
-from adokernels import _core, _tour
+from adokernels import _core, _tables, _tour
 from adokernels._context import context
 from adokernels._operands import random_operands
 from adokernels._routine import suggest
@@ -166,7 +166,7 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
         seconds=options.seconds,
         **dict(options.set),
     )
-    console.print(sweep)
+    _tables.show(console, _tables.sweep_tables(sweep))
     if options.json:
         sweep.save(options.json)
         console.print(f"wrote {options.json}")

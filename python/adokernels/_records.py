@@ -460,7 +460,7 @@ class Sweep:
     def roof(self) -> float | None:
         """Bytes per second that a rung's share is taken of.
 
-        The fastest of the ladder's own ceiling rows, which copied the same bytes in the same
+        The fastest of the ladder's own ceiling rows, which moved the same bytes in the same
         rounds; without such a row, the machine's copy.
         """
         copies = [m.bytes_per_second for m in self.measurements if m.ceiling]

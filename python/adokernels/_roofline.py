@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _TOLERANCE = 1.03
 #: Beyond so many times the last-level cache, memory's bandwidth limits a problem.
 _BEYOND_CACHE = 4
+#: Intensities that differ by less are one.
+_SAME_INTENSITY = 1.01
 #: Beyond so many points, labels are numbers and the names go to a list.
 _MOST_NAMES = 6
 #: A rung that moved by less than this many points on paper gets no arrow.
@@ -54,10 +56,10 @@ def roofline(
 
     With FLOPs it is a roofline: FLOPs per second over arithmetic intensity, both logarithmic.
     Hollow markers stand at the algorithmic intensity (executed FLOPs over requested bytes), filled
-    ones at what counters measured at each memory level. Without FLOPs it is one bar a rung:
-    compulsory bytes over time, against the bandwidth ceilings. Peers of a sweep look different and
-    are no steps; what they execute and request is unknown, so they stand at the useful FLOPs and
-    compulsory bytes.
+    ones at what counters measured at each memory level. Without FLOPs, or where memory limits a
+    ladder whose rungs have all the same intensity, it is one bar a rung: compulsory bytes over
+    time, against the bandwidth ceilings. Peers of a sweep look different and are no steps; what
+    they execute and request is unknown, so they stand at the useful FLOPs and compulsory bytes.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def roofline(
     sweep = _as_sweep(what, machine)
     machine, everything = sweep.machine, (*sweep.measurements, *sweep.peers)
     computes = not len(sweep) or any(m.executed_flops for m in sweep)
+    if machine and _intensity_tells_nothing(sweep.rungs, machine):
+        computes = False
     if computes and not (machine and machine.of_kind("compute") and main_bandwidths(machine)):
         raise ValueError("a roofline needs the machine's ceilings: pass machine=")
     if ax is None:
@@ -132,6 +136,16 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     return any(roof and amount / m.seconds > _TOLERANCE * roof for amount, roof in rates)
 
 
+def _intensity_tells_nothing(rungs: Sequence[Measurement], machine: Machine) -> bool:
+    """Whether the points would stand one above the other under the slope of memory."""
+    intensities = [m.intensity for m in rungs]
+    if len(rungs) < 2 or any(m.measured_bytes for m in rungs):
+        return False
+    highest = [peak(m, machine) or 0.0 for m in rungs]
+    same = max(intensities) <= _SAME_INTENSITY * min(intensities)
+    return same and max(intensities) * machine.roof < min(highest)
+
+
 def _as_sweep(
     what: Sweep | Measurement | Sequence[Measurement] | Machine, machine: Machine | None
 ) -> Sweep:
@@ -160,7 +174,8 @@ def _draw_roofline(
     everything = (*sweep.measurements, *sweep.peers)
     points = [m for m in everything if m.executed_flops and m.requested_bytes]
     _frame(sheet, machine, points)
-    roofs = _Roofs(machine, points)
+    reading = sweep.roof is not None and sweep.roof > _TOLERANCE * machine.roof
+    roofs = _Roofs(machine, points, reading=reading)
     _draw_roofs(sheet, roofs)
     for m in points:
         _point(sheet, m, _PEER if m in sweep.peers else _RUNG)
@@ -203,8 +218,8 @@ def _frame(sheet: Sheet, machine: Machine, points: Sequence[Measurement]) -> Non
 class _Roofs:
     """The ceilings in play: one bandwidth a level, and the precisions of the points."""
 
-    def __init__(self, machine: Machine, points: Sequence[Measurement]) -> None:
-        self.bandwidths = main_bandwidths(machine)
+    def __init__(self, machine: Machine, points: Sequence[Measurement], *, reading: bool) -> None:
+        self.bandwidths = main_bandwidths(machine, reading=reading)
         self.compute = machine.of_kind("compute")
         every = {c.level for c in self.compute}
         levels = {precision(m) for m in points} or every

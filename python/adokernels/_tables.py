@@ -33,6 +33,8 @@ _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _DIGITS = 3
 _WIDTH = 110
+#: A name longer than this is folded rather than making the table wider.
+_LONGEST_NAME = 24
 _PRECISIONS = {"FP64": ("float64", "complex128"), "FP32": ("float32", "complex64")}
 
 
@@ -192,7 +194,7 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 
 def resource_table(variants: Sequence[Resources]) -> Table:
-    """List what each variant's kernels take of a multiprocessor."""
+    """List what each variant's kernels take of a multiprocessor, without template arguments."""
     headers = [("variant", True), ("kernel", True), ("block", True), ("registers\na thread", False)]
     headers += [("local memory\na thread [B]", False), ("shared memory\na block [B]", False)]
     headers += [("theoretical\noccupancy", False), ("limited by", True)]
@@ -201,7 +203,7 @@ def resource_table(variants: Sequence[Resources]) -> Table:
         for place, k in enumerate(resources):
             cells = (
                 "" if place else resources.variant,
-                k.name,
+                k.name.partition("<")[0],
                 " x ".join(map(str, k.block)),
                 str(k.registers),
                 str(k.local_bytes),
@@ -265,17 +267,32 @@ def machine_table(machine: Machine) -> Table:
     return table
 
 
+def width_of(table: Table, console: Console) -> int:
+    """How wide a table must be so that nothing is broken but names of unusual length."""
+    body = copy.copy(table)
+    body.title = body.caption = None
+    return Extent.get(console, console.options.update(width=10 * _WIDTH), body).maximum
+
+
+def show(console: Console, tables: Iterable[Table]) -> None:
+    """Print tables, as wide as they need to be: the terminal may wrap lines, but loses nothing."""
+    before = console.width
+    for table in tables:
+        console.width = max(before, width_of(table, console))
+        console.print(table)
+    console.width = before
+
+
 def to_text(table: Table, width: int = _WIDTH) -> str:
     """Render a table as plain text.
 
     Numbers are never broken: a table that needs more than `width` columns gets them, for lines that
     the terminal wraps can still be read, unlike columns squeezed to a letter each.
     """
+    console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
+    console.width = max(width, width_of(table, console))
     body = copy.copy(table)  # rich would wrap title and caption to the width of the table
     body.title = body.caption = None
-    console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
-    needed = Extent.get(console, console.options.update(width=10 * width), body).minimum
-    console.width = max(width, needed)
     with console.capture() as capture:
         console.print(*(part for part in (table.title, body, table.caption) if part), sep="\n")
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
@@ -401,7 +418,8 @@ def _table(title: str, headers: Iterable[tuple[str, bool]]) -> Table:
     table.title_justify = table.caption_justify = "left"
     for header, left in headers:
         table.add_column(Text(header), justify="left" if left else "right", no_wrap=True)
-    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    names = table.columns[0]
+    names.no_wrap, names.overflow, names.max_width = False, "fold", _LONGEST_NAME
     return table
 
 

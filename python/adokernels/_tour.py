@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import adokernels as ado
-from adokernels import _core, _roofline, oracles
+from adokernels import _core, _roofline, _tables, oracles
 from adokernels._operands import random_operands
 from adokernels._pictures import photograph, read_image, save_side_by_side
 
@@ -43,7 +43,7 @@ def run(folder: Path, image: Path | None, size: int | None, console: Console) ->
     for device in devices:
         for name, (routine, operands) in problems.items():
             sweep = ado.sweep(routine, *operands, device=device, seconds=_SECONDS_PER_RUNG)
-            console.print(sweep)
+            _tables.show(console, _tables.sweep_tables(sweep))
             sweep.save(folder / f"{device}-{name}.json")
             sweeps.append(sweep)
             figure = Figure(figsize=(10, 6), layout="constrained")

@@ -161,14 +161,17 @@ class Pack {
   std::vector<py::array> copies_;
 };
 
-// Puts packed arrays in nowhere, aligned like device memory, in the place of host arrays.
+// Puts packed arrays in nowhere, apart and aligned like device memory, in the place of host arrays.
 class Pretend {
  public:
-  static std::byte* nowhere() { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 20); }
   void input(const Operand&, Array& slot) { slot = packed_like(slot, nowhere()); }
   void output(const Operand&, Array& slot) { slot = packed_like(slot, nowhere()); }
   template <class Value>
   void option(const Option&, Value&) {}
+  std::byte* nowhere() { return reinterpret_cast<std::byte*>(++arrays_ << 52); }
+
+ private:
+  std::uintptr_t arrays_ = 0;
 };
 
 // Each input read once and each result written once.
@@ -271,7 +274,7 @@ class RoutineOf final : public Routine {
     Pretend pretend;
     problem.operands(pretend);
     Launch launch = launch_for(row, problem, block);
-    launch.scratch = Pretend::nowhere();
+    launch.scratch = pretend.nowhere();
     return cuda::kernels_of([&] { row.run(problem, launch); });
   }
 

@@ -42,6 +42,15 @@ using SignedWords = std::int16_t __attribute__((vector_size(kWidth)));
 using Ints = std::int32_t __attribute__((vector_size(kWidth)));
 using Floats = float __attribute__((vector_size(kWidth)));
 
+template <class T>
+struct RealsOf {
+  typedef T type __attribute__((vector_size(kWidth)));
+};
+template <class T>
+using Reals = typename RealsOf<T>::type;
+template <class T>
+constexpr int kLanes = kWidth / sizeof(T);
+
 template <class V>
 ADO_INLINE V load_vector(const void* from) {
   V value;

@@ -1,0 +1,268 @@
+"""``ado.average_matvec`` and ``ado.max_plus`` beside their peers, in one run, as ratios.
+
+    python benchmarks/reductions.py                 # NumPy, on the CPU
+    python benchmarks/reductions.py --device cuda   # torch and CuPy, on the GPU
+
+One table for each routine; a line is one shape (N x L x M, or K x P) and type with the default
+variant's time, its share of the plain read measured in the same rounds, and how many times faster
+it is than each peer. Before a peer is timed its result is compared with the oracle's; one that
+cannot run here, or is wrong, is named and left out. Products of float32 stay float32: TF32 is off.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from beside_peers import Peers, Problem, compare, parser
+from image_peers import host
+
+import adokernels as ado
+from adokernels._operands import random_operands
+from adokernels.oracles import ORACLES, difference
+
+CASES = {
+    "average_matvec": [((1024, 1024, 1024), "float32"), ((512, 1024, 1024), "float64")],
+    "max_plus": [((64, 4 << 20), "float64"), ((64, 8 << 20), "float32")],
+}
+LENGTHS = {name: len(cases[0][0]) for name, cases in CASES.items()}
+
+Array = Any  # of whichever library; peers return their result
+
+
+# Averages: what reads the vectors is what takes the time. Everything is preallocated.
+
+
+def numpy_averages(vectors: np.ndarray, matrix: np.ndarray) -> Peers:
+    """As the formula reads; by einsum, which adds faster than mean; by a product with BLAS."""
+    sets, length, samples = vectors.shape
+    rows = vectors.reshape(-1, samples)
+    average = np.full((sets, length), np.nan, vectors.dtype)
+    out = np.full((length, sets), np.nan, vectors.dtype)
+    weights = np.full(samples, 1 / samples, vectors.dtype)
+
+    def mean() -> Array:
+        vectors.mean(axis=2, out=average)
+        return np.matmul(matrix, average.T, out=out)
+
+    def einsum() -> Array:
+        np.einsum("nlm->nl", vectors, out=average)
+        np.divide(average, samples, out=average)
+        return np.matmul(matrix, average.T, out=out)
+
+    def gemv() -> Array:
+        np.matmul(rows, weights, out=average.reshape(-1))
+        return np.matmul(matrix, average.T, out=out)
+
+    return {"numpy": mean, "numpy einsum": einsum, "numpy gemv + gemm": gemv}
+
+
+def torch_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    x, factor = (torch.as_tensor(a, device="cuda") for a in (vectors, matrix))
+    sets, length, samples = x.shape
+    rows = x.view(-1, samples)
+    average = torch.full((sets, length), torch.nan, dtype=x.dtype, device="cuda")
+    out = torch.full((length, sets), torch.nan, dtype=x.dtype, device="cuda")
+    weights = torch.full((samples,), 1 / samples, dtype=x.dtype, device="cuda")
+
+    def eager() -> Array:
+        torch.mean(x, 2, out=average)
+        return torch.mm(factor, average.t(), out=out)
+
+    def gemv() -> Array:
+        torch.mv(rows, weights, out=average.view(-1))
+        return torch.mm(factor, average.t(), out=out)
+
+    compiled = torch_compiled(lambda x, factor: factor @ x.mean(2).t())
+    return {
+        "torch": eager,
+        "torch gemv + gemm": gemv,
+        "torch.compile": lambda: compiled(x, factor),
+    }
+
+
+def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
+    import cupy
+
+    x, factor = cupy.asarray(vectors), cupy.asarray(matrix)
+    sets, length, _ = x.shape
+    average = cupy.full((sets, length), cupy.nan, x.dtype)
+    out = cupy.full((length, sets), cupy.nan, x.dtype)
+
+    def mean() -> Array:
+        cupy.mean(x, axis=2, out=average)
+        return cupy.matmul(factor, average.T, out=out)
+
+    return {"cupy": mean}
+
+
+# Largest sums.
+
+BLOCK = 1 << 14  # points that stay in a core's cache with their sums
+
+
+def numpy_max_plus(big: np.ndarray, small: np.ndarray) -> Peers:
+    """As the formula reads; row by row; row by row of blocks that stay in the cache."""
+    sums = np.empty_like(big)
+    out = np.full(big.shape[1], np.nan, big.dtype)
+    row = np.empty_like(out)
+
+    def whole() -> Array:
+        np.add(big, small[:, None], out=sums)
+        np.max(sums, axis=0, out=out)
+        return np.maximum(out, 0, out=out)
+
+    def rows_of(points: slice) -> None:
+        best, sums_of_row = out[points], row[points]
+        best.fill(0)
+        for numbers, term in zip(big[:, points], small, strict=True):
+            np.maximum(best, np.add(numbers, term, out=sums_of_row), out=best)
+
+    def by_rows() -> Array:
+        rows_of(slice(None))
+        return out
+
+    def by_blocks() -> Array:
+        for first in range(0, len(out), BLOCK):
+            rows_of(slice(first, first + BLOCK))
+        return out
+
+    return {"numpy": whole, "numpy rows": by_rows, "numpy blocks": by_blocks}
+
+
+def torch_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
+    import torch
+
+    x, terms = torch.as_tensor(big, device="cuda"), torch.as_tensor(small, device="cuda")[:, None]
+    sums = torch.empty_like(x)
+    out = torch.full(x.shape[1:], torch.nan, dtype=x.dtype, device="cuda")
+
+    def eager() -> Array:
+        torch.add(x, terms, out=sums)
+        return torch.amax(sums, 0, out=out).clamp_(min=0)
+
+    compiled = torch_compiled(lambda x, terms: (x + terms).amax(0).clamp(min=0))
+    return {"torch": eager, "torch.compile": lambda: compiled(x, terms)}
+
+
+def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
+    """As the formula reads, and as a kernel of its own that CuPy makes of an expression."""
+    import cupy
+
+    x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]
+    sums = cupy.empty_like(x)
+    out = cupy.full(x.shape[1], cupy.nan, x.dtype)
+    kernel = cupy.ReductionKernel(
+        "T x, T term", "T y", "x + term", "max(a, b)", "y = a", "0", "max_plus"
+    )
+
+    def whole() -> Array:
+        cupy.add(x, terms, out=sums)
+        cupy.amax(sums, axis=0, out=out)
+        return cupy.maximum(out, 0, out=out)
+
+    def fused() -> Array:
+        return kernel(x, terms, out, axis=0)
+
+    return {"cupy": whole, "cupy ReductionKernel": fused}
+
+
+def torch_compiled(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Compiled for the shapes that it is called with, at the first call."""
+    import torch
+
+    torch.compiler.reset()
+    return torch.compile(function, dynamic=False)
+
+
+PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
+    ("average_matvec", "cpu"): {"numpy": numpy_averages},
+    ("average_matvec", "cuda"): {"torch": torch_averages, "cupy": cupy_averages},
+    ("max_plus", "cpu"): {"numpy": numpy_max_plus},
+    ("max_plus", "cuda"): {"torch": torch_max_plus, "cupy": cupy_max_plus},
+}
+
+
+def checked(
+    name: str, device: str, args: tuple[Array, ...], on_host: tuple[np.ndarray, ...]
+) -> Peers:
+    """The peers that compute what they should; the others are named."""
+    oracle = ORACLES[name]
+    expected = oracle.expected(*on_host)
+    unit = oracle.unit(*on_host) if oracle.unit else None
+    peers: Peers = {}
+    for library, make in PEERS[name, device].items():
+        if not importlib.util.find_spec(library):
+            print(f"left out {library} of {name}: not installed")
+            continue
+        try:
+            made = make(*args)
+        except Exception as error:  # whatever another library raises
+            print(f"left out {library} of {name}: {first_line(error)}")
+            continue
+        for peer, run in made.items():
+            try:
+                found = difference(host(run()), expected, unit)
+            except Exception as error:
+                print(f"left out {peer} of {name}: {first_line(error)}")
+                continue
+            if found <= tolerance(name, on_host):
+                peers[peer] = run
+            else:
+                print(f"left out {peer} of {name}: off by {found:.3g}")
+    return peers
+
+
+def tolerance(name: str, on_host: tuple[np.ndarray, ...]) -> float:
+    """The oracle's, and M more roundings where M numbers may be summed one after another."""
+    if name != "average_matvec":
+        return ORACLES[name].tolerance
+    _, length, samples = on_host[0].shape
+    return ORACLES[name].tolerance + samples / length
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--routines", nargs="+", choices=list(CASES), default=list(CASES))
+    arguments.add_argument(
+        "--dtypes",
+        nargs="+",
+        choices=("float32", "float64"),
+        default=["float32", "float64"],
+        help="of --shapes; three lengths are those of average_matvec, two of max_plus",
+    )
+    options = arguments.parse_args()
+    chosen = {
+        name: [
+            (s, t) for s in options.shapes or () if len(s) == LENGTHS[name] for t in options.dtypes
+        ]
+        for name in CASES
+    }
+    cases = chosen if options.shapes else CASES
+    roof = ado.machine(options.device, refresh=True)
+
+    def problems(name: str) -> Iterator[Problem]:
+        for shape, dtype in cases[name]:
+            on_host = random_operands(ado.routines[name], shape, dtype)
+            on_cuda = options.device == "cuda"
+            args = tuple(map(ado.to_device, on_host)) if on_cuda else on_host
+            size = "x".join(map(str, shape))
+            peers = checked(name, options.device, args, on_host)
+            yield Problem((size, dtype), args, peers, f"{name}-{size}-{dtype}")
+
+    for name in options.routines:
+        if cases[name]:
+            compare(ado.routines[name], ("shape", "dtype"), problems(name), roof, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What kernels take of a multiprocessor: asked of the driver, stored, shown."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from conftest import NO_CUDA
+
+import adokernels as ado
+from adokernels import _tables
+
+CUDA_RUNGS = [
+    pytest.param(v, id=f"{v.routine.name}-{v.name}", marks=pytest.mark.gpu)
+    for routine in ado.routines.values()
+    for v in routine
+    if v.device == "cuda"
+]
+KERNEL = ado.Kernel(
+    name="wide<float>",
+    grid=(1024,),
+    block=(32, 8),
+    registers=40,
+    local_bytes=16,
+    static_shared_bytes=1024,
+    dynamic_shared_bytes=2048,
+    warps=48,
+    most_warps=64,
+    limits={"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32},
+)
+
+
+@pytest.mark.parametrize("variant", CUDA_RUNGS)
+def test_every_rung_has_resources(variant):
+    """The driver's own occupancy is what the limits say: the formulas are the calculator's."""
+    resources = variant.resources()
+    assert resources.routine == variant.routine.name
+    assert resources.variant == variant.name
+    if not variant.ceiling:
+        assert len(resources) >= 1
+    for k in resources:
+        threads = int(np.prod(k.block))
+        assert 1 <= threads <= 1024
+        assert k.grid[0] >= 1
+        assert 8 <= k.registers <= 255
+        assert k.warps == min(k.limits.values()) * -(-threads // 32)
+        assert k.warps <= k.most_warps in (32, 48, 64)
+        assert 0 < k.occupancy <= 1
+        assert k.limits[k.limiter] == min(k.limits.values())
+        assert "(" not in k.name.split("<")[0]
+
+
+@pytest.mark.gpu
+def test_shapes_types_and_blocks_decide(rng):
+    a = np.zeros((64, 64), np.uint8)
+    block = ado.transpose["tiled"].blocks[-1]
+    kernel = ado.transpose["tiled"].resources(a, block=block)[0]
+    assert kernel.block[: len(block)] == block
+    single = ado.max_plus["one_block"].resources(np.zeros((4, 8), np.float32), np.zeros(4, "f4"))
+    double = ado.max_plus["one_block"].resources(np.zeros((4, 8)), np.zeros(4))
+    assert single[0].name != double[0].name
+    with pytest.raises(ValueError, match="block"):
+        ado.transpose["tiled"].resources(a, block=(7, 7))
+
+
+@pytest.mark.gpu
+def test_a_pipeline_has_one_kernel_a_stage():
+    resources = ado.edge_detect["three_naive"].resources()
+    assert len(resources) == 3
+    assert resources.registers == max(k.registers for k in resources)
+    assert resources.occupancy == min(k.occupancy for k in resources)
+
+
+@pytest.mark.gpu
+def test_a_sweep_stores_them(tmp_path):
+    operands = np.zeros((8, 1000)), np.zeros(8)
+    sweep = ado.sweep(ado.max_plus, *operands, device="cuda", seconds=0.01, ceilings=False)
+    sweep.save(tmp_path / "s.json")
+    for before, after in zip(sweep, ado.load(tmp_path / "s.json"), strict=True):
+        assert before.kernels == after.kernels
+        if not before.ceiling:
+            assert before.resources == ado.max_plus[before.variant].resources(*operands)
+    assert "limited by" in repr(sweep)
+
+
+@pytest.mark.gpu
+def test_nothing_runs():
+    """Operands larger than any memory cost nothing: only their shapes are looked at."""
+    big = np.broadcast_to(np.zeros(1), (1 << 20, 1 << 24))
+    assert ado.max_plus.variants[-1].resources(big, np.zeros(1 << 20)).registers > 0
+
+
+def test_the_cpu_has_no_kernels():
+    with pytest.raises(ValueError, match=r"transpose\[blocked\] runs on the CPU"):
+        ado.transpose["blocked"].resources()
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="there is a GPU")
+def test_without_a_gpu():
+    with pytest.raises(ado.Unavailable, match=NO_CUDA):
+        ado.transpose["tiled"].resources()
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="a must have shape"):
+        ado.transpose["tiled"].resources(np.zeros(3))
+    with pytest.raises(TypeError, match="needs the operand small"):
+        ado.max_plus["one_block"].resources(np.zeros((3, 3)))
+
+
+def test_summary_and_table():
+    full = dataclasses.replace(KERNEL, name="full", warps=64, registers=32, local_bytes=0)
+    both = ado.Resources(routine="r", variant="v", kernels=(KERNEL, full))
+    assert KERNEL.shared_bytes == 3072
+    assert KERNEL.limiter == "registers"
+    assert (both.registers, both.local_bytes, both.shared_bytes) == (40, 16, 3072)
+    assert (both.occupancy, both.limiter) == (0.75, "registers")
+    assert both[1] is full
+    text = repr(both)
+    for words in ("wide ", "32 x 8", "75 %", "registers", "3072"):
+        assert words in text
+    assert "<td" in both._repr_html_()
+    nothing = ado.Resources(routine="r", variant="v", kernels=())
+    assert (nothing.registers, nothing.occupancy, nothing.limiter) == (0, 0.0, "")
+
+
+def test_stored_and_loaded():
+    assert ado.Kernel.from_dict(dataclasses.asdict(KERNEL)) == KERNEL
+    assert _tables.resource_table([]).row_count == 0
