@@ -8,6 +8,7 @@ done
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,8 +63,10 @@ def problems(routine: ado.Routine, shapes: Sequence[tuple[int, ...]]):
 
 
 def main() -> None:
+    """Only the routines named on the command line, if any are."""
+    chosen = [ado.routines[name] for name in sys.argv[1:] or ado.routines]
     runs = 0
-    for routine in ado.routines.values():
+    for routine in chosen:
         for operands, options in problems(routine, shapes_of(routine)[:-1]):
             problem = routine._core.problem(tuple(operands), options, "cuda")
             for v in (v for v in routine if v.device == "cuda"):
@@ -72,10 +75,10 @@ def main() -> None:
                 for block in v.blocks or (None,):
                     routine(*operands, variant=v.name, block=block, **options)
                     runs += 1
-    for routine in ado.routines.values():
+    for routine in chosen:
         for operands, options in problems(routine, shapes_of(routine)[-1:]):
             routine(*operands, **options)
-    for dtype in TYPES["transpose"]:
+    for dtype in TYPES["transpose"] if ado.transpose in chosen else ():
         square = ado.to_device(np.ones((129, 129), dtype))
         ado.transpose(square, out=square)
     ado.synchronize()

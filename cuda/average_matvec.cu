@@ -58,7 +58,7 @@ template <class T>
 __device__ T sum_of_samples(const T* row, std::int64_t samples, int first, int step) {
   CompensatedSum<T> sum;
   for (std::int64_t sample = first; sample < samples; sample += step) sum.add(row[sample]);
-  return total(sum.sum, sum.lost);
+  return sum.total();
 }
 
 // Column `set` of out, by a block of kMostThreads that has the average's elements a thread each (0
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(kAveragingThreads)
 
 // ---------------------------------------------------------------------------------------------
 // 16 bytes a load, eight loads in flight, and as many lanes a row as its length needs
-// (average_rows.cuh); then an own product. The averages take 937 us: their few stores cost 13 us,
-// of which a policy that keeps them in L2 saves 5.
+// (average_rows.cuh); then an own product. The averages take 937 us, 13 of them for their few
+// stores.
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 4)
     average_matvec_wide_average(Rows<T> rows, T* averages) {
@@ -324,6 +324,36 @@ auto with_kernel(const AverageMatvec& p, Visit visit) {
   });
 }
 
+// In two launches: the averages, then tiles of the product.
+Extent averaging_grid(const AverageMatvec& p) {
+  return with_kernel(p, [&](auto zero, auto lanes) {
+    const auto sharing = sharing_of<lanes>(p.samples() * std::int64_t{sizeof zero});
+    return Extent{static_cast<unsigned>(ceil_div(p.sets() * p.length(), sharing.rows_per_block))};
+  });
+}
+
+#ifdef __CUDACC__
+void run_two_launches(const AverageMatvec& p, const Launch& go) {
+  with_kernel(p, [&]<class T>(T, auto lanes) {
+    using Tile = WideTile<T>;
+    T* const averages = scratch_of<T>(go);
+    launch(go, average_matvec_wide_average<lanes, T>, rows_of<lanes, T>(p), averages);
+    Launch product = go;
+    product.grid = {static_cast<unsigned>(ceil_div(p.sets(), Tile::kSets)),
+                    static_cast<unsigned>(ceil_div(p.length(), Tile::kRows))};
+    product.shared_bytes = Tile::kSharedBytes;
+    launch(product, average_matvec_product<Tile, T>, product_of<T>(p, averages));
+  });
+}
+#endif
+
+// Whether the stream is long enough to hide the product. Where not, two launches are 1.1 to 1.35
+// times as fast (L = 1024, M = 64; L = M = 64; L = 4096, M = 16).
+bool product_hides(const AverageMatvec& p) {
+  constexpr std::int64_t kFewestSamples = 256, kMostElementsPerSample = 8;
+  return p.samples() >= kFewestSamples && p.length() <= kMostElementsPerSample * p.samples();
+}
+
 // --- What rungs ask for, and what it costs ------------------------------------------------------
 
 const char* refuses_long(const AverageMatvec& p) {
@@ -356,7 +386,7 @@ struct Counts {
   double rows() const { return sets * length; }
 };
 
-constexpr double kFlopsOfAdd = 6;                    // of CompensatedSum
+constexpr double kFlopsOfAdd = 7;                    // of CompensatedSum
 constexpr double kFlopsOfShuffles = 32 * 5;          // of a sum over a warp
 constexpr double kFlopsOfSweeps = kMostThreads - 1;  // of a sum over a block
 
@@ -364,6 +394,12 @@ constexpr double kFlopsOfSweeps = kMostThreads - 1;  // of a sum over a block
 double flops_of_averages(const Counts& n, double lanes) {
   const double reduction = lanes > 1 ? kFlopsOfShuffles : 0;
   return n.rows() * (kFlopsOfAdd * n.samples + lanes + reduction + 1);
+}
+
+template <int kLanes>
+double flops_by_sweeps(const AverageMatvec& p) {
+  const Counts n(p);
+  return flops_of_averages(n, kLanes) + n.rows() * (n.length + kFlopsOfSweeps);
 }
 
 // Those by trees over what a lane has in flight.
@@ -374,6 +410,11 @@ double flops_of_wide_averages(const Counts& n) {
 
 double flops_of_product(const Counts& n) { return 2 * n.rows() * n.length; }
 
+double flops_of_wide_loads(const AverageMatvec& p) {
+  const Counts n(p);
+  return flops_of_wide_averages(n) + flops_of_product(n);
+}
+
 // The vectors once, and the matrix for every set.
 double bytes_by_sets(const AverageMatvec& p) {
   const Counts n(p);
@@ -381,11 +422,14 @@ double bytes_by_sets(const AverageMatvec& p) {
 }
 
 // The vectors once, the averages written, and then tiles of the product.
-double bytes_by_tiles(const AverageMatvec& p, double tile_rows, double tile_sets) {
+template <template <class> class Tile>
+double bytes_by_tiles(const AverageMatvec& p) {
   const Counts n(p);
-  const double averages_read = std::ceil(n.length / tile_rows) * n.rows();
-  const double matrix_read = std::ceil(n.sets / tile_sets) * n.length * n.length;
-  return n.size * (n.rows() * (n.samples + 2) + averages_read + matrix_read);
+  return with_real(p.vectors.type, [&]<class T>(T) {
+    const double averages_read = std::ceil(n.length / Tile<T>::kRows) * n.rows();
+    const double matrix_read = std::ceil(n.sets / Tile<T>::kSets) * n.length * n.length;
+    return n.size * (n.rows() * (n.samples + 2) + averages_read + matrix_read);
+  });
 }
 
 constexpr Variant<AverageMatvec> kRows[] = {
@@ -396,11 +440,7 @@ constexpr Variant<AverageMatvec> kRows[] = {
      .refuses = refuses_long,
      .blocks = {{kRow}},
      .grid = one_block,
-     .flops =
-         [](const AverageMatvec& p) {
-           const Counts n(p);
-           return flops_of_averages(n, 1) + n.rows() * (n.length + kFlopsOfSweeps);
-         },
+     .flops = flops_by_sweeps<1>,
      .bytes = bytes_by_sets,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type,
@@ -412,11 +452,7 @@ constexpr Variant<AverageMatvec> kRows[] = {
      .refuses = refuses_long,
      .blocks = {{kRow}},
      .grid = block_per_set,
-     .flops =
-         [](const AverageMatvec& p) {
-           const Counts n(p);
-           return flops_of_averages(n, 1) + n.rows() * (n.length + kFlopsOfSweeps);
-         },
+     .flops = flops_by_sweeps<1>,
      .bytes = bytes_by_sets,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
@@ -429,11 +465,7 @@ constexpr Variant<AverageMatvec> kRows[] = {
      .refuses = refuses_long,
      .blocks = {{kSquare}},
      .grid = block_per_set,
-     .flops =
-         [](const AverageMatvec& p) {
-           const Counts n(p);
-           return flops_of_averages(n, 32) + n.rows() * (n.length + kFlopsOfSweeps);
-         },
+     .flops = flops_by_sweeps<32>,
      .bytes = bytes_by_sets,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
@@ -491,66 +523,38 @@ constexpr Variant<AverageMatvec> kRows[] = {
      .changes = "Loads 16 bytes at a time, eight in flight a lane, and needs no library.",
      .device = Device::kCuda,
      .blocks = {{{kAveragingThreads}}},
-     .grid =
-         [](const AverageMatvec& p, Extent) {
-           return with_kernel(p, [&](auto zero, auto lanes) {
-             const auto sharing = sharing_of<lanes>(p.samples() * std::int64_t{sizeof zero});
-             return Extent{
-                 static_cast<unsigned>(ceil_div(p.sets() * p.length(), sharing.rows_per_block))};
-           });
-         },
+     .grid = [](const AverageMatvec& p, Extent) { return averaging_grid(p); },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p) {
-           const Counts n(p);
-           return flops_of_wide_averages(n) + flops_of_product(n);
-         },
-     .bytes =
-         [](const AverageMatvec& p) {
-           return with_real(p.vectors.type, [&]<class T>(T) {
-             return bytes_by_tiles(p, WideTile<T>::kRows, WideTile<T>::kSets);
-           });
-         },
-     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_kernel(p, [&]<class T>(T, auto lanes) {
-         using Tile = WideTile<T>;
-         T* const averages = scratch_of<T>(go);
-         launch(go, average_matvec_wide_average<lanes, T>, rows_of<lanes, T>(p), averages);
-         Launch product = go;
-         product.grid = {static_cast<unsigned>(ceil_div(p.sets(), Tile::kSets)),
-                         static_cast<unsigned>(ceil_div(p.length(), Tile::kRows))};
-         product.shared_bytes = Tile::kSharedBytes;
-         launch(product, average_matvec_product<Tile, T>, product_of<T>(p, averages));
-       });
-     })},
+     .flops = flops_of_wide_loads,
+     .bytes = bytes_by_tiles<WideTile>,
+     .run = ADO_RUN(run_two_launches)},
     {.name = "overlapped",
-     .changes = "Multiplies what has been averaged while the next sets still stream in.",
+     .changes = "Multiplies what has been averaged while the next sets still stream in, if the "
+                "product is short enough.",
      .device = Device::kCuda,
      .blocks = {{{kAveragingThreads}}},
      .grid =
          [](const AverageMatvec& p, Extent) {
+           if (!product_hides(p)) return averaging_grid(p);
            return with_kernel(
                p, [&]<class T>(T, auto lanes) { return Extent{schedule_of<lanes, T>(p).blocks}; });
          },
      .shared_bytes =
          [](const AverageMatvec& p, Extent) {
+           if (!product_hides(p)) return std::size_t{0};
            return with_real(p.vectors.type, []<class T>(T) {
              return std::max(MainTile<T>::kSharedBytes, LastTile<T>::kSharedBytes);
            });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops =
-         [](const AverageMatvec& p) {
-           const Counts n(p);
-           return flops_of_wide_averages(n) + flops_of_product(n);
-         },
+     .flops = flops_of_wide_loads,
      .bytes =
          [](const AverageMatvec& p) {
-           return with_real(p.vectors.type, [&]<class T>(T) {
-             return bytes_by_tiles(p, MainTile<T>::kRows, MainTile<T>::kSets);
-           });
+           if (!product_hides(p)) return bytes_by_tiles<WideTile>(p);
+           return bytes_by_tiles<MainTile>(p) + static_cast<double>(bytes_of_averages(p));
          },
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       if (!product_hides(p)) return run_two_launches(p, go);
        with_kernel(p, [&]<class T>(T, auto lanes) {
          T* const averages = scratch_of<T>(go);
          clear(go, averages, bytes_of_averages(p));

@@ -130,7 +130,7 @@ __device__ T sum_of_part(const T* row, std::int64_t samples, int first, int flig
   sum.add(own_edge);
   if constexpr (kLanes < 2 * (kWidth - 1))  // one edge a lane may not be all
     for (int i = first + kLanes; i < edges; i += kLanes) sum.add(edge(i));
-  return total(sum.sum, sum.lost);
+  return sum.total();
 }
 
 template <class T, class Store>

@@ -8,6 +8,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -119,6 +120,18 @@ const std::string& why_unavailable() {
   return reason;
 }
 
+namespace {
+
+// Of the current device.
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  ADO_CUDA(cudaGetDevice(&device));
+  ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+}  // namespace
+
 const Properties& properties() {
   static const Properties cached = [] {
     require();
@@ -126,11 +139,6 @@ const Properties& properties() {
     ADO_CUDA(cudaGetDevice(&device));
     cudaDeviceProp prop;
     ADO_CUDA(cudaGetDeviceProperties(&prop, device));
-    const auto attribute = [device](cudaDeviceAttr which) {
-      int value = 0;
-      ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
-      return value;
-    };
     Properties p;
     p.name = prop.name;
     for (const char byte : prop.uuid.bytes) {
@@ -181,30 +189,26 @@ std::string short_name(const void* kernel) {
 
 constexpr int ceil_to(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
-// The rules by which ncu and the CUDA occupancy calculator say what limits occupancy.
+// The rules of the CUDA occupancy calculator, with as much shared memory as a multiprocessor has.
 Kernel resources_of(const void* kernel, const Launch& go) {
-  int device = 0;
-  ADO_CUDA(cudaGetDevice(&device));
-  const auto attribute = [device](cudaDeviceAttr which) {
-    int value = 0;
-    ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
-    return value;
-  };
   allow_shared(kernel, go.shared_bytes);
   cudaFuncAttributes code;
   ADO_CUDA(cudaFuncGetAttributes(&code, kernel));
-  constexpr int kWarp = 32, kRegisterUnit = 256, kSharedUnit = 128, kSubPartitions = 4;
+  constexpr int kWarp = 32, kRegisterUnit = 256, kSubPartitions = 4;
+  const int shared_unit = properties().compute < 80 ? 256 : 128;
   const int threads = static_cast<int>(go.block.volume());
-  const int warps = ceil_to(threads, kWarp) / kWarp;
-  const int shared = static_cast<int>(code.sharedSizeBytes + go.shared_bytes) +
-                     attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  const int warps = (threads + kWarp - 1) / kWarp;
+  const int registers = std::max(ceil_to(code.numRegs * kWarp, kRegisterUnit), kRegisterUnit);
   const int warps_by_registers = attribute(cudaDevAttrMaxRegistersPerMultiprocessor) /
-                                 kSubPartitions / ceil_to(code.numRegs * kWarp, kRegisterUnit) *
-                                 kSubPartitions;
+                                 kSubPartitions / registers * kSubPartitions;
+  const int shared = ceil_to(static_cast<int>(code.sharedSizeBytes + go.shared_bytes) +
+                                 attribute(cudaDevAttrReservedSharedMemoryPerBlock),
+                             shared_unit);
+  const int most_blocks = attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
+  const int most_warps = attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / kWarp;
   int blocks = 0;
   ADO_CUDA(
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, go.shared_bytes));
-  const int most_warps = attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / kWarp;
   return {.name = short_name(kernel),
           .grid = go.grid,
           .block = go.block,
@@ -215,10 +219,11 @@ Kernel resources_of(const void* kernel, const Launch& go) {
           .warps = blocks * warps,
           .most_warps = most_warps,
           .blocks_by_warps = most_warps / warps,
-          .blocks_by_slots = attribute(cudaDevAttrMaxBlocksPerMultiprocessor),
+          .blocks_by_slots = most_blocks,
           .blocks_by_registers = warps_by_registers / warps,
-          .blocks_by_shared = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) /
-                              ceil_to(shared, kSharedUnit)};
+          .blocks_by_shared =
+              shared == 0 ? most_blocks
+                          : attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / shared};
 }
 
 }  // namespace

@@ -18,11 +18,13 @@ constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
 
 #ifdef __CUDACC__
 
-// How many blocks of so many threads a multiprocessor is to hold, for launch bounds: those of
-// Turing hold 1024 threads.
+// How many blocks of so many threads a multiprocessor is to hold, for launch bounds: no more than
+// it has room for threads.
 constexpr int blocks_held(int blocks, [[maybe_unused]] int threads) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  constexpr int kMost = 1024;
+#if defined(__CUDA_ARCH__)
+  constexpr int kArch = __CUDA_ARCH__;
+  constexpr bool kLarge = kArch == 800 || kArch == 900 || (kArch >= 1000 && kArch < 1100);
+  constexpr int kMost = kArch < 800 ? 1024 : kLarge ? 2048 : 1536;
   return blocks * threads > kMost ? kMost / threads : blocks;
 #else
   return blocks;
@@ -34,6 +36,9 @@ __device__ inline std::int64_t block_x() { return blockIdx.x; }
 __device__ inline std::int64_t block_y() {
   return static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
 }
+
+// Of a thread among all that lie along x.
+__device__ inline std::int64_t thread_x() { return block_x() * blockDim.x + threadIdx.x; }
 
 #endif
 

@@ -24,15 +24,15 @@ constexpr int kOneBlockThreads = 1024;  // of the only block
 constexpr int kTwoBlocksThreads = 512;  // of each, where there are two
 
 // Blocks that keep a large device busy, and how many batches of rows each works on at least.
-constexpr std::int64_t kManyBlocks = 768;
+constexpr std::int64_t kBusyBlocks = 768;
 constexpr int kFewestBatches = 4;
 
 // Whether all rows of big, and out, begin at vectors.
 bool rows_aligned(const MaxPlus& p) {
   const auto aligned = [](const Array& a) {
-    return reinterpret_cast<std::uintptr_t>(a.data) % kVector == 0;
+    return reinterpret_cast<std::uintptr_t>(a.data) % kVectorBytes == 0;
   };
-  return aligned(p.big) && aligned(p.out) && p.points() * p.big.type.size % kVector == 0;
+  return aligned(p.big) && aligned(p.out) && p.points() * p.big.type.size % kVectorBytes == 0;
 }
 
 // A vector of each row or, where rows are not aligned, two elements. With more rows the compiler
@@ -40,8 +40,7 @@ bool rows_aligned(const MaxPlus& p) {
 template <class Visit>
 auto with_shape(const MaxPlus& p, Visit visit) {
   return with_real(p.big.type, [&]<class T>(T zero) {
-    constexpr int kWide = kVector / static_cast<int>(sizeof(T));
-    return rows_aligned(p) ? visit(zero, Shape<kWide, 1, 2>{}) : visit(zero, Shape<1, 2, 2>{});
+    return rows_aligned(p) ? visit(zero, Shape<kWide<T>, 1, 2>{}) : visit(zero, Shape<1, 2, 2>{});
   });
 }
 
@@ -57,17 +56,24 @@ auto with_narrow_shape(const MaxPlus& p, Visit visit) {
 struct Spread {
   int lanes;
   std::int64_t tiles, splits, rows;
+
+  bool spreads() const { return splits > 1 || lanes < kColumnThreads; }
 };
 
 Spread spread_of(const MaxPlus& p) {
   if (p.points() == 0) return {.lanes = 1, .tiles = 0, .splits = 1, .rows = 1};
   return with_narrow_shape(p, [&]<class Shape>(auto, Shape) {
     const std::int64_t wanted = ceil_div(p.points(), Shape::kPoints);
-    const std::int64_t lanes = std::min<std::int64_t>(wanted, kColumnThreads);
+    // As few whole warps to a team as keep the device busy, but rows for every team.
+    std::int64_t lanes = kColumnThreads;
+    while (lanes > 32 && ceil_div(wanted, lanes) < kBusyBlocks &&
+           2 * kColumnThreads / lanes * Shape::kRows <= p.terms())
+      lanes /= 2;
+    lanes = std::min(lanes, wanted);
     const std::int64_t tiles = ceil_div(wanted, lanes);
     const std::int64_t batch = kColumnThreads / lanes * Shape::kRows;
     const std::int64_t most = std::max<std::int64_t>(p.terms() / (kFewestBatches * batch), 1);
-    const std::int64_t splits = std::clamp<std::int64_t>(kManyBlocks / tiles, 1, most);
+    const std::int64_t splits = std::clamp<std::int64_t>(kBusyBlocks / tiles, 1, most);
     const std::int64_t rows =
         std::max<std::int64_t>(ceil_div(p.terms(), splits * batch), 1) * batch;
     return Spread{.lanes = static_cast<int>(lanes),
@@ -85,7 +91,7 @@ constexpr int kUnrolled = 8;
 // The points of a thread, when the grid takes them in turns.
 template <class Visit>
 __device__ void for_points(std::int64_t points, Visit visit) {
-  for (std::int64_t point = index_in_grid(); point < points;
+  for (std::int64_t point = thread_x(); point < points;
        point += std::int64_t{gridDim.x} * blockDim.x)
     visit(point);
 }
@@ -104,7 +110,7 @@ __device__ void store_largest_of_runs(const Terms<T>& p, std::int64_t run) {
   constexpr int kCount = sizeof(Points) / sizeof(T);
   const std::int64_t runs = p.points / kCount;
   const Points* const big = reinterpret_cast<const Points*>(p.big) + run;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(p.small) % kVector == 0;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(p.small) % kVectorBytes == 0;
   const std::int64_t wide_terms = aligned ? p.terms / kWide<T> * kWide<T> : 0;
   Points best = {};
   const auto add = [&](std::int64_t k, T term) {
@@ -171,7 +177,7 @@ __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(Term
 // ---------------------------------------------------------------------------------------------
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_whole_device(Terms<T> p) {
-  if (const std::int64_t point = index_in_grid(); point < p.points) store_largest(p, point);
+  if (const std::int64_t point = thread_x(); point < p.points) store_largest(p, point);
 }
 
 #endif
@@ -194,7 +200,7 @@ std::size_t slot_bytes(const MaxPlus& p, Extent block) {
 constexpr Blocks kOneBlock = {{{kOneBlockThreads}}};
 constexpr Blocks kPrefetchBlocks = {{{256}, {128}, {kPrefetchThreads}}};
 
-constexpr Variant<MaxPlus> kTable[] = {
+constexpr Variant<MaxPlus> kRows[] = {
     read_row<MaxPlus, &MaxPlus::big>("Reads big and nothing else."),
     {.name = "one_block",
      .changes = "One block of 1024 threads, each taking a point at a time.",
@@ -356,9 +362,9 @@ constexpr Variant<MaxPlus> kTable[] = {
          },
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        const Spread s = spread_of(p);
-       if (s.splits > 1) clear(go, p.out.data, p.out.bytes());
+       if (s.splits > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
        with_narrow_shape(p, [&]<class T, class Shape>(T, Shape) {
-         if (s.splits > 1 || s.lanes <= kColumnThreads / 2)
+         if (s.spreads())
            launch(go, max_plus_split_terms<T, Shape>, terms_of<T>(p), s.lanes, s.rows);
          else
            launch(go, max_plus_vectorised<T, Shape>, terms_of<T>(p));
@@ -368,6 +374,6 @@ constexpr Variant<MaxPlus> kTable[] = {
 
 }  // namespace
 
-Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kTable); }
+Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kRows); }
 
 }  // namespace ado::cuda

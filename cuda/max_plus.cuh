@@ -2,11 +2,14 @@
 #pragma once
 
 #include "grid.cuh"
+#include "read.cuh"
 #include "routines/max_plus.hpp"
 
 namespace ado::cuda {
 
-inline constexpr int kVector = 16;  // bytes that a thread loads at most
+// How many elements a vector holds.
+template <class T>
+constexpr int kWide = kVectorBytes / static_cast<int>(sizeof(T));
 
 #ifdef __CUDACC__
 
@@ -28,8 +31,6 @@ Terms<T> terms_of(const MaxPlus& p) {
   return {p.big.as<const T>(), p.small.as<const T>(), p.out.as<T>(), p.terms(), p.points()};
 }
 
-inline __device__ std::int64_t index_in_grid() { return block_x() * blockDim.x + threadIdx.x; }
-
 // Keeps a NaN of either, where fmax drops it. As best begins with 0, it never is -0.
 template <class T>
 __device__ T larger(T best, T sum) {
@@ -41,10 +42,6 @@ template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Run {
   T at[kCount];
 };
-
-// How many elements a vector holds.
-template <class T>
-constexpr int kWide = kVector / static_cast<int>(sizeof(T));
 
 #endif
 

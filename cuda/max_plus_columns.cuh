@@ -97,12 +97,12 @@ class Column {
 
 template <class T, class Shape>
 __global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(Terms<T> p) {
-  using Points = Run<T, Shape::kCount>;
   Column<T, Shape> column(p, block_x() * kColumnThreads * Shape::kRuns + threadIdx.x,
                           kColumnThreads);
   column.add(0, p.terms, 1);
-  column.for_runs(
-      [&](std::int64_t run, const Points& best) { reinterpret_cast<Points*>(p.out)[run] = best; });
+  column.for_runs([&](std::int64_t run, const Run<T, Shape::kCount>& best) {
+    reinterpret_cast<Run<T, Shape::kCount>*>(p.out)[run] = best;
+  });
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ inline __device__ int after(int slot) { return slot + 1 == kDistance ? 0 : slot 
 // have been waited for.
 template <class T, int kPitch>
 __device__ volatile T* private_slots() {
-  extern __shared__ __align__(kVector) std::byte shared[];
+  extern __shared__ __align__(kVectorBytes) std::byte shared[];
   return reinterpret_cast<T*>(shared) + threadIdx.x * kPitch;
 }
 
@@ -37,7 +37,7 @@ __device__ volatile T* private_slots() {
 // under way while it uses the last.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_batched(Terms<T> p) {
-  const std::int64_t point = index_in_grid();
+  const std::int64_t point = thread_x();
   if (point >= p.points) return;
   T best = 0;
   std::int64_t k = 0;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_batched(Term
 // ---------------------------------------------------------------------------------------------
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(Terms<T> p) {
-  const std::int64_t point = index_in_grid();
+  const std::int64_t point = thread_x();
   if (point >= p.points) return;
   volatile T* const slots = private_slots<T, kDistance>();
   T best = 0;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(Term
 // around all of them.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(Terms<T> p) {
-  const std::int64_t point = index_in_grid();
+  const std::int64_t point = thread_x();
   if (point >= p.points) return;
   T value[kDistance] = {};
 #pragma unroll
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(Term
 // What goes to shared memory through a register is waited for on its way.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(Terms<T> p) {
-  const std::int64_t point = index_in_grid();
+  const std::int64_t point = thread_x();
   if (point >= p.points) return;
   volatile T* const slots = private_slots<T, kDistance>();
 #pragma unroll
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(Term
 // kDistance - 1 always is the one for the next number.
 template <class T, int kPitch>
 __device__ void max_plus_async(const Terms<T>& p) {
-  const std::int64_t point = index_in_grid();
+  const std::int64_t point = thread_x();
   if (point >= p.points) return;
   volatile T* const slots = private_slots<T, kPitch>();
   const auto fetch = [&](std::int64_t k, int slot) {

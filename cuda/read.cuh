@@ -57,6 +57,12 @@ constexpr Variant<Routine> read_row(const char* changes) {
           .changes = changes,
           .device = Device::kCuda,
           .ceiling = true,
+          .refuses =
+              [](const Routine& p) {
+                return reinterpret_cast<std::uintptr_t>((p.*kOperand).data) % kVectorBytes != 0
+                           ? "needs an operand that begins at a multiple of 16 bytes"
+                           : nullptr;
+              },
           .blocks = {{{kReadThreads}}},
           .grid =
               [](const Routine& p, Extent) {

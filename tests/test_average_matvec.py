@@ -1,5 +1,7 @@
 """average_matvec against higher precision: every rung within the bound of its struct."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from conftest import POISON, isa_levels, refusal, rungs, strided_views
@@ -47,6 +49,7 @@ def run(operands, variant, block=None):
     nbytes = int(np.prod(shape)) * vectors.itemsize
     whole = np.full(2 * guard + nbytes, POISON, np.uint8)
     out = whole[guard : guard + nbytes].view(vectors.dtype).reshape(shape)
+    out.fill(np.nan)
     assert ado.average_matvec(*operands, variant=variant, block=block, out=out) is out
     assert (whole[:guard] == POISON).all()
     assert (whole[guard + nbytes :] == POISON).all()
@@ -186,6 +189,32 @@ def test_oracle(rng):
     for dtype in TYPES:
         operands = problem(rng, (4, 9, 50), dtype)
         assert error_in_bounds(oracles.average_matvec(*operands), operands) < 0.1
+
+
+@pytest.mark.parametrize("name", ["average_matvec", "max_plus"])
+def test_more_threads_than_when_it_was_prepared(name, rng):
+    """The scratch memory of a call that runs again and again grows with its threads."""
+    openmp = ctypes.CDLL("libgomp.so.1")
+    before = openmp.omp_get_max_threads()
+    operands = {
+        "average_matvec": problem(rng, (8, 64, 4096), np.float64),
+        "max_plus": (rng.random((200_000, 8)), rng.random(200_000)),
+    }[name]
+    oracle = oracles.ORACLES[name]
+    expected = oracle.expected(*operands)
+    unit = oracle.unit(*operands) if oracle.unit else None
+    try:
+        for variant in (v.name for v in ado.routines[name] if v.device == "cpu" and not v.ceiling):
+            openmp.omp_set_num_threads(1)
+            prepared = ado.routines[name]._core.problem(operands, {}, "cpu")
+            call = prepared.prepare(variant)
+            for threads in (1, 7, 2):
+                openmp.omp_set_num_threads(threads)
+                prepared.fill_results(0xFF)
+                call.run()
+                oracles.check(name, prepared.results(), expected, unit)
+    finally:
+        openmp.omp_set_num_threads(before)
 
 
 def test_wrong_arguments():

@@ -62,6 +62,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
             ["bench", "transpose", "--shape", "3x4x5"],
             "takes the lengths rows x cols, got 3 x 4 x 5",
         ),
+        (["bench", "max_plus", "--shape", "64x-1"], "max_plus: -1 is no length"),
         (["bench", "transpose", "--dtype", "S3", "--shape", "3x4"], "1, 2, 4, 8 or 16 bytes"),
         (["bench", "sobel", "--set", "seconds=3"], "sobel takes no options"),
         (["bench", "gaussian_blur", "--set", "border=a", "--set", "border=b"], "twice"),

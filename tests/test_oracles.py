@@ -61,6 +61,36 @@ def test_comparator_sees_differences_that_underflow():
         assert not oracles.difference(wrong, right) <= 0
 
 
+def test_comparator_tells_values_from_bytes():
+    """Another NaN or zero is the same value; the smallest number is not 0."""
+    right = np.array([np.nan, 0.0, 100.0])
+    for same in ([-np.nan, -0.0, 100.0], [np.nan, -0.0, 100.0]):
+        assert oracles.difference(np.array(same), right) == oracles.SAME_VALUES
+    other = np.array([np.nan, 5e-324, 100.0])
+    assert oracles.difference(other, right) > oracles.SAME_VALUES
+    assert oracles.difference(right, right) == 0
+
+
+def test_comparator_measures_in_units():
+    right, unit = np.array([1.0, 1000.0]), np.array([0.1, 10.0])
+    assert oracles.difference(np.array([1.05, 1000]), right, unit) == pytest.approx(0.5)
+    assert oracles.difference(np.array([1.05, 1020]), right, unit) == pytest.approx(2)
+    assert oracles.difference(np.array([1.0, 1001]), right, unit * 0) == np.inf
+
+
+def test_bound_of_averages_at_the_edges(rng):
+    """Strided samples, numbers that underflow, no elements, sums that overflow in float64."""
+    strided = np.asfortranarray(np.full((1, 2, 1_000_000), 0.1))
+    assert oracles.average_matvec(strided, np.eye(2)).tolist() == [[0.1], [0.1]]
+    tiny = (rng.random((4, 8, 100)) * 1e-41).astype(np.float32)
+    matrix = (rng.random((8, 8)) * 1000).astype(np.float32)
+    sweep = ado.sweep(ado.average_matvec, tiny, matrix, device="cpu", seconds=0, ceilings=False)
+    assert not sweep.skipped
+    assert oracles.average_matvec_bound(np.zeros((3, 0, 5)), np.zeros((0, 0))).shape == (0, 3)
+    large = np.array([[[1.7e308, -1.7e308]]])
+    assert np.isfinite(oracles.average_matvec_bound(large, np.ones((1, 1)))).all()
+
+
 def test_oracle_copies_the_padding_of_structures():
     padded = np.dtype([("a", "u1"), ("b", "<u4")], align=True)
     a = np.arange(2 * 3 * 8, dtype=np.uint8).view(padded).reshape(2, 3)

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     tour = commands.add_parser("tour", help="find edges in a photograph and run every ladder")
     tour.add_argument("--image", type=Path, help="a picture file instead of the built-in one")
     tour.add_argument("--out", type=Path, default=Path("adokernels-tour"), help="folder to write")
-    tour.add_argument("--size", type=int, help="no length of the large problems beyond this")
+    tour.add_argument("--size", type=_size, help="no length of the large problems beyond this")
     tour.set_defaults(run=_run_tour)
 
     info = commands.add_parser("info", help="what was built, what is here, what it can do")
@@ -96,6 +96,12 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, default=Path("report.html"))
     report.set_defaults(run=_run_report)
     return parser
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of at least 1")
+    return int(text)
 
 
 def _lengths(text: str) -> tuple[int, ...]:

@@ -135,7 +135,22 @@ class EdgeDetect(Routine):
     def __getitem__(self, name: _EdgeDetectVariant) -> Variant: ...  # type: ignore[override]
 
 edge_detect: EdgeDetect
-_AverageMatvecVariant = Literal["textbook"]
+_AverageMatvecVariant = Literal[
+    "stream_read",
+    "textbook",
+    "interchange",
+    "simd",
+    "threaded",
+    "blocked",
+    "read",
+    "one_block",
+    "block_per_set",
+    "warp_average",
+    "warp_shuffle",
+    "average_then_gemm",
+    "wide_average",
+    "overlapped",
+]
 
 class AverageMatvec(Routine):
     def __call__(  # type: ignore[override]
@@ -152,7 +167,30 @@ class AverageMatvec(Routine):
     def __getitem__(self, name: _AverageMatvecVariant) -> Variant: ...  # type: ignore[override]
 
 average_matvec: AverageMatvec
-_MaxPlusVariant = Literal["textbook"]
+_MaxPlusVariant = Literal[
+    "stream_read",
+    "textbook",
+    "interchange",
+    "simd",
+    "threaded",
+    "read",
+    "one_block",
+    "wide_small",
+    "wide_both",
+    "one_block_bounded",
+    "wide_small_bounded",
+    "wide_both_bounded",
+    "two_blocks",
+    "whole_device",
+    "scalar_batched",
+    "shared_batched",
+    "scalar_rolling",
+    "shared_rolling",
+    "async_rolling",
+    "padded",
+    "vectorised",
+    "split_terms",
+]
 
 class MaxPlus(Routine):
     def __call__(  # type: ignore[override]

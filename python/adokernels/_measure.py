@@ -31,8 +31,9 @@ from adokernels._routine import Routine, Variant, kernels_of, routine_named, sug
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: Poison for results: an element that a variant does not write keeps these bytes.
-_POISON = 0xA5
+#: Poison for results: an element that a variant does not write keeps these bytes. As floating-point
+#: numbers they are NaN; among integers they are unlikelier than zeros and ones.
+_POISON, _POISON_FLOATS = 0xA5, 0xFF
 
 _FEWEST, _MOST = 30, 2000  # samples
 _FEWEST_SLOW = 5  # when they are so slow that the time is up first
@@ -410,7 +411,7 @@ def _measure_ladder(
             stages=variant.stages,
             block=tuple(call.block) if device == "cuda" else None,
             grid=tuple(call.grid) if device == "cuda" else None,
-            kernels=kernels_of(call.kernels()) if device == "cuda" else (),
+            kernels=kernels_of(call.kernels()),
             error=errors[variant.name] if variant.routine is routine else None,
             **shared,
             **of.record(reached),
@@ -509,12 +510,16 @@ class _Gate:
         self.expected = oracle.expected(*host, **options) if oracle else None
         self.unit = oracle.unit(*host, **options) if oracle and oracle.unit else None
 
+    def _expected_results(self) -> tuple[Any, ...]:
+        return self.expected if isinstance(self.expected, tuple) else (self.expected,)
+
     def check(self, call: _core.Call, errors: dict[str, float | None]) -> str:
         """Empty if the result is right, else what is wrong with it; notes the error."""
         errors[call.variant] = None
         if self.routine[call.variant].ceiling or self.expected is None:
             return ""
-        self.problem.fill_results(_POISON)
+        floats = all(np.asarray(e).dtype.kind in "fc" for e in self._expected_results())
+        self.problem.fill_results(_POISON_FLOATS if floats else _POISON)
         call.run()
         try:
             errors[call.variant] = oracles.check(

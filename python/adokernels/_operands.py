@@ -49,7 +49,9 @@ def operand_types(
     names = list(dict.fromkeys(word for word in words if word.isidentifier()))
     batched = "..." in words
     extra = len(lengths) - len(names)
-    if extra < 0 or (extra > 0 and not batched) or min(lengths, default=0) < 0:
+    if min(lengths, default=0) < 0:
+        raise ValueError(f"{routine.name}: {min(lengths)} is no length")
+    if extra < 0 or (extra > 0 and not batched):
         raise ValueError(
             f"{routine.name} takes the lengths {' x '.join(names)}"
             f"{', after those of a batch' if batched else ''}, got {' x '.join(map(str, lengths))}"

@@ -95,23 +95,40 @@ def edge_detect(rgba: Any) -> NDArray[np.uint8]:
 
 def average_matvec(vectors: Any, matrix: Any) -> NDArray[Any]:
     """``matrix @ vectors.mean(axis=2).T`` in the next higher precision."""
-    vectors, matrix = np.asarray(vectors), np.asarray(matrix)
-    with np.errstate(invalid="ignore", over="ignore"):
-        averages = vectors.mean(axis=2, dtype=_wider(vectors.dtype))
-        product = matrix.astype(averages.dtype) @ averages.T
+    vectors = np.asarray(vectors)
+    with np.errstate(all="ignore"):
+        averages = _averages(vectors, lambda some: some)
+        product = np.asarray(matrix).astype(averages.dtype) @ averages.T
         return np.asarray(product.astype(vectors.dtype))
 
 
-def average_matvec_bound(vectors: Any, matrix: Any) -> NDArray[np.float64]:
-    """What each element may be wrong by: L + 32 roundings of the magnitudes that it is made of."""
-    vectors, matrix = np.asarray(vectors), np.asarray(matrix)
+def average_matvec_bound(vectors: Any, matrix: Any) -> NDArray[Any]:
+    """What each element may be wrong by: L + 32 roundings of the magnitudes that it is made of.
+
+    Of averages that underflow it is as many roundings of the smallest number.
+    """
+    vectors, magnitudes = np.asarray(vectors), np.abs(np.asarray(matrix))
     kind = np.finfo(vectors.dtype)
-    roundings = 32 + len(matrix)
-    with np.errstate(invalid="ignore", over="ignore"):
-        averages = [np.abs(vectors_of).mean(axis=1, dtype=np.float64) for vectors_of in vectors]
-        magnitudes = np.abs(matrix).astype(np.float64) @ np.reshape(averages, (-1, len(matrix))).T
-        rounding = float(kind.epsneg) * magnitudes + float(kind.smallest_subnormal)
-        return np.asarray(roundings * rounding)
+    with np.errstate(all="ignore"):
+        averages = _averages(vectors, np.abs)
+        wide = magnitudes.astype(averages.dtype)
+        rounding = float(kind.epsneg) * (wide @ averages.T)
+        underflow = float(kind.smallest_subnormal) * (1 + wide.sum(axis=1, keepdims=True))
+        return np.asarray((32 + len(matrix)) * (rounding + underflow))
+
+
+def _averages(vectors: NDArray[Any], of: Callable[..., Any]) -> NDArray[Any]:
+    """Averages over the last axis in the next higher precision, of some sets at a time.
+
+    They are made contiguous, for only so does NumPy add up pairwise.
+    """
+    wide = np.float64 if vectors.dtype == np.float32 else np.longdouble
+    averages = np.empty(vectors.shape[:2], wide)
+    together = max(1, 4_000_000 // max(1, vectors[:1].size))
+    for first in range(0, len(vectors), together):
+        some = np.ascontiguousarray(vectors[first : first + together])
+        averages[first : first + together] = of(some).mean(axis=2, dtype=wide)
+    return averages
 
 
 def max_plus(big: Any, small: Any) -> NDArray[Any]:
@@ -122,10 +139,6 @@ def max_plus(big: Any, small: Any) -> NDArray[Any]:
         for row, term in zip(big, small, strict=True):
             np.maximum(best, row + term, out=best)
     return np.asarray(best + best.dtype.type(0))
-
-
-def _wider(dtype: np.dtype[Any]) -> Any:
-    return np.float64 if dtype == np.float32 else np.longdouble
 
 
 def _luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uint8]:
@@ -223,15 +236,19 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
         return np.inf
     if not np.isfinite(got[~special]).all():
         return np.inf
-    wrong = np.abs(got[~special] - want[~special])
+    with np.errstate(over="ignore"):
+        wrong = np.abs(got[~special] - want[~special])
+    if not wrong.any():
+        return SAME_VALUES
     if unit is None:
         scale = float(np.max(np.abs(want[~special]), initial=0.0)) or 1.0
         error = float(np.max(wrong, initial=0.0)) / scale
     else:
         units = np.broadcast_to(np.asarray(unit), want.shape)[~special][wrong > 0]
-        error = float(np.max(wrong[wrong > 0] / units, initial=0.0))
-    # The bytes differ, so the difference is not 0, even if the quotient has underflowed.
-    return max(error, SAME_VALUES)
+        with np.errstate(divide="ignore"):
+            error = float(np.max(wrong[wrong > 0] / units, initial=0.0))
+    # The values differ, even if the quotient has underflowed.
+    return max(error, 2 * SAME_VALUES)
 
 
 def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:

@@ -47,6 +47,7 @@ struct VariantInfo {
 struct Plan {
   Launch launch;
   std::shared_ptr<void> scratch;
+  std::size_t scratch_bytes = 0;
 };
 
 // What a problem asks for at least, and what one variant makes of it.
@@ -275,6 +276,7 @@ class RoutineOf final : public Routine {
     problem.operands(pretend);
     Launch launch = launch_for(row, problem, block);
     launch.scratch = pretend.nowhere();
+    if (result_elements(problem) == 0) return {};
     return cuda::kernels_of([&] { row.run(problem, launch); });
   }
 
@@ -482,9 +484,8 @@ class RoutineOf final : public Routine {
   }
 
   Plan plan(const Row& row, const R& problem, const Block& wanted) const {
-    Plan plan{launch_for(row, problem, wanted), {}};
-    if (row.scratch_bytes != nullptr)
-      allocate_scratch(plan, row.device, row.scratch_bytes(problem));
+    Plan plan{.launch = launch_for(row, problem, wanted)};
+    provide_scratch(plan, row, problem);
     return plan;
   }
 
@@ -497,18 +498,22 @@ class RoutineOf final : public Routine {
 
   Call prepare(const Row& row, const R& problem, const Block& wanted) const {
     Plan ready = plan(row, problem, wanted);
-    const Launch launch = ready.launch;
+    auto run = [&row, problem, mine = ready, empty = result_elements(problem) == 0]() mutable {
+      if (empty) return;
+      provide_scratch(mine, row, problem);  // more, if there are more threads by now
+      row.run(problem, mine.launch);
+    };
     return {.variant = row.name,
             .device = row.device,
             .plan = std::move(ready),
             .cost = cost(row, problem),
-            .run = [run = row.run, problem, launch, empty = result_elements(problem) == 0] {
-              if (!empty) run(problem, launch);
-            }};
+            .run = std::move(run)};
   }
 
-  static void allocate_scratch(Plan& plan, Device device, std::size_t bytes) {
-    if (device == Device::kCuda) {
+  static void provide_scratch(Plan& plan, const Row& row, const R& problem) {
+    const std::size_t bytes = row.scratch_bytes != nullptr ? row.scratch_bytes(problem) : 0;
+    if (bytes <= plan.scratch_bytes) return;
+    if (row.device == Device::kCuda) {
       const auto buffer = std::make_shared<cuda::Buffer>(bytes);
       plan.launch.scratch = buffer->data();
       plan.scratch = buffer;
@@ -518,6 +523,7 @@ class RoutineOf final : public Routine {
       plan.launch.scratch = buffer.get();
       plan.scratch = buffer;
     }
+    plan.scratch_bytes = bytes;
   }
 
   void run(const Row& row, const R& problem, const Block& block) const {

@@ -205,7 +205,11 @@ void bind_routines(py::module_& m) {
   py::class_<Call>(m, "Call", "A variant made ready to run on one problem.")
       .def("run", [](const Call& call) { call.run(); })
       .def(
-          "kernels", [](const Call& call) { return cuda::kernels_of(call.run); },
+          "kernels",
+          [](const Call& call) {
+            return call.device == Device::kCuda ? cuda::kernels_of(call.run)
+                                                : std::vector<cuda::Kernel>();
+          },
           "The kernels that it launches; none on the CPU.")
       .def_readonly("variant", &Call::variant)
       .def_readonly("cost", &Call::cost)

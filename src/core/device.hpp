@@ -65,7 +65,8 @@ struct Kernel {
   int blocks_by_warps = 0, blocks_by_slots = 0, blocks_by_registers = 0, blocks_by_shared = 0;
 };
 
-// Which kernels `work` launches, without a launch: it may be given pointers to nowhere.
+// Which kernels of this library `work` launches, without a launch: it may be given pointers to
+// nowhere. What it has other libraries launch is not seen.
 std::vector<Kernel> kernels_of(const std::function<void()>& work);
 
 // One timed sample.

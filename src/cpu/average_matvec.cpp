@@ -61,17 +61,6 @@ ADO_INLINE T load(const std::byte* from) {
   return load_vector<T>(from);
 }
 
-// What n compensated additions lose is itself a plain sum, off by up to (n u)^2 of the magnitudes
-// where all round alike (float32, equal samples: 30 u for n = 270000). After so many additions,
-// which are good for u, another sum is begun.
-constexpr int64_t kAdditions = 4096;
-
-template <class T>
-ADO_INLINE void add_sum(const CompensatedSum<T>& part, CompensatedSum<T>& to) {
-  to.add(part.sum);
-  to.lost += part.lost;
-}
-
 // ------------------------------------------------------------------------------------ scalar rungs
 
 template <class T>
@@ -88,18 +77,13 @@ void textbook(const AverageMatvec& routine, const Launch& go) {
   with_real(routine.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
     auto* const sums = reinterpret_cast<CompensatedSum<T>*>(average + p.length);
-    CompensatedSum<T>* const parts = sums + p.length;
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) sums[j] = {};
-      for (int64_t begin = 0; begin < p.samples; begin += kAdditions) {
-        for (int64_t j = 0; j < p.length; ++j) parts[j] = {};
-        for (int64_t sample = begin; sample < min(begin + kAdditions, p.samples); ++sample)
-          for (int64_t j = 0; j < p.length; ++j)
-            parts[j].add(load<T>(p.row(set, j) + sample * p.to_sample));
-        for (int64_t j = 0; j < p.length; ++j) add_sum(parts[j], sums[j]);
-      }
+      for (int64_t sample = 0; sample < p.samples; ++sample)
+        for (int64_t j = 0; j < p.length; ++j)
+          sums[j].add(load<T>(p.row(set, j) + sample * p.to_sample));
       for (int64_t j = 0; j < p.length; ++j)
-        average[j] = total(sums[j].sum, sums[j].lost) / static_cast<T>(p.samples);
+        average[j] = sums[j].total() / static_cast<T>(p.samples);
       multiply_plainly(p, set, average);
     }
   });
@@ -112,13 +96,9 @@ void interchange(const AverageMatvec& routine, const Launch& go) {
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) {
         CompensatedSum<T> sum;
-        for (int64_t begin = 0; begin < p.samples; begin += kAdditions) {
-          CompensatedSum<T> part;
-          for (int64_t sample = begin; sample < min(begin + kAdditions, p.samples); ++sample)
-            part.add(load<T>(p.row(set, j) + sample * p.to_sample));
-          add_sum(part, sum);
-        }
-        average[j] = total(sum.sum, sum.lost) / static_cast<T>(p.samples);
+        for (int64_t sample = 0; sample < p.samples; ++sample)
+          sum.add(load<T>(p.row(set, j) + sample * p.to_sample));
+        average[j] = sum.total() / static_cast<T>(p.samples);
       }
       multiply_plainly(p, set, average);
     }
@@ -186,12 +166,6 @@ ADO_INLINE void add_samples(const std::byte* from, int64_t count, const std::byt
   if (at < count) to.add(plain_sum<T>(from + at * sizeof(T), count - at, at));
 }
 
-// Of each lane; see total().
-template <class V>
-ADO_INLINE V totals(const CompensatedSum<V>& s) {
-  return s.lost - s.lost == V{} ? s.sum + s.lost : s.sum;
-}
-
 template <class V, int... kAt>
 ADO_INLINE V sums_of_pairs(V x, V y, std::integer_sequence<int, kAt...>) {
   return __builtin_shufflevector(x, y, 2 * kAt...) + __builtin_shufflevector(x, y, 2 * kAt + 1 ...);
@@ -222,15 +196,9 @@ ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
 // 4 or 8 KiB apart and their lines do not survive in the caches until the next rows.
 template <class T>
 ADO_INLINE Reals<T> sums_across_rows(const Problem& p, const std::byte* from, int64_t samples) {
-  constexpr int64_t kPart = kAdditions * kTree;
   CompensatedSum<Reals<T>> sum;
-  for (int64_t begin = 0; begin < samples; begin += kPart) {
-    const std::byte* at = from + begin * p.to_sample;
-    CompensatedSum<Reals<T>> part;
-    add_vectors(at, p.to_sample, min(kPart, samples - begin), at, part);  // sending gains nothing
-    add_sum(part, sum);
-  }
-  return totals(sum);
+  add_vectors(from, p.to_sample, samples, from, sum);  // sending gains nothing
+  return sum.total();
 }
 
 // Samples of one row after another, copied together if they do not lie side by side.
@@ -242,38 +210,28 @@ ADO_INLINE void sums_of_long_rows(const Problem& p, const std::byte* from, int64
       lanes[row] = plain_sum<T>(from + row * p.to_element, samples, 0);
     return;
   }
-  constexpr int64_t kPart = kAdditions * kTree * kLanes<T>;
   if (p.to_sample == sizeof(T)) {
     for (int64_t row = 0; row < rows; ++row) {
+      const std::byte* at = from + row * p.to_element;
       CompensatedSum<Reals<T>> sum;
-      for (int64_t begin = 0; begin < samples; begin += kPart) {
-        const std::byte* at = from + row * p.to_element + begin * sizeof(T);
-        CompensatedSum<Reals<T>> part;
-        add_samples<T>(at, min(kPart, samples - begin), at + kAheadBytes, part);
-        add_sum(part, sum);
-      }
-      lanes[row] = totals(sum);
+      add_samples<T>(at, samples, at + kAheadBytes, sum);
+      lanes[row] = sum.total();
     }
   } else {
     constexpr int64_t kCopied = kTree * kLanes<T>;
     alignas(kLine) T copies[kLanes<T>][kCopied];
     CompensatedSum<Reals<T>> sums[kLanes<T>];
-    for (int64_t part = 0; part < samples; part += kPart) {
-      CompensatedSum<Reals<T>> parts[kLanes<T>];
-      const int64_t end = min(part + kPart, samples);
-      for (int64_t begin = part; begin < end; begin += kCopied) {
-        const int64_t count = min(kCopied, end - begin);
-        for (int64_t i = 0; i < count; ++i)
-          for (int64_t row = 0; row < rows; ++row)
-            copies[row][i] = load<T>(from + row * p.to_element + (begin + i) * p.to_sample);
-        for (int64_t row = 0; row < rows; ++row) {
-          const auto* copy = reinterpret_cast<const std::byte*>(copies[row]);
-          add_samples<T>(copy, count, copy, parts[row]);
-        }
+    for (int64_t begin = 0; begin < samples; begin += kCopied) {
+      const int64_t count = min(kCopied, samples - begin);
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t row = 0; row < rows; ++row)
+          copies[row][i] = load<T>(from + row * p.to_element + (begin + i) * p.to_sample);
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto* copy = reinterpret_cast<const std::byte*>(copies[row]);
+        add_samples<T>(copy, count, copy, sums[row]);
       }
-      for (int64_t row = 0; row < rows; ++row) add_sum(parts[row], sums[row]);
     }
-    for (int64_t row = 0; row < rows; ++row) lanes[row] = totals(sums[row]);
+    for (int64_t row = 0; row < rows; ++row) lanes[row] = sums[row].total();
   }
 }
 
@@ -535,8 +493,7 @@ void average_share(const Problem& p, const Plan& plan, const Layout<T>& layout, 
   for (int64_t row = 0; row < rows; ++row) {
     CompensatedSum<T> sum;
     for (int64_t part = 0; part < plan.parts; ++part) sum.add(partial[row * plan.parts + part]);
-    averages[layout.at(row / p.length, row % p.length)] =
-        total(sum.sum, sum.lost) / static_cast<T>(p.samples);
+    averages[layout.at(row / p.length, row % p.length)] = sum.total() / static_cast<T>(p.samples);
   }
 }
 
@@ -571,9 +528,17 @@ const char* read_refuses(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "needs packed vectors";
 }
 
-template <int kVectors>
-std::size_t vectors_of_scratch(const AverageMatvec& p) {
-  return static_cast<std::size_t>(kVectors * p.length() * p.vectors.type.size);
+double no_flops(const AverageMatvec&) { return 0; }
+
+// The averages of a set, and for each a sum that is under way.
+std::size_t averages_and_sums(const AverageMatvec& p) {
+  return with_real(p.vectors.type, [&]<class T>(T) {
+    return static_cast<std::size_t>(p.length()) * (sizeof(T) + sizeof(CompensatedSum<T>));
+  });
+}
+
+std::size_t averages_of_set(const AverageMatvec& p) {
+  return static_cast<std::size_t>(p.length() * p.vectors.type.size);
 }
 
 constexpr Variant<AverageMatvec> kRows[] = {
@@ -581,14 +546,15 @@ constexpr Variant<AverageMatvec> kRows[] = {
      .changes = "Reads the vectors once, with all threads, and does nothing with them.",
      .ceiling = true,
      .refuses = read_refuses,
+     .flops = no_flops,
      .run = read_vectors},
     {.name = "textbook",
      .changes = "One set after another: adds up its vectors, then multiplies.",
-     .scratch_bytes = vectors_of_scratch<5>,
+     .scratch_bytes = averages_and_sums,
      .run = textbook},
     {.name = "interchange",
      .changes = "Adds up the samples of one element after another, as they lie in memory.",
-     .scratch_bytes = vectors_of_scratch<1>,
+     .scratch_bytes = averages_of_set,
      .run = interchange},
     {.name = "simd",
      .changes = "Adds and multiplies vectors, eight of them in a tree of plain sums before each "

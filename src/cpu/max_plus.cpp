@@ -324,11 +324,14 @@ void read_big(const MaxPlus& p, const Launch&) { stream_read(p.big.data, p.big.b
 
 const char* read_refuses(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
 
+double no_flops(const MaxPlus&) { return 0; }
+
 constexpr Variant<MaxPlus> kRows[] = {
     {.name = "stream_read",
      .changes = "Reads big once, with all threads, and does nothing with it.",
      .ceiling = true,
      .refuses = read_refuses,
+     .flops = no_flops,
      .run = read_big},
     {.name = "textbook", .changes = "One point after another.", .run = textbook},
     {.name = "interchange",

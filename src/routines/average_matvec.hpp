@@ -11,7 +11,8 @@ namespace ado {
 // Every rung keeps |error| <= (kRoundings + L) u (|matrix| mean|vectors|), element by element, with
 // u = 2^-24 in float32 and 2^-53 in float64: L roundings of a product of length L, and an average
 // whose error does not grow with M. Plain sums of M = 10^6 numbers would lose half of float32's
-// digits, so partial sums are compensated (core/compensated.hpp).
+// digits, so partial sums are compensated (core/compensated.hpp). Not if a sum overflows, as
+// NumPy's do, too, or an average underflows.
 struct AverageMatvec {
   static constexpr const char* kName = "average_matvec";
   static constexpr const char* kSummary =
