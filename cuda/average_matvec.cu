@@ -347,8 +347,8 @@ void run_two_launches(const AverageMatvec& p, const Launch& go) {
 }
 #endif
 
-// Whether the stream is long enough to hide the product. Where not, two launches are 1.1 to 1.35
-// times as fast (L = 1024, M = 64; L = M = 64; L = 4096, M = 16).
+// Whether the stream is long enough to hide the product. Where not, two launches are 1.07 to 1.35
+// times as fast (L = 1024, M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1).
 bool product_hides(const AverageMatvec& p) {
   constexpr std::int64_t kFewestSamples = 256, kMostElementsPerSample = 8;
   return p.samples() >= kFewestSamples && p.length() <= kMostElementsPerSample * p.samples();
