@@ -484,7 +484,8 @@ class RoutineOf final : public Routine {
   }
 
   Plan plan(const Row& row, const R& problem, const Block& wanted) const {
-    Plan plan{.launch = launch_for(row, problem, wanted)};
+    Plan plan;
+    plan.launch = launch_for(row, problem, wanted);
     provide_scratch(plan, row, problem);
     return plan;
   }
