@@ -386,7 +386,7 @@ struct Counts {
   double rows() const { return sets * length; }
 };
 
-constexpr double kFlopsOfAdd = 7;                    // of CompensatedSum
+constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
 constexpr double kFlopsOfShuffles = 32 * 5;          // of a sum over a warp
 constexpr double kFlopsOfSweeps = kMostThreads - 1;  // of a sum over a block
 

@@ -163,8 +163,8 @@ def _share(sheet: Sheet, m: Measurement, y: float, roof: float) -> None:
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": mat}
     beyond = {"ha": "left", "color": sheet.ink, "bbox": sheet.mat}
     marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.measured_bytes.values()))
-    whisker = m.bytes / m.interval[0]
-    spots = [(whisker, 5, beyond), (rate, -5, inside), (rate, -15, inside)]
+    high, low = (m.bytes / t for t in m.interval)  # the ends of the whisker
+    spots = [(high, 5, beyond), (low, -5, inside), (low, -15, inside)]
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]
     data = sheet.ax.transData
     places = [{"x": x, "transform": data + sheet.shift(dx), **style} for x, dx, style in spots]

@@ -21,6 +21,8 @@ namespace ado {
 template <class T>
 class CompensatedSum {
  public:
+  static constexpr int kFlopsOfAdd = 7;
+
   ADO_ANYWHERE void add(T x) {
     part_.add(x);
     if (++additions_ == kAdditions) fold();

@@ -530,6 +530,15 @@ const char* read_refuses(const AverageMatvec& p) {
 
 double no_flops(const AverageMatvec&) { return 0; }
 
+// With so many samples in a tree of plain sums to each compensated addition.
+template <int kSamples>
+double flops_by_trees(const AverageMatvec& p) {
+  constexpr double kPerSample = (kSamples - 1.0 + CompensatedSum<double>::kFlopsOfAdd) / kSamples;
+  const auto rows = static_cast<double>(p.sets() * p.length());
+  return rows *
+         (kPerSample * static_cast<double>(p.samples()) + 1 + 2 * static_cast<double>(p.length()));
+}
+
 // The averages of a set, and for each a sum that is under way.
 std::size_t averages_and_sums(const AverageMatvec& p) {
   return with_real(p.vectors.type, [&]<class T>(T) {
@@ -551,24 +560,29 @@ constexpr Variant<AverageMatvec> kRows[] = {
     {.name = "textbook",
      .changes = "One set after another: adds up its vectors, then multiplies.",
      .scratch_bytes = averages_and_sums,
+     .flops = flops_by_trees<1>,
      .run = textbook},
     {.name = "interchange",
      .changes = "Adds up the samples of one element after another, as they lie in memory.",
      .scratch_bytes = averages_of_set,
+     .flops = flops_by_trees<1>,
      .run = interchange},
     {.name = "simd",
      .changes = "Adds and multiplies vectors, eight of them in a tree of plain sums before each "
                 "compensated one.",
      .scratch_bytes = one_tile,
+     .flops = flops_by_trees<kTree>,
      .run = simd},
     {.name = "threaded",
      .changes = "Shares the sets out over the cores; of few sets the elements, the samples and the "
                 "matrix.",
      .scratch_bytes = scratch_of<false>,
+     .flops = flops_by_trees<kTree>,
      .run = in_threads<false>},
     {.name = "blocked",
      .changes = "Reads the matrix once for a panel of sets, whose products are tiles in registers.",
      .scratch_bytes = scratch_of<true>,
+     .flops = flops_by_trees<kTree>,
      .run = in_threads<true>},
 };
 
