@@ -249,8 +249,9 @@ __device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t f
   const int chunks = (p.length + Tile::kChunk - 1) / Tile::kChunk;
   copy_rows(0);
   if constexpr (kAwaited) {
-    // One thread waits for what is probably the last to come. If all did, they would cost up to 1
-    // TB/s of L2's bandwidth.
+    // One thread waits for what is probably the last to come. If all do, they take bandwidth of L2:
+    // a first version with 66 blocks at products took 1.12 times the ceiling's time instead
+    // of 1.04.
     if (thread == 0) {
       const std::int64_t end = first_set + Tile::kSets;
       await_average(p.averages + (end < p.sets ? end : p.sets) * p.length - 1);

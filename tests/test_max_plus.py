@@ -26,18 +26,11 @@ def expected_of(big, small):
         return np.maximum(sums.max(axis=0, initial=-np.inf), 0, dtype=big.dtype) + big.dtype.type(0)
 
 
+@pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", rungs(ado.max_plus))
-def test_sizes(variant, dtype, rng):
-    for shape in SHAPES:
-        operands = problem(rng, shape, dtype)
-        check(ado.max_plus, operands, expected_of(*operands), variant)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
-def test_large(variant, dtype, rng):
-    for shape in LARGE:
+def test_sizes(variant, dtype, shapes, rng):
+    for shape in shapes:
         operands = problem(rng, shape, dtype)
         check(ado.max_plus, operands, expected_of(*operands), variant)
 

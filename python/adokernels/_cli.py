@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_DEVICE, _USAGE = 3, 2
-#: A step table does not fit into less; a terminal that is narrower breaks its lines.
+#: A table of ceilings does not fit into less; a terminal that is narrower breaks its lines.
 _NARROWEST = 100
 
 

@@ -509,17 +509,15 @@ class _Gate:
         oracle = oracles.ORACLES.get(routine.name)
         self.expected = oracle.expected(*host, **options) if oracle else None
         self.unit = oracle.unit(*host, **options) if oracle and oracle.unit else None
-
-    def _expected_results(self) -> tuple[Any, ...]:
-        return self.expected if isinstance(self.expected, tuple) else (self.expected,)
+        floats = all(e.dtype.kind in "fc" for e in oracles.as_tuple(self.expected))
+        self.poison = _POISON_FLOATS if floats else _POISON
 
     def check(self, call: _core.Call, errors: dict[str, float | None]) -> str:
         """Empty if the result is right, else what is wrong with it; notes the error."""
         errors[call.variant] = None
         if self.routine[call.variant].ceiling or self.expected is None:
             return ""
-        floats = all(np.asarray(e).dtype.kind in "fc" for e in self._expected_results())
-        self.problem.fill_results(_POISON_FLOATS if floats else _POISON)
+        self.problem.fill_results(self.poison)
         call.run()
         try:
             errors[call.variant] = oracles.check(

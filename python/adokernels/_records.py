@@ -32,6 +32,28 @@ Cache = Literal["cold", "warm"]
 Context = dict[str, Any]
 
 
+class _Tabular:
+    """What is shown as tables: in a terminal, by rich, in Jupyter."""
+
+    def _shown(self) -> list[Table]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        from adokernels import _tables
+
+        return "\n".join(map(_tables.to_text, self._shown()))
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
+        return Group(*self._shown())
+
+    def _repr_html_(self) -> str:
+        from adokernels import _tables
+
+        return "\n".join(map(_tables.to_html, self._shown()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """What a compiled kernel takes of a multiprocessor, launched with one block shape.
@@ -88,8 +110,8 @@ class Kernel:
         return cls(**{**record, **tuples, "limits": dict(record["limits"])})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Resources(_Tabular):
     """The kernels that a variant launches, and what they take; a sequence of :class:`Kernel`.
 
     The properties sum it up by the kernel that is worst off.
@@ -133,20 +155,10 @@ class Resources:
         """What limits the occupancy; empty without kernels."""
         return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
 
-    def __repr__(self) -> str:
+    def _shown(self) -> list[Table]:
         from adokernels import _tables
 
-        return _tables.to_text(_tables.resource_table([self]))
-
-    def __rich__(self) -> Table:
-        from adokernels import _tables
-
-        return _tables.resource_table([self])
-
-    def _repr_html_(self) -> str:
-        from adokernels import _tables
-
-        return _tables.to_html(_tables.resource_table([self]))
+        return [_tables.resource_table([self])]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -350,8 +362,8 @@ class Ceiling:
         return f"{self.level} {self.operation}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Machine(_Tabular):
     """The measured and theoretical ceilings of one device, at the thread count used."""
 
     device: str
@@ -390,24 +402,14 @@ class Machine:
         """Write it to a JSON file that :func:`adokernels.load` reads."""
         write(path, "machine", self.to_dict())
 
-    def __repr__(self) -> str:
+    def _shown(self) -> list[Table]:
         from adokernels import _tables
 
-        return _tables.to_text(_tables.machine_table(self))
-
-    def __rich__(self) -> Table:
-        from adokernels import _tables
-
-        return _tables.machine_table(self)
-
-    def _repr_html_(self) -> str:
-        from adokernels import _tables
-
-        return _tables.to_html(_tables.machine_table(self))
+        return [_tables.machine_table(self)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sweep:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Sweep(_Tabular):
     """The rungs of one ladder, measured interleaved on one problem, in ladder order.
 
     Attributes
@@ -515,22 +517,10 @@ class Sweep:
         """Write it to a JSON file that :func:`adokernels.load` reads."""
         write(path, "sweep", self.to_dict())
 
-    def __repr__(self) -> str:
+    def _shown(self) -> list[Table]:
         from adokernels import _tables
 
-        return "\n".join(map(_tables.to_text, _tables.sweep_tables(self)))
-
-    def __rich__(self) -> Group:
-        from rich.console import Group
-
-        from adokernels import _tables
-
-        return Group(*_tables.sweep_tables(self))
-
-    def _repr_html_(self) -> str:
-        from adokernels import _tables
-
-        return "\n".join(map(_tables.to_html, _tables.sweep_tables(self)))
+        return _tables.sweep_tables(self)
 
 
 _KINDS: dict[str, type[Measurement | Machine | Sweep]] = {

@@ -277,7 +277,7 @@ def check(name: str, result: Any, expected: Any, unit: Any = None) -> float:
 
 def first_difference(result: Any, expected: Any) -> str:
     """Say which elements differ, for people."""
-    for got, want in zip(_as_tuple(result), _as_tuple(expected), strict=True):
+    for got, want in zip(as_tuple(result), as_tuple(expected), strict=True):
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
         both_nan = (got != got) & (want != want)
@@ -292,5 +292,6 @@ def first_difference(result: Any, expected: Any) -> str:
     return "equal elements, other bytes"
 
 
-def _as_tuple(value: Any) -> tuple[NDArray[Any], ...]:
+def as_tuple(value: Any) -> tuple[NDArray[Any], ...]:
+    """The results of a routine, also where it has but one."""
     return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)

@@ -11,6 +11,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/read.hpp"
 #include "cpu/streaming.hpp"
 #include "cpu/vectors.hpp"
 
@@ -53,12 +54,6 @@ Problem problem_of(const AverageMatvec& p) {
           p.out.data,
           p.out.stride[0],
           p.out.stride[1]};
-}
-
-// Elements may lie unaligned.
-template <class T>
-ADO_INLINE T load(const std::byte* from) {
-  return load_vector<T>(from);
 }
 
 // ------------------------------------------------------------------------------------ scalar rungs
@@ -520,15 +515,9 @@ void in_threads(const AverageMatvec& routine, const Launch& go) {
 
 // -------------------------------------------------------------------------------------- the ladder
 
-void read_vectors(const AverageMatvec& p, const Launch&) {
-  stream_read(p.vectors.data, p.vectors.bytes());
-}
-
 const char* read_refuses(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "needs packed vectors";
 }
-
-double no_flops(const AverageMatvec&) { return 0; }
 
 // With so many samples in a tree of plain sums to each compensated addition.
 template <int kSamples>
@@ -551,12 +540,8 @@ std::size_t averages_of_set(const AverageMatvec& p) {
 }
 
 constexpr Variant<AverageMatvec> kRows[] = {
-    {.name = "stream_read",
-     .changes = "Reads the vectors once, with all threads, and does nothing with them.",
-     .ceiling = true,
-     .refuses = read_refuses,
-     .flops = no_flops,
-     .run = read_vectors},
+    stream_read_row<AverageMatvec, &AverageMatvec::vectors>(
+        "Reads the vectors once, with all threads, and does nothing with them.", read_refuses),
     {.name = "textbook",
      .changes = "One set after another: adds up its vectors, then multiplies.",
      .scratch_bytes = averages_and_sums,

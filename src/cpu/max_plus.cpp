@@ -8,6 +8,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/read.hpp"
 #include "cpu/streaming.hpp"
 #include "cpu/vectors.hpp"
 
@@ -33,12 +34,6 @@ struct Problem {
 Problem problem_of(const MaxPlus& p) {
   return {p.terms(),    p.points(),        p.big.data, p.big.stride[0], p.big.stride[1],
           p.small.data, p.small.stride[0], p.out.data, p.out.stride[0]};
-}
-
-// Elements may lie unaligned.
-template <class T>
-ADO_INLINE T load(const std::byte* from) {
-  return load_vector<T>(from);
 }
 
 // Of numbers or vectors of them. The compiler makes it the instruction for maxima, which takes
@@ -320,19 +315,11 @@ void threaded(const MaxPlus& routine, const Launch& go) {
 
 // -------------------------------------------------------------------------------------- the ladder
 
-void read_big(const MaxPlus& p, const Launch&) { stream_read(p.big.data, p.big.bytes()); }
-
 const char* read_refuses(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
 
-double no_flops(const MaxPlus&) { return 0; }
-
 constexpr Variant<MaxPlus> kRows[] = {
-    {.name = "stream_read",
-     .changes = "Reads big once, with all threads, and does nothing with it.",
-     .ceiling = true,
-     .refuses = read_refuses,
-     .flops = no_flops,
-     .run = read_big},
+    stream_read_row<MaxPlus, &MaxPlus::big>(
+        "Reads big once, with all threads, and does nothing with it.", read_refuses),
     {.name = "textbook", .changes = "One point after another.", .run = textbook},
     {.name = "interchange",
      .changes = "Goes over big as it lies in memory, with the largest sums so far in out.",

@@ -9,6 +9,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/read.hpp"
 #include "cpu/streaming.hpp"
 #include "cpu/vectors.hpp"
 

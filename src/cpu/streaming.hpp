@@ -1,4 +1,4 @@
-// What the CPU's routines share: work over the threads, stores past the cache, and plain reading.
+// What the CPU's routines share: work over the threads, and stores past the cache.
 #pragma once
 
 #include <omp.h>
@@ -94,38 +94,6 @@ ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes)
     const int64_t end = min(pieces * (thread + 1) / threads * kPiece, bytes);
     stream(to + begin, from + begin, end - begin);
     finish_streaming();
-  });
-}
-
-// Reads memory as fast as one thread can, all but the last bytes that fill no vector: four parts of
-// it at a time, a few lines of each in turn. With one part it is 0.81 times as fast in the L1
-// cache, as fast in L2, 0.95 times in L3 and 0.92 times in memory (Zen 5, 2 cores, AVX-512).
-ADO_INLINE void read_through(const std::byte* from, int64_t bytes) {
-  using Payload = int64_t __attribute__((vector_size(kWidth), aligned(1), may_alias));
-  constexpr int kParts = 4;
-  constexpr int64_t kStep = 4 * kLine;
-  const auto load = [&](int64_t at) { return *reinterpret_cast<const Payload*>(from + at); };
-  const int64_t part = bytes / (kParts * kStep) * kStep;
-  Payload sum[kParts] = {};
-  for (int64_t at = 0; at < part; at += kStep) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kParts; ++i)
-#pragma GCC unroll 16
-      for (int64_t vector = 0; vector < kStep; vector += kWidth)
-        sum[i] ^= load(i * part + at + vector);
-  }
-  for (int64_t at = kParts * part; at + kWidth <= bytes; at += kWidth) sum[0] ^= load(at);
-  // Used, but not stored: the compiler keeps the sums in registers, and reads for them.
-  const Payload total = sum[0] ^ sum[1] ^ sum[2] ^ sum[3];
-  asm volatile("" ::"x"(total));
-}
-
-// The ceiling of what reads so many bytes and writes next to none: all threads read them.
-ADO_INLINE void stream_read(const std::byte* from, int64_t bytes) {
-  in_parallel(threads_for(bytes), [&](int thread, int threads) {
-    const int64_t lines = (bytes + kLine - 1) / kLine;
-    const int64_t begin = lines * thread / threads * kLine;
-    read_through(from + begin, min(lines * (thread + 1) / threads * kLine, bytes) - begin);
   });
 }
 

@@ -57,6 +57,11 @@ ADO_INLINE V load_vector(const void* from) {
   std::memcpy(&value, from, sizeof(V));
   return value;
 }
+// An element, which may lie unaligned.
+template <class T>
+ADO_INLINE T load(const std::byte* from) {
+  return load_vector<T>(from);
+}
 template <class V>
 ADO_INLINE void store_vector(void* to, V value) {
   std::memcpy(to, &value, sizeof(V));
