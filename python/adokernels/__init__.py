@@ -35,6 +35,7 @@ from adokernels._core import (  # noqa: E402
     synchronize,
     to_device,
 )
+from adokernels._gpp import GppProblem, gpp_problem  # noqa: E402
 from adokernels._ladders import *  # noqa: E402, F403
 from adokernels._ladders import __all__ as _names  # noqa: E402
 from adokernels._machine import machine  # noqa: E402
@@ -65,6 +66,7 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "GppProblem",
     "Kernel",
     "Machine",
     "Measurement",
@@ -74,6 +76,7 @@ __all__ = [  # noqa: PLE0604
     "Unavailable",
     "Variant",
     "Verdict",
+    "gpp_problem",
     "load",
     "machine",
     "measure",

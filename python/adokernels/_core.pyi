@@ -175,6 +175,11 @@ class Cost:
         FLOPs that the variant executes.
         """
     @property
+    def executed_instructions(self) -> float:
+        """
+        Floating-point instructions of a lane that do its FLOPs; 0: not counted.
+        """
+    @property
     def flops(self) -> float:
         """
         Useful FLOPs, the same for every variant.

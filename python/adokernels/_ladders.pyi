@@ -207,6 +207,31 @@ class MaxPlus(Routine):
     def __getitem__(self, name: _MaxPlusVariant) -> Variant: ...  # type: ignore[override]
 
 max_plus: MaxPlus
+_GppVariant = Literal["textbook"]
+
+class Gpp(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        wtilde: Any,
+        i_eps: Any,
+        aqsn: Any,
+        aqsm: Any,
+        wx: Any,
+        vcoul: Any,
+        occ: Any,
+        *,
+        gamma: float = ...,
+        sexcut: float = ...,
+        tol: float = ...,
+        variant: _GppVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: Literal["cpu", "cuda"] | None = None,
+        out: Any = None,
+    ) -> Any:
+        """The generalised plasmon-pole self-energy of BerkeleyGW: screened exchange and Coulomb hole, summed over bands and pairs of plane waves."""
+    def __getitem__(self, name: _GppVariant) -> Variant: ...  # type: ignore[override]
+
+gpp: Gpp
 __all__ = [
     "transpose",
     "grayscale",
@@ -215,5 +240,6 @@ __all__ = [
     "edge_detect",
     "average_matvec",
     "max_plus",
+    "gpp",
     "routines",
 ]

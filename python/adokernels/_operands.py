@@ -28,9 +28,9 @@ def operand_types(
     routine
         For example ``ado.transpose``.
     lengths
-        One for each name in the shapes of its operands, in their order: ``(rows, cols)``. More in
-        front are batch dimensions, where the routine takes them. Default: a problem worth
-        measuring.
+        One for each name in the shapes of its operands: ``(rows, cols)``, in the order of the
+        oracle's ``lengths``. More in front are batch dimensions, where the routine takes them.
+        Default: a problem worth measuring.
     dtype
         Of operands whose type is open; default likewise.
 
@@ -42,11 +42,10 @@ def operand_types(
         If the routine takes only another type.
     """
     usual = ORACLES[routine.name]
-    lengths = usual.lengths if lengths is None else lengths
+    names, lengths = list(usual.lengths), _lengths_of(routine, lengths)
     inputs = [p for p in routine._core.parameters if p.role == "input"]
     shapes = [p.shape.strip("(,)").split(", ") for p in inputs]
     words = [word for shape in shapes for word in shape]
-    names = list(dict.fromkeys(word for word in words if word.isidentifier()))
     batched = "..." in words
     extra = len(lengths) - len(names)
     if min(lengths, default=0) < 0:
@@ -73,7 +72,13 @@ def random_operands(
     routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
 ) -> tuple[NDArray[Any], ...]:
     """Operands with random data; parameters and errors are those of :func:`operand_types`."""
-    return tuple(random_array(*each) for each in operand_types(routine, lengths, dtype))
+    types = operand_types(routine, lengths, dtype)
+    make = ORACLES[routine.name].operands
+    return make(_lengths_of(routine, lengths)) if make else tuple(random_array(*t) for t in types)
+
+
+def _lengths_of(routine: Routine, lengths: Sequence[int] | None) -> Sequence[int]:
+    return tuple(ORACLES[routine.name].lengths.values()) if lengths is None else lengths
 
 
 def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:

@@ -188,6 +188,8 @@ class Measurement:
         Useful FLOPs and compulsory bytes of the problem, the same for every variant.
     executed_flops, requested_bytes
         What this variant executes and asks of memory, from the expressions in its row.
+    executed_instructions
+        The floating-point instructions that do those FLOPs, an FMA being one; 0 if not counted.
     measured_flops, measured_bytes
         From hardware counters: FLOPs, and bytes by memory level. Empty without counters.
     kernels
@@ -213,6 +215,7 @@ class Measurement:
     bytes: float
     executed_flops: float
     requested_bytes: float
+    executed_instructions: float = 0.0
     changes: str = ""
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
@@ -259,6 +262,16 @@ class Measurement:
     def intensity(self) -> float:
         """Executed FLOPs over requested bytes: where the variant stands on the roofline."""
         return self.executed_flops / self.requested_bytes if self.requested_bytes else np.inf
+
+    @property
+    def fma_share(self) -> float | None:
+        """The share of FMAs among the floating-point instructions, None where they are not counted.
+
+        With a share `a` no code exceeds (1 + a) / 2 of the FMA peak.
+        """
+        if not self.executed_instructions:
+            return None
+        return self.executed_flops / self.executed_instructions - 1
 
     @property
     def clock(self) -> float | None:

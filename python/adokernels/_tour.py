@@ -35,8 +35,8 @@ def run(folder: Path, image: Path | None, size: int | None, console: Console) ->
     problems: dict[str, tuple[ado.Routine, tuple[NDArray[Any], ...]]]
     problems = {"photograph": (ado.edge_detect, (photo,))}
     for routine in ado.routines.values():
-        lengths = oracles.ORACLES[routine.name].lengths
-        lengths = lengths if size is None else tuple(min(length, size) for length in lengths)
+        usual = oracles.ORACLES[routine.name].lengths.values()
+        lengths = tuple(usual if size is None else (min(length, size) for length in usual))
         problems[routine.name] = (routine, random_operands(routine, lengths))
     devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
     sweeps = []

@@ -6,14 +6,16 @@ without an entry in ``ORACLES`` fails the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from adokernels._gpp import GPP_LENGTHS, GPP_SIZES, GppTerms, gpp_problem
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,23 @@ class Oracle:
         Takes what `expected` takes; gives the unit of each element's error. Default: the largest
         magnitude in the expected result, for all.
     lengths, dtype
-        Of a problem worth measuring: one number for each name in the shapes of the operands, and
-        the type of those that leave it open.
+        Of a problem worth measuring: the lengths that the names in the shapes of the operands stand
+        for, in the order in which people give them, and the type of operands that leave it open.
+    operands
+        Takes lengths in that order; makes operands. Default: random numbers.
+    thinned
+        Takes what `expected` takes; gives operands of the same shapes, most of whose terms are
+        zero, where `expected` would take too long, else None. Every variant does the same work on
+        them.
     """
 
     expected: Callable[..., Any]
     tolerance: float = 0.0
     unit: Callable[..., Any] | None = None
-    lengths: tuple[int, ...] = (2160, 3840)
+    lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
     dtype: str = "float32"
+    operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
+    thinned: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
 
 
 #: A tolerance that takes any NaN for another and -0 for 0.
@@ -141,6 +151,72 @@ def max_plus(big: Any, small: Any) -> NDArray[Any]:
     return np.asarray(best + best.dtype.type(0))
 
 
+def gpp(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both sums of the formulas in the header of `src/routines/gpp.hpp`, in extended precision."""
+    asx, ach = _gpp_sums(np.longdouble, lambda term: term, *operands, **options)
+    return asx.astype(np.complex128), ach.astype(np.complex128)
+
+
+def gpp_bound(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What each sum may be wrong by: 32 roundings of the magnitudes that it is made of."""
+    rounding = 32 * float(np.finfo(np.float64).epsneg)
+    asx, ach = _gpp_sums(np.float64, np.abs, *operands, **options)
+    return rounding * asx.real, rounding * ach.real
+
+
+def _gpp_sums(
+    real: Any,
+    of: Callable[..., Any],
+    wtilde: Any,
+    i_eps: Any,
+    aqsn: Any,
+    aqsm: Any,
+    wx: Any,
+    vcoul: Any,
+    occ: Any,
+    **options: float,
+) -> NDArray[Any]:
+    """Sums of the terms, or of a function of each; bands where aqsm is 0 are left out."""
+    terms = GppTerms(real, **options)
+    wx, occ = np.asarray(wx, real), np.asarray(occ, real)
+
+    def row(igp: int) -> NDArray[Any]:
+        bands = np.flatnonzero(np.asarray(aqsm)[:, igp])
+        w, eps = (terms.complex(np.asarray(a)[igp]) for a in (wtilde, i_eps))
+        m = np.conj(terms.complex(np.asarray(aqsm)[bands, igp]))[:, None]
+        m = m * terms.complex(np.asarray(aqsn)[bands]) * real(np.asarray(vcoul)[igp])
+        sums = np.zeros((2, wx.shape[1]), terms.complex)
+        for f, x in enumerate(wx[bands].T):
+            sch, ssx, _ = terms(x[:, None], w, eps)
+            filled = occ[bands] != 0
+            sums[0, f] = of(-occ[bands][filled, None] * ssx[filled] * m[filled]).sum()
+            sums[1, f] = of(sch * m / 2).sum()
+        return sums
+
+    with np.errstate(all="ignore"), ThreadPoolExecutor() as pool:
+        zero = np.zeros((2, wx.shape[1]), terms.complex)
+        return sum(pool.map(row, range(len(wtilde))), start=zero)
+
+
+def thinned_gpp(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
+    """The same operands with aqsm 0 but for some pairs of band and igp, the corners among them."""
+    arrays = dict(zip(_GPP_OPERANDS, map(np.asarray, operands), strict=True))
+    aqsm, each = arrays["aqsm"], arrays["aqsn"].shape[1] * arrays["wx"].shape[1]
+    if aqsm.size * each <= _MOST_GPP_TERMS:
+        return None
+    kept = np.random.default_rng().choice(aqsm.size, max(4, _MOST_GPP_TERMS // 2 // each))
+    columns = aqsm.shape[1]
+    kept = np.append(kept, [0, columns - 1, aqsm.size - columns, aqsm.size - 1])
+    thin = np.zeros_like(aqsm)
+    thin.flat[kept] = aqsm.flat[kept]
+    return tuple((arrays | {"aqsm": thin}).values())
+
+
+_GPP_OPERANDS = ("wtilde", "i_eps", "aqsn", "aqsm", "wx", "vcoul", "occ")
+#: What the oracle does in a few seconds.
+_MOST_GPP_TERMS = 8_000_000
+
+
 def _luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uint8]:
     rgba = np.asarray(rgba)
     red, green, blue = weights
@@ -200,15 +276,28 @@ def _by_bands(
 
 
 ORACLES: dict[str, Oracle] = {
-    "transpose": Oracle(transpose, lengths=(8192, 8192)),
+    "transpose": Oracle(transpose, lengths={"rows": 8192, "cols": 8192}),
     "grayscale": Oracle(grayscale, tolerance=1),
     "gaussian_blur": Oracle(gaussian_blur),
     "sobel": Oracle(sobel),
     "edge_detect": Oracle(edge_detect),
     "average_matvec": Oracle(
-        average_matvec, tolerance=1, unit=average_matvec_bound, lengths=(128, 256, 1024)
+        average_matvec,
+        tolerance=1,
+        unit=average_matvec_bound,
+        lengths={"N": 128, "L": 256, "M": 1024},
     ),
-    "max_plus": Oracle(max_plus, tolerance=SAME_VALUES, lengths=(64, 256 * 1024), dtype="float64"),
+    "max_plus": Oracle(
+        max_plus, tolerance=SAME_VALUES, lengths={"K": 64, "P": 256 * 1024}, dtype="float64"
+    ),
+    "gpp": Oracle(
+        gpp,
+        tolerance=1,
+        unit=gpp_bound,
+        lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
+        operands=gpp_problem,
+        thinned=thinned_gpp,
+    ),
 }
 
 
@@ -221,7 +310,8 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
     if isinstance(expected, tuple):
         if not isinstance(result, tuple) or len(result) != len(expected):
             return np.inf
-        return max(difference(r, e) for r, e in zip(result, expected, strict=True))
+        units = unit if isinstance(unit, tuple) else (unit,) * len(expected)
+        return max(map(difference, result, expected, units))
     got, want = np.asarray(result), np.asarray(expected)
     if got.shape != want.shape or got.dtype != want.dtype:
         return np.inf

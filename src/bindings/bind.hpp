@@ -54,6 +54,7 @@ struct Plan {
 struct Cost {
   double flops = 0, bytes = 0;  // useful, compulsory
   double executed_flops = 0, requested_bytes = 0;
+  double executed_instructions = 0;  // that do those FLOPs; 0: not counted
 };
 
 // A variant made ready to run again and again on one problem.
@@ -248,6 +249,7 @@ class RoutineOf final : public Routine {
     R problem;
     problem.operands(marshal);
     marshal.finish(problem);
+    marshal.examine(problem);
     const Row* named = variant ? &choose(marshal, *variant, device) : nullptr;
     const Device where = named != nullptr ? named->device : residence(marshal, device);
     if (where == Device::kCpu || marshal.on_device()) {
@@ -271,7 +273,8 @@ class RoutineOf final : public Routine {
     const Row& row = find(variant);
     if (row.device == Device::kCpu)
       throw ValueError(name + "[" + row.name + "] runs on the CPU and launches no kernels");
-    R problem = marshalled(arguments, options);
+    R problem;
+    marshal_only(problem, arguments, options);
     Pretend pretend;
     problem.operands(pretend);
     Launch launch = launch_for(row, problem, block);
@@ -282,19 +285,20 @@ class RoutineOf final : public Routine {
 
   Cost cost(const std::string& variant, const py::tuple& arguments,
             const py::dict& options) const override {
-    return cost(find(variant), marshalled(arguments, options));
+    R problem;
+    marshal_only(problem, arguments, options).examine(problem);
+    return cost(find(variant), problem);
   }
 
  private:
   using Row = Variant<R>;
 
-  // Only to look at: the arrays may be gone when it is returned.
-  R marshalled(const py::tuple& arguments, const py::dict& options) const {
+  // Keeps the arrays alive that the problem views.
+  Marshal marshal_only(R& problem, const py::tuple& arguments, const py::dict& options) const {
     Marshal marshal(name, arguments, options, py::none());
-    R problem;
     problem.operands(marshal);
     marshal.finish(problem);
-    return problem;
+    return marshal;
   }
 
   // A problem whose host arrays have been copied to the device.
@@ -332,6 +336,7 @@ class RoutineOf final : public Routine {
         : routine_(routine), marshal_(routine.name, arguments, options, py::none()) {
       problem_.operands(marshal_);
       marshal_.finish(problem_);
+      marshal_.examine(problem_);
       description = describe(marshal_);
       device_ = routine.residence(marshal_, name_of(device));
       if (device_ == Device::kCuda && !marshal_.on_device()) {
@@ -494,6 +499,7 @@ class RoutineOf final : public Routine {
     Cost cost{.flops = problem.flops(), .bytes = compulsory_bytes(problem)};
     cost.executed_flops = row.flops != nullptr ? row.flops(problem) : cost.flops;
     cost.requested_bytes = row.bytes != nullptr ? row.bytes(problem) : cost.bytes;
+    if (row.instructions != nullptr) cost.executed_instructions = row.instructions(problem);
     return cost;
   }
 

@@ -6,6 +6,7 @@
 #include "routines/average_matvec.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
+#include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
 #include "routines/max_plus.hpp"
 #include "routines/probe.hpp"
@@ -22,7 +23,8 @@
   _(Sobel, sobel_ladder)                  \
   _(EdgeDetect, edge_detect_ladder)       \
   _(AverageMatvec, average_matvec_ladder) \
-  _(MaxPlus, max_plus_ladder)
+  _(MaxPlus, max_plus_ladder)             \
+  _(Gpp, gpp_ladder)
 
 namespace ado {
 
@@ -198,6 +200,8 @@ void bind_routines(py::module_& m) {
       .def_readonly("executed_flops", &Cost::executed_flops, "FLOPs that the variant executes.")
       .def_readonly("requested_bytes", &Cost::requested_bytes,
                     "Bytes that the variant asks of memory.")
+      .def_readonly("executed_instructions", &Cost::executed_instructions,
+                    "Floating-point instructions of a lane that do its FLOPs; 0: not counted.")
       .def("__repr__", [](const Cost& c) {
         return py::str("Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g})")
             .format(c.flops, c.bytes, c.executed_flops, c.requested_bytes);

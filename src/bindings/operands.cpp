@@ -1,6 +1,7 @@
 #include "bindings/operands.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 namespace ado::py_binding {
@@ -191,6 +192,31 @@ std::vector<py::ssize_t> Lengths::resolve(const Operand& operand) const {
       shape.push_back(is_number(word) ? number(word) : find(word)->value);
   }
   return shape;
+}
+
+void EachValue::operator()(const char* name, const Array& array, const char* rule,
+                           const std::function<bool(double)>& holds) const {
+  Array view = array;
+  std::vector<std::byte> copy;
+  if (on_device) {
+    copy.resize(static_cast<std::size_t>(array.bytes()));
+    cuda::copy_to_host(copy.data(), array.data, copy.size());
+    view.data = copy.data();
+  }
+  std::int64_t index[kMaxRank] = {};
+  for (std::int64_t left = view.elements(); left > 0; --left) {
+    const std::byte* at = view.data;
+    for (int d = 0; d < view.rank; ++d) at += index[d] * view.stride[d];
+    double value;
+    std::memcpy(&value, at, sizeof value);
+    if (!holds(value)) {
+      std::string place;
+      for (int d = 0; d < view.rank; ++d) place += (d == 0 ? "" : ", ") + std::to_string(index[d]);
+      throw ValueError(routine + ": " + name + "[" + place + "] " + rule + ", got " +
+                       std::string(py::repr(py::float_(value))));
+    }
+    for (int d = view.rank; d-- > 0 && ++index[d] == view.shape[d];) index[d] = 0;
+  }
 }
 
 Marshal::Marshal(std::string routine, const py::tuple& arguments, const py::dict& options,

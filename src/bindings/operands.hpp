@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -107,6 +108,16 @@ class Lengths {
   std::string batch_operand_;
 };
 
+// Shows every value of an operand of float64 to `holds`; throws ValueError for the first that does
+// not.
+struct EachValue {
+  std::string routine = {};
+  bool on_device = false;
+
+  void operator()(const char* name, const Array& array, const char* rule,
+                  const std::function<bool(double)>& holds) const;
+};
+
 // Fills a routine's struct from a Python call, checking every rule, and keeps alive what it views.
 class Marshal {
  public:
@@ -133,6 +144,13 @@ class Marshal {
     const char* reason = "out overlaps an operand";
     if constexpr (requires { routine.refuses_overlap(); }) reason = routine.refuses_overlap();
     if (reason != nullptr) throw ValueError(routine_ + ": " + reason);
+  }
+
+  // Has the routine look at the values of its operands.
+  template <class Routine>
+  void examine(Routine& routine) const {
+    if constexpr (requires { routine.examine(EachValue{}); })
+      routine.examine(EachValue{routine_, on_device()});
   }
 
   bool on_device() const { return on_device_.value_or(false); }

@@ -10,7 +10,10 @@
 //
 // A routine may also have `const char* refuses() const` (what is wrong with the values of its
 // options) and `const char* refuses_overlap() const` (why results may not lie on these operands, or
-// nullptr where they may; without it they never may). Both speak literals or nullptr.
+// nullptr where they may; without it they never may). Both speak literals or nullptr. Before a
+// problem is run or its cost told, `void examine(each_value)` may look at the values of operands of
+// float64: each_value(name, array, rule, holds) throws where `holds(value)` is false. They are
+// copied from the device for it, so they had better be few.
 //
 // Marshalling from Python, staging to a device, compulsory bytes, documentation and stubs are
 // visitors. Shapes are written as in NumPy's generalised ufuncs: a name stands for one length
@@ -34,6 +37,8 @@ inline constexpr TypeRule kAnyElement{
     }};
 
 inline constexpr TypeRule kUint8Elements{.text = "uint8", .fixed = kUint8};
+inline constexpr TypeRule kFloat64Elements{.text = "float64", .fixed = kFloat64};
+inline constexpr TypeRule kComplex128Elements{.text = "complex128", .fixed = kComplex128};
 
 constexpr TypeRule same_as(const char* operand) {
   return {.text = "the type of", .same_as = operand};

@@ -65,6 +65,9 @@ struct Variant {
   // compulsory bytes.
   double (*flops)(const Routine&) = nullptr;
   double (*bytes)(const Routine&) = nullptr;
+  // Floating-point instructions of a lane, of which an FMA does two FLOPs and any other one. Null:
+  // not counted.
+  double (*instructions)(const Routine&) = nullptr;
 
   void (*run)(const Routine&, const Launch&) = nullptr;  // null: not in this build
 };

@@ -1,0 +1,123 @@
+// asx[f], ach[f]: sums over all (band, igp, ig) of the generalised plasmon-pole model's two terms,
+// the inner kernel of BerkeleyGW's self-energy.
+//
+// With w = wtilde[igp, ig], I = i_eps[igp, ig], x = wx[band, f] and
+// m = vcoul[igp] conj(aqsm[band, igp]) aqsn[band, ig]:
+//
+//   wdiff = x - w, delw = w / wdiff
+//   if |wdiff|^2 > gamma^2 and |delw|^2 < 1/(4 tol): sch = I delw, ssx = I w^2 / (x^2 - w^2)
+//   else if |delw|^2 > 1e-12: sch = 0, ssx = -I w^2 delw / (4 w^2 (delw + 1/2))
+//   else: sch = ssx = 0
+//   if x < 0 and |ssx| > sexcut |I|: ssx = 0
+//   asx[f] -= occ[band] ssx m, ach[f] += sch m / 2
+//
+// Where wdiff is 0, delw is no number and compares false: sch = ssx = 0, as in the Fortran.
+#pragma once
+
+#include "core/array.hpp"
+#include "core/operand.hpp"
+
+namespace ado {
+
+// Every rung keeps |error| <= kRoundings u sum |term|, u = 2^-53, if neither the fourth power of a
+// frequency nor a product of the other operands overflows or underflows. That asks for x^2 - w^2
+// without cancellation: where x is near w the difference of the squares has lost digits that
+// (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with d = x - Re w and p = x + Re w, costs
+// no more than the squares.
+struct Gpp {
+  static constexpr const char* kName = "gpp";
+  static constexpr const char* kSummary =
+      "The generalised plasmon-pole self-energy of BerkeleyGW: screened exchange and Coulomb hole, "
+      "summed over bands and pairs of plane waves.";
+  static constexpr const char* kSource =
+      "Accelerating HPC Applications with NVIDIA Nsight Compute Roofline Analysis (2020); C. Yang, "
+      "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
+
+  static constexpr int kRoundings = 32;
+  static constexpr double kTolZero = 1e-12;
+
+  Array wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ, asx, ach;
+  double gamma = 0.5, sexcut = 4.0, tol = 1e-6;
+
+  // Bands with an occupation other than 0, once the values have been looked at.
+  std::int64_t occupied_bands = -1;
+
+  template <class Visitor>
+  void operands(Visitor&& visit) {
+    visit.input(Operand{"wtilde", "ngpown ncouls", kComplex128Elements,
+                        "Plasmon-pole frequencies w, with ig along the rows."},
+                wtilde);
+    visit.input(Operand{"i_eps", "ngpown ncouls", kComplex128Elements,
+                        "The inverse dielectric matrix less the identity."},
+                i_eps);
+    visit.input(Operand{"aqsn", "nbands ncouls", kComplex128Elements,
+                        "Matrix elements of each band with the state n, for every ig."},
+                aqsn);
+    visit.input(Operand{"aqsm", "nbands ngpown", kComplex128Elements,
+                        "Matrix elements of each band with the state m, for every igp."},
+                aqsm);
+    visit.input(Operand{"wx", "nbands nfreqs", kFloat64Elements,
+                        "Energies at which the self-energy is wanted, less that of the band; "
+                        "finite."},
+                wx);
+    visit.input(Operand{"vcoul", "ngpown", kFloat64Elements, "The Coulomb interaction."}, vcoul);
+    visit.input(Operand{"occ", "nbands", kFloat64Elements,
+                        "Occupation of each band, from 0 to 1; one with 0 adds nothing to asx."},
+                occ);
+    visit.option(Option{"gamma", "Poles nearer to an energy than this are not taken as poles."},
+                 gamma);
+    visit.option(Option{"sexcut",
+                        "Terms of asx at negative wx with a magnitude above this times that of "
+                        "i_eps are left out."},
+                 sexcut);
+    visit.option(Option{"tol", "Poles count where |wtilde / (wx - wtilde)|^2 is below 1/(4 tol)."},
+                 tol);
+    visit.output(Operand{"asx", "nfreqs", kComplex128Elements, "Screened exchange."}, asx);
+    visit.output(Operand{"ach", "nfreqs", kComplex128Elements, "Coulomb hole."}, ach);
+  }
+
+  std::int64_t bands() const { return wx.shape[0]; }
+  std::int64_t frequencies() const { return wx.shape[1]; }
+  std::int64_t rows() const { return wtilde.shape[0]; }     // of igp
+  std::int64_t columns() const { return wtilde.shape[1]; }  // of ig
+  std::int64_t occupied() const { return occupied_bands < 0 ? bands() : occupied_bands; }
+
+  double limit_one() const { return 1 / (4 * tol); }
+  double limit_two() const { return gamma * gamma; }
+
+  const char* refuses() const {
+    if (frequencies() == 0) return "wx has no frequencies";
+    if (!(gamma > 0 && gamma - gamma == 0)) return "gamma must be positive and finite";
+    if (!(sexcut > 0)) return "sexcut must be positive";
+    if (!(tol > 0 && tol - tol == 0)) return "tol must be positive and finite";
+    return nullptr;
+  }
+
+  // Looks at the values of small operands: at what they must be, and at what the work depends on.
+  template <class EachValue>
+  void examine(EachValue&& each_value) {
+    std::int64_t occupied = 0;
+    each_value("occ", occ, "must be from 0 to 1", [&](double value) {
+      occupied += value != 0;
+      return value >= 0 && value <= 1;
+    });
+    occupied_bands = occupied;
+    each_value("wx", wx, "must be finite", [](double value) { return value - value == 0; });
+  }
+
+  // So many FLOPs in each (band, igp, ig, f) of occupied bands and of the others, and in each
+  // (band, igp, ig).
+  double flops_of(double occupied_band, double other_band, double pair) const {
+    const auto pairs = static_cast<double>(rows()) * static_cast<double>(columns());
+    const auto all = static_cast<double>(bands()), some = static_cast<double>(occupied());
+    const auto terms = pairs * static_cast<double>(frequencies());
+    return terms * (some * occupied_band + (all - some) * other_band) + pairs * all * pair;
+  }
+
+  // Of the first branch, with all that can be taken out of the loops over bands and energies, and a
+  // division counted as one: x -+ Re w, the squared moduli and their product, one quotient for
+  // both, and its products with the numerators, added up in two complex sums for each of the terms.
+  double flops() const { return flops_of(29, 13, 6); }
+};
+
+}  // namespace ado
