@@ -60,10 +60,10 @@ class GppTerms:
         near = ~pole & (delwr > _TOL_ZERO)
         nothing = self.complex(0)
         sch = np.where(pole, delw * eps, nothing)
-        at_pole = w * w * eps / (x * x - w * w)
-        half = delw.dtype.type(0.5)
-        ssx = np.where(near, -w * w * eps * delw / (4 * w * w * (delw + half)), nothing)
-        ssx = np.where(pole, at_pole, ssx)
+        # x^2 - w^2 and delw + 1/2, which would lose digits where x is near w or -w.
+        squares, half_more = wdiff * (x + w), (x + w) / (2 * wdiff)
+        ssx = np.where(near, -w * w * eps * delw / (4 * w * w * half_more), nothing)
+        ssx = np.where(pole, w * w * eps / squares, ssx)
         ssx[(x < 0) & (np.abs(ssx) > self.sexcut * np.abs(eps))] = nothing
         return sch, ssx, np.where(pole, POLE, np.where(near, NEAR, NOTHING))
 

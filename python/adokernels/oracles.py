@@ -158,8 +158,12 @@ def gpp(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def gpp_bound(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What each sum may be wrong by: 32 roundings of the magnitudes that it is made of."""
-    rounding = 32 * float(np.finfo(np.float64).epsneg)
+    """What each sum may be wrong by, from the magnitudes that it is made of.
+
+    Of those 32 roundings, and one for each band, as rungs add up to 2048 of them plainly.
+    """
+    bands = len(operands[_GPP_OPERANDS.index("aqsm")])
+    rounding = (32 + min(bands, 2048)) * float(np.finfo(np.float64).epsneg)
     asx, ach = _gpp_sums(np.float64, np.abs, *operands, **options)
     return rounding * asx.real, rounding * ach.real
 

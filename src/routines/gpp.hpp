@@ -19,11 +19,11 @@
 
 namespace ado {
 
-// Every rung keeps |error| <= kRoundings u sum |term|, u = 2^-53, if neither the fourth power of a
-// frequency nor a product of the other operands overflows or underflows. That asks for x^2 - w^2
-// without cancellation: where x is near w the difference of the squares has lost digits that
-// (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with d = x - Re w and p = x + Re w, costs
-// no more than the squares.
+// Every rung keeps |error| <= (kRoundings + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
+// neither the fourth power of a frequency nor a product of the other operands overflows or
+// underflows. That asks for x^2 - w^2 without cancellation: where x is near w the difference of the
+// squares has lost digits that (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with
+// d = x - Re w and p = x + Re w, costs no more than the squares.
 struct Gpp {
   static constexpr const char* kName = "gpp";
   static constexpr const char* kSummary =
@@ -34,6 +34,7 @@ struct Gpp {
       "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
 
   static constexpr int kRoundings = 32;
+  static constexpr std::int64_t kLongestSum = 2048;  // that a rung adds up plainly, band after band
   static constexpr double kTolZero = 1e-12;
 
   Array wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ, asx, ach;

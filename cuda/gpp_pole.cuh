@@ -1,0 +1,197 @@
+// What the upper rungs of gpp make of a pole: all that depends on (igp, ig) alone leaves the loops,
+// and only real numbers stay in them.
+//
+// With w = a + ib, d = a - x, q = a + x, den = d^2 + b^2 and den_plus = q^2 + b^2:
+//
+//   at a pole     sch / (I w) = (-d + ib) / den
+//                 ssx / (I w^2) = (b^2 - d q + ib 2a) / (den den_plus)
+//   near a pole   ssx / (I w^2) = (k b^2 - k a q + ib (k q + k a)) / den_plus, k = 1 / (2 |w|^2)
+//
+// The latter is -I w^2 delw / (4 w^2 (delw + 1/2)) with delw put in. So with m = conj(aqsm) aqsn
+// four sums of real coefficients times m are all that is added up, and what stands before the
+// brackets, and ib, comes in at the end. The two tests at a pole are one, den > limit, and the
+// cut-off |ssx| > sexcut |I| compares den den_plus with |w|^4, or den_plus with |w|^2.
+#pragma once
+
+#include "gpp.cuh"
+
+namespace ado::cuda::gpp {
+
+// How a quotient comes about.
+enum class Division { kEach, kShared, kApproximate };
+
+// What a rung does of these.
+struct Hoisted {
+  Division division = Division::kEach;
+  bool occupied_apart = false;  // nothing of ssx where it has no weight
+  bool branch_free = false;     // selects
+};
+
+#ifdef __CUDACC__
+
+struct Pole {
+  double a, b2, limit, twice_a;
+  double k, ka, kb2;
+};
+
+__device__ inline double squared_modulus(const Pole& w) { return fma(w.a, w.a, w.b2); }
+
+__device__ inline Pole pole_of(const View& p, Complex w) {
+  Pole pole;
+  pole.a = w.re;
+  pole.b2 = w.im * w.im;
+  const double w2 = squared_modulus(pole);
+  pole.limit = fmax(p.limit_two, w2 / p.limit_one);
+  pole.twice_a = 2 * w.re;
+  pole.k = w2 == 0 ? 0 : 0.5 / w2;
+  pole.ka = pole.k * w.re;
+  pole.kb2 = pole.k * pole.b2;
+  return pole;
+}
+
+// Of m, in the sums without and with b, for sch and for ssx.
+struct Coefficients {
+  double sch, sch_b, ssx, ssx_b;
+};
+
+// 1 / x with an error of about one rounding, if neither overflows: 23 bits from the table, three
+// times as many by e = 1 - x r and r (1 + e + e^2). A division is about ten instructions and tests
+// for what has to be done otherwise. Where it is not wanted it is 0, also of 0.
+__device__ inline double approximate_reciprocal(double x, bool wanted = true) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  r = __hiloint2double(wanted ? __double2hiint(r) : 0, 0);  // the rest of the table's are zeros
+  const double e = fma(-x, r, 1.0);
+  return fma(fma(e, e, e), r, r);
+}
+
+template <Division kBy>
+__device__ double reciprocal(double x) {
+  return kBy == Division::kApproximate ? approximate_reciprocal(x) : 1 / x;
+}
+
+// x > y of numbers that are not negative, by their bits: FP64 has no unit for comparisons, integers
+// have.
+__device__ inline bool above(double x, double y) {
+  return __double_as_longlong(x) > __double_as_longlong(y);
+}
+
+// Of a band that is not occupied.
+template <Division kBy>
+__device__ void coulomb_hole(const Pole& w, double x, Coefficients& c) {
+  const double d = w.a - x, den = fma(d, d, w.b2);
+  const bool pole = above(den, w.limit);
+  if constexpr (kBy == Division::kApproximate)
+    c.sch_b = approximate_reciprocal(den, pole);
+  else
+    c.sch_b = pole ? 1 / den : 0;
+  c.sch = d * c.sch_b;
+}
+
+// Leaves out what is above the cut-off, and weighs the rest. `w4` is |w|^4 at a pole, and |w|^2 / 4
+// near one; `den` is what ssx was divided by.
+__device__ inline double weight(const View& p, double x, double occ, double w4, double den) {
+  return x < 0 && p.sexcut * p.sexcut * den < w4 ? 0 : occ;
+}
+
+// One branch or another.
+template <Division kBy>
+__device__ Coefficients by_branches(const View& p, const Pole& w, double x, double occ) {
+  const double d = w.a - x, q = w.a + x;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), w2 = squared_modulus(w);
+  Coefficients c = {};
+  double r, factor;
+  if (den > w.limit) {
+    const double both = den * den_plus;
+    r = reciprocal<kBy>(both);
+    c.sch_b = kBy == Division::kEach ? 1 / den : r * den_plus;
+    c.sch = d * c.sch_b;
+    c.ssx = fma(-d, q, w.b2);
+    c.ssx_b = w.twice_a;
+    factor = weight(p, x, occ, w2 * w2, both);
+  } else {
+    r = reciprocal<kBy>(den_plus);
+    c.ssx = fma(-w.ka, q, w.kb2);
+    c.ssx_b = fma(w.k, q, w.ka);
+    factor = den != 0 && w2 > Gpp::kTolZero * den ? weight(p, x, occ, 0.25 * w2, den_plus) : 0;
+  }
+  r = factor == 0 ? 0 : factor * r;  // r may be infinite
+  c.ssx *= r;
+  c.ssx_b *= r;
+  return c;
+}
+
+__device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
+
+// The numerators of either branch are one multiplication and addition with other numbers, and so
+// one code does for both: 22 FP64 instructions, where 20 would do without poles that are near.
+// kPlain: occ is 1 and x not negative.
+//
+// Terms near a pole laid aside, to be computed by those lanes alone when some have come together,
+// took 46 to 48 ms where this takes 41 (H200, si214, a lane in fifteen near a pole): their number
+// differs from lane to lane. w near 0 or x is not looked at here; see needs_care.
+template <bool kPlain>
+__device__ Coefficients by_selection(const View& p, const Pole& w, double x, double occ) {
+  const double d = w.a - x, q = w.a + x;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
+  const bool pole = above(den, w.limit);
+  const double both = select(pole, den, 1) * den_plus;
+  double r = approximate_reciprocal(both);
+  Coefficients c;
+  c.sch_b = r * select(pole, den_plus, 0);
+  c.sch = d * c.sch_b;
+  c.ssx = fma(-select(pole, d, w.ka), q, select(pole, w.b2, w.kb2));
+  c.ssx_b = select(pole, w.twice_a, fma(w.k, q, w.ka));
+  if constexpr (!kPlain) {
+    const double w2 = squared_modulus(w);
+    const double factor = weight(p, x, occ, pole ? w2 * w2 : 0.25 * w2, both);
+    r = factor == 0 ? 0 : factor * r;
+  }
+  c.ssx *= r;
+  c.ssx_b *= r;
+  return c;
+}
+
+// What is added up of a pair (igp, ig) and kF frequencies.
+template <int kF>
+struct PairSums {
+  Complex sch[kF] = {}, sch_b[kF] = {}, ssx[kF] = {}, ssx_b[kF] = {};
+
+  __device__ void add_coulomb_hole(int f, const Coefficients& c, Complex m) {
+    add(sch_b[f], c.sch_b, m);
+    add(sch[f], c.sch, m);
+  }
+  __device__ void add_exchange(int f, const Coefficients& c, Complex m) {
+    add(ssx[f], c.ssx, m);
+    add(ssx_b[f], c.ssx_b, m);
+  }
+
+  __device__ bool finite() const {
+    double all = 0;
+    for (int f = 0; f < kF; ++f)
+      for (const Complex& z : {sch[f], sch_b[f], ssx[f], ssx_b[f]}) all += z.re * 0 + z.im * 0;
+    return all == 0;
+  }
+
+  // With the weights that were left out.
+  __device__ void finish(Complex w, Complex eps, double vcoul, Sums<kF>& sums) const {
+    const Complex once = vcoul * (w * eps), twice = w * once;
+    for (int f = 0; f < kF; ++f) {
+      sums.ach[f] += 0.5 * (once * with(-sch[f], w.im, sch_b[f]));
+      sums.asx[f] += twice * with(ssx[f], w.im, ssx_b[f]);
+    }
+  }
+
+ private:
+  static __device__ void add(Complex& sum, double c, Complex m) {
+    sum = {fma(c, m.re, sum.re), fma(c, m.im, sum.im)};
+  }
+  // x + i b y
+  static __device__ Complex with(Complex x, double b, Complex y) {
+    return {fma(-b, y.im, x.re), fma(b, y.re, x.im)};
+  }
+};
+
+#endif
+
+}  // namespace ado::cuda::gpp
