@@ -91,7 +91,8 @@ __device__ void add_hoisted(const View& p, const Pass<kF>& pass) {
 
 // ---------------------------------------------------------------------------------------------
 template <int kF>
-__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_hoisted(View p, Pass<kF> pass) {
+__global__ void __launch_bounds__(kHoistedThreads, 2)
+    gpp_hoisted_invariants(View p, Pass<kF> pass) {
   constexpr Hoisted kBy{};
   add_hoisted<kBy>(p, pass);
 }

@@ -1,16 +1,16 @@
 // What the upper rungs of gpp make of a pole: all that depends on (igp, ig) alone leaves the loops,
 // and only real numbers stay in them.
 //
-// With w = a + ib, d = a - x, q = a + x, den = d^2 + b^2 and den_plus = q^2 + b^2:
+// With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
 //
-//   at a pole     sch / (I w) = (-d + ib) / den
-//                 ssx / (I w^2) = (b^2 - d q + ib 2a) / (den den_plus)
-//   near a pole   ssx / (I w^2) = (k b^2 - k a q + ib (k q + k a)) / den_plus, k = 1 / (2 |w|^2)
+//   at a pole     sch / (I w) = -d u + ib u
+//                 ssx / (I w / 2) = -2a (d q + b^2) u v + ib (u + v)
+//   near a pole   ssx / (I w / 2) = -q v + ib v
 //
-// The latter is -I w^2 delw / (4 w^2 (delw + 1/2)) with delw put in. So with m = conj(aqsm) aqsn
-// four sums of real coefficients times m are all that is added up, and what stands before the
-// brackets, and ib, comes in at the end. The two tests at a pole are one, den > limit, and the
-// cut-off |ssx| > sexcut |I| compares den den_plus with |w|^4, or den_plus with |w|^2.
+// The former is (x + w) - (x - w) over both, and the latter -I w^2 delw / (4 w^2 (delw + 1/2)) with
+// delw put in. So with m = conj(aqsm) aqsn four sums of real coefficients times m are all that is
+// added up, and w, I and ib come in at the end. The two tests at a pole are one, 1/u > limit, and
+// the cut-off |ssx| > sexcut |I| compares 1 / (u v) with |w|^4, or 1/v with |w|^2.
 #pragma once
 
 #include "gpp.cuh"
@@ -30,26 +30,24 @@ struct Hoisted {
 #ifdef __CUDACC__
 
 struct Pole {
-  double a, b2, limit, twice_a;
-  double k, ka, kb2;
+  double a, b2, limit;
+  double half_inverse;  // 1 / 2a
 };
+
+// a, or where it is 0 so little that it makes no difference beside ib.
+__device__ inline double not_zero(double a) { return fabs(a) > 1e-200 ? a : 1e-200; }
 
 __device__ inline double squared_modulus(const Pole& w) { return fma(w.a, w.a, w.b2); }
 
 __device__ inline Pole pole_of(const View& p, Complex w) {
-  Pole pole;
-  pole.a = w.re;
-  pole.b2 = w.im * w.im;
-  const double w2 = squared_modulus(pole);
-  pole.limit = fmax(p.limit_two, w2 / p.limit_one);
-  pole.twice_a = 2 * w.re;
-  pole.k = w2 == 0 ? 0 : 0.5 / w2;
-  pole.ka = pole.k * w.re;
-  pole.kb2 = pole.k * pole.b2;
+  Pole pole = {.a = w.re, .b2 = w.im * w.im};
+  pole.limit = fmax(p.limit_two, squared_modulus(pole) / p.limit_one);
+  pole.half_inverse = 0.5 / not_zero(w.re);
   return pole;
 }
 
-// Of m, in the sums without and with b, for sch and for ssx.
+// Of m in the four sums: sch = d u and sch_b = u, ssx = (d q + b^2) u v or q v / 2a, and ssx_b the
+// multiples of ib.
 struct Coefficients {
   double sch, sch_b, ssx, ssx_b;
 };
@@ -100,55 +98,51 @@ __device__ Coefficients by_branches(const View& p, const Pole& w, double x, doub
   const double d = w.a - x, q = w.a + x;
   const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), w2 = squared_modulus(w);
   Coefficients c = {};
-  double r, factor;
   if (den > w.limit) {
-    const double both = den * den_plus;
-    r = reciprocal<kBy>(both);
+    const double both = den * den_plus, r = reciprocal<kBy>(both);
     c.sch_b = kBy == Division::kEach ? 1 / den : r * den_plus;
     c.sch = d * c.sch_b;
-    c.ssx = fma(-d, q, w.b2);
-    c.ssx_b = w.twice_a;
-    factor = weight(p, x, occ, w2 * w2, both);
-  } else {
-    r = reciprocal<kBy>(den_plus);
-    c.ssx = fma(-w.ka, q, w.kb2);
-    c.ssx_b = fma(w.k, q, w.ka);
-    factor = den != 0 && w2 > Gpp::kTolZero * den ? weight(p, x, occ, 0.25 * w2, den_plus) : 0;
+    if (const double factor = weight(p, x, occ, w2 * w2, both); factor != 0) {
+      c.ssx = factor * (fma(d, q, w.b2) * r);
+      c.ssx_b = factor * fma(r, den, c.sch_b);
+    }
+  } else if (den != 0 && w2 > Gpp::kTolZero * den) {
+    if (const double factor = weight(p, x, occ, 0.25 * w2, den_plus); factor != 0) {
+      const double v = factor * reciprocal<kBy>(den_plus);
+      c.ssx = q * w.half_inverse * v;
+      c.ssx_b = v;
+    }
   }
-  r = factor == 0 ? 0 : factor * r;  // r may be infinite
-  c.ssx *= r;
-  c.ssx_b *= r;
   return c;
 }
 
 __device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
 
 // The numerators of either branch are one multiplication and addition with other numbers, and so
-// one code does for both: 22 FP64 instructions, where 20 would do without poles that are near.
-// kPlain: occ is 1 and x not negative.
+// one code does for both. kPlain: occ is 1 and x not negative. Then ssx_b is v alone; u, which
+// sch_b adds up as well, comes in with PairSums::fold.
 //
 // Terms near a pole laid aside, to be computed by those lanes alone when some have come together,
-// took 46 to 48 ms where this takes 41 (H200, si214, a lane in fifteen near a pole): their number
-// differs from lane to lane. w near 0 or x is not looked at here; see needs_care.
+// took 46 to 48 ms where selection took 41 (H200, si214, a lane in fifteen near a pole): their
+// number differs from lane to lane. w near 0 or x is not looked at here; see needs_care.
 template <bool kPlain>
 __device__ Coefficients by_selection(const View& p, const Pole& w, double x, double occ) {
   const double d = w.a - x, q = w.a + x;
   const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
   const bool pole = above(den, w.limit);
-  const double both = select(pole, den, 1) * den_plus;
-  double r = approximate_reciprocal(both);
+  const double den_or_one = select(pole, den, 1), both = den_or_one * den_plus;
+  const double r = approximate_reciprocal(both);
   Coefficients c;
   c.sch_b = r * select(pole, den_plus, 0);
   c.sch = d * c.sch_b;
-  c.ssx = fma(-select(pole, d, w.ka), q, select(pole, w.b2, w.kb2));
-  c.ssx_b = select(pole, w.twice_a, fma(w.k, q, w.ka));
+  c.ssx = fma(select(pole, d, w.half_inverse), q, select(pole, w.b2, 0)) * r;
+  c.ssx_b = r * den_or_one;
   if constexpr (!kPlain) {
     const double w2 = squared_modulus(w);
     const double factor = weight(p, x, occ, pole ? w2 * w2 : 0.25 * w2, both);
-    r = factor == 0 ? 0 : factor * r;
+    c.ssx = factor == 0 ? 0 : factor * c.ssx;
+    c.ssx_b = factor == 0 ? 0 : factor * (c.sch_b + c.ssx_b);
   }
-  c.ssx *= r;
-  c.ssx_b *= r;
   return c;
 }
 
@@ -166,6 +160,11 @@ struct PairSums {
     add(ssx_b[f], c.ssx_b, m);
   }
 
+  // After the plain bands.
+  __device__ void fold() {
+    for (int f = 0; f < kF; ++f) ssx_b[f] += sch_b[f];
+  }
+
   __device__ bool finite() const {
     double all = 0;
     for (int f = 0; f < kF; ++f)
@@ -173,12 +172,12 @@ struct PairSums {
     return all == 0;
   }
 
-  // With the weights that were left out.
+  // With what was left out.
   __device__ void finish(Complex w, Complex eps, double vcoul, Sums<kF>& sums) const {
-    const Complex once = vcoul * (w * eps), twice = w * once;
+    const Complex half = 0.5 * vcoul * (w * eps);
     for (int f = 0; f < kF; ++f) {
-      sums.ach[f] += 0.5 * (once * with(-sch[f], w.im, sch_b[f]));
-      sums.asx[f] += twice * with(ssx[f], w.im, ssx_b[f]);
+      sums.ach[f] += half * with(-sch[f], w.im, sch_b[f]);
+      sums.asx[f] += half * with(-2 * not_zero(w.re) * ssx[f], w.im, ssx_b[f]);
     }
   }
 

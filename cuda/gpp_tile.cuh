@@ -267,6 +267,10 @@ __global__ void __launch_bounds__(kTileWarps* kWarp, kTileBlocks<kRows>)
              into.add_coulomb_hole(f, c, m);
              into.add_exchange(f, c, m);
            });
+      if (plain_end > chunk_first && plain_end <= chunk_first + kChunk) {
+#pragma unroll
+        for (int row = 0; row < kRows; ++row) found[row].fold();
+      }
       each(One{}, plain_end, careful_end,
            [&](const Pole& w, double x, int k, int f, Complex m, PairSums<kF>& into) {
              const Coefficients c = by_selection<false>(p, w, x, chunk.occ[k]);

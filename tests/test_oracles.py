@@ -91,6 +91,84 @@ def test_bound_of_averages_at_the_edges(rng):
     assert np.isfinite(oracles.average_matvec_bound(large, np.ones((1, 1)))).all()
 
 
+def one_gpp_term(x, w, eps=2 - 1j, occ=1.0, **options):
+    """What the term of one band and one pair gives, at weight one: ssx and sch."""
+    arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
+    operands = (*arrays, np.full((1, 1), x), np.ones(1), np.full(1, occ))
+    (asx,), (ach,) = oracles.gpp(*operands, **options)
+    assert [len(unit) for unit in oracles.gpp_bound(*operands, **options)] == [1, 1]
+    return -asx, 2 * ach
+
+
+def test_gpp_by_hand():
+    """One term in each branch, worked out with a pencil; all numbers are of few digits."""
+    eps = 2 - 1j
+    # x - w = 2 + 2i: 8 > 1/4; delw = 2 (1 - i) / (2 + 2i) = -i; w^2 / (x^2 - w^2) = -8i / (16 + 8i)
+    pole = ((-1 - 2j) / 5 * eps, -1j * eps)
+    assert np.allclose(one_gpp_term(4.0, 2 - 2j), pole, rtol=1e-15)
+    # x - w = i/4: 1/16 < 1/4; delw = (1 - i/4) / (i/4) = -1 - 4i, delw + 1/2 = -1/2 - 4i
+    near = (-eps * (-1 - 4j) / (4 * (-0.5 - 4j)), 0)
+    assert np.allclose(one_gpp_term(1.0, 1 - 0.25j), near, rtol=1e-15)
+    assert one_gpp_term(0.25, 2.0**-23) == (0, 0)  # |delw|^2 is about 2^-42, below 1e-12
+    assert one_gpp_term(3.0, 3.0) == (0, 0)
+    assert one_gpp_term(3.0, 0.0) == (0, 0)
+
+
+def test_gpp_limits_by_hand():
+    eps = 2 - 1j
+    # x = -3, w = 2.5: w^2 / (x^2 - w^2) = 6.25 / 2.75 = 25/11, cut off beyond sexcut; sch stays.
+    kept, sch = one_gpp_term(-3.0, 2.5)
+    assert kept == pytest.approx(25 / 11 * eps)
+    assert sch == pytest.approx(-2.5 / 5.5 * eps)
+    assert one_gpp_term(-3.0, 2.5, sexcut=2.0) == (0, sch)
+    assert one_gpp_term(3.0, 2.0, sexcut=0.1)[0] == pytest.approx(4 / 5 * eps)  # x > 0
+    for x in (-3.0, -0.25):  # w = -x: ssx is infinite
+        assert one_gpp_term(x, -x)[0] == 0
+    # |x - w| must be above gamma, not at it: w / (2 (x + w)) otherwise, with the sign turned.
+    assert one_gpp_term(3.5, 3.0) == pytest.approx((-3 / 13 * eps, 0))
+    assert one_gpp_term(3.5, 3.0, gamma=0.25) == pytest.approx((9 / 3.25 * eps, 6 * eps))
+    # |delw|^2 = 36 is not below 1/(4 tol) = 25.
+    assert one_gpp_term(3.5, 3.0, gamma=0.25, tol=0.01) == pytest.approx((-3 / 13 * eps, 0))
+    assert one_gpp_term(4.0, 2 - 2j, occ=0.5)[0] == pytest.approx((-1 - 2j) / 10 * eps)
+    assert one_gpp_term(3.0, -3.0, occ=0.0) == pytest.approx((0, -0.5 * eps))
+
+
+def test_gpp_sums_by_hand():
+    """Two bands, two igp, one ig, two energies: which index belongs to which operand."""
+    w, eps = np.array([[1.0], [2.0]], complex), np.array([[1.0], [1j]])
+    aqsn, aqsm = np.array([[1j], [2.0]]), np.array([[1.0, 1j], [3.0, 1.0]], complex)
+    wx, vcoul, occ = np.array([[3.0, 4.0], [5.0, 6.0]]), np.array([1.0, 10.0]), np.array([1, 0.5])
+    asx, ach = np.zeros(2, complex), np.zeros(2, complex)
+    for f, band, igp in np.ndindex(2, 2, 2):
+        x, pole = wx[band, f], w[igp, 0]
+        m = vcoul[igp] * aqsm[band, igp].conjugate() * aqsn[band, 0] * eps[igp, 0]
+        asx[f] -= occ[band] * pole**2 / (x**2 - pole**2) * m
+        ach[f] += pole / (x - pole) * m / 2
+    result = oracles.gpp(w, eps, aqsn, aqsm, wx, vcoul, occ)
+    assert np.allclose(result, (asx, ach), rtol=1e-15)
+    assert asx[0] == pytest.approx(-(1j / 8 + 8j + 1 / 8 + 40j / 21))
+
+
+def test_bound_of_gpp_is_of_magnitudes():
+    """Terms that cancel in the sum do not in the bound; what is not added is in neither."""
+    w, eps, ones = (np.full((1, 2), z, complex) for z in (2.0, 3.0, 1.0))
+    eps[0, 1] = -3
+    operands = [w, eps, ones, np.ones((1, 1), complex), np.array([[4.0]]), np.ones(1), np.ones(1)]
+    assert [a[0] for a in oracles.gpp(*operands)] == [0, 0]
+    asx, ach = (unit[0] / (33 * 2.0**-53) for unit in oracles.gpp_bound(*operands))
+    assert (asx, ach) == pytest.approx((2 * 3 * 4 / 12, 2 * 3 * 1 / 2))
+    operands[-1] = np.zeros(1)
+    assert [unit[0] > 0 for unit in oracles.gpp_bound(*operands)] == [False, True]
+
+
+@pytest.mark.parametrize(("bands", "roundings"), [(1, 33), (100, 132), (2048, 2080), (5000, 2080)])
+def test_bound_of_gpp_grows_with_bands_up_to_a_limit(bands, roundings):
+    ones = [np.ones(shape, complex) for shape in ((1, 1), (1, 1), (bands, 1), (bands, 1))]
+    operands = (*ones, np.full((bands, 1), 3.0), np.ones(1), np.ones(bands))
+    for total, unit in zip(oracles.gpp(*operands), oracles.gpp_bound(*operands), strict=True):
+        assert unit[0] / abs(total[0]) * 2.0**53 == pytest.approx(roundings)
+
+
 def test_oracle_copies_the_padding_of_structures():
     padded = np.dtype([("a", "u1"), ("b", "<u4")], align=True)
     a = np.arange(2 * 3 * 8, dtype=np.uint8).view(padded).reshape(2, 3)
@@ -102,6 +180,16 @@ def test_comparator_compares_tuples_one_by_one():
     assert oracles.difference(pair, pair) == 0
     assert oracles.difference(pair[:1], pair) == np.inf
     assert oracles.difference((np.ones(2), np.ones(2)), pair) > 0
+
+
+def test_comparator_takes_a_unit_for_each_result():
+    right, wrong = (np.ones(2), np.full(2, 100.0)), (np.full(2, 1.5), np.full(2, 103.0))
+    units = (np.array([1.0, 2.0]), np.full(2, 10.0))
+    assert oracles.difference(wrong, right, units) == pytest.approx(0.5)
+    assert oracles.difference(wrong, right, (units[0], np.array([10.0, 1.0]))) == pytest.approx(3)
+    assert oracles.difference(wrong, right, units[1]) == pytest.approx(0.3)  # one for all
+    assert oracles.difference(right, right, units) == 0
+    assert oracles.difference(wrong, right, (units[0], 0 * units[1])) == np.inf
 
 
 def test_check_says_where():

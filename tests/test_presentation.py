@@ -157,6 +157,14 @@ def with_peers(sweep):
     return dataclasses.replace(sweep, peers=tuple(peers))
 
 
+def with_mix(sweep, share=0.58):
+    """Count the instructions of every rung; that share of them are FMAs."""
+    counted = [
+        dataclasses.replace(m, executed_instructions=m.executed_flops / (1 + share)) for m in sweep
+    ]
+    return dataclasses.replace(sweep, measurements=tuple(counted))
+
+
 CROWD = {"streams": 9.3, "persistent": 9.25}
 CHARTS = {
     "transpose": make_transpose,
@@ -169,6 +177,9 @@ CHARTS = {
     "gpp, crowded": lambda: make_gpp(counters=True, extra=CROWD),
     "transpose, peers": lambda: with_peers(make_transpose(counters=True)),
     "gpp, peers": lambda: with_peers(make_gpp(counters=True)),
+    "gpp, mix": lambda: with_mix(make_gpp()),
+    "gpp, mix and counters": lambda: with_mix(make_gpp(counters=True)),
+    "gpp, CPU, mix": lambda: with_mix(make_gpp(CPU, scale=0.01)),
     "H200": lambda: H200,
     "CPU": lambda: CPU,
 }
@@ -603,6 +614,65 @@ def test_only_roofs_of_the_precision_in_play_are_dark():
         ax = draw(make_gpp(machine, scale=0.01))
         grey = {t.get_text()[:4] for t in ax.texts if colors.to_rgba(t.get_color()) == faded}
         assert grey == {"FP32"}
+
+
+def dotted(ax):
+    """The horizontal dotted lines: where from, and how high."""
+    lines = [line for line in ax.lines if line.get_linestyle() == ":"]
+    ends = [(*line.get_xdata(), *line.get_ydata()) for line in lines]
+    return [(start, end, low) for start, end, low, high in ends if low == high]
+
+
+def test_the_mix_of_instructions_has_a_roof():
+    sweep = with_mix(make_gpp())
+    ax, bare = draw(sweep), draw(make_gpp())
+    ((start, end, height),) = dotted(ax)
+    assert height == pytest.approx(33.4e12 * 1.58 / 2)
+    assert start == pytest.approx(height / H200["L2 read"].measured)
+    assert end == ax.get_xlim()[1]
+    words = [text.get_text() for text in ax.texts]
+    assert "FP64 with 58 % FMA 26.4 TFLOP/s" in words
+    assert "ceiling of the mix in fused" in legend_words(ax)
+    assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
+    assert not dotted(bare)
+    assert "mix" not in " ".join(legend_words(bare))
+
+
+def test_the_mix_is_that_of_the_fastest_rung():
+    """Of a rung that is not counted nothing is claimed."""
+    sweep = with_mix(make_gpp(), share=1.0)
+    slower = with_mix(make_gpp(), share=0.0).measurements[:-1]
+    of_last = dataclasses.replace(sweep, measurements=(*slower, sweep.measurements[-1]))
+    assert [height for *_, height in dotted(draw(of_last))] == [33.4e12]
+    uncounted = dataclasses.replace(sweep.measurements[-1], executed_instructions=0.0)
+    unknown = dataclasses.replace(sweep, measurements=(*slower, uncounted))
+    assert not dotted(draw(unknown))
+
+
+def test_the_mix_is_that_of_the_operands_precision():
+    single, mixed = (
+        [dataclasses.replace(m, problem=problem) for m in with_mix(make_gpp())]
+        for problem in ("a: (8, 8) float32", "a: (8, 8) float32, b: (8, 8) float64")
+    )
+    assert [height for *_, height in dotted(draw(single, machine=H200))] == [63.8e12 * 1.58 / 2]
+    assert not dotted(draw(mixed, machine=H200))
+
+
+def test_the_mix_without_words():
+    ax = draw(with_mix(make_gpp()), annotate=False)
+    assert len(dotted(ax)) == 1
+    assert not ax.texts
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7, 0.9, 1.0])
+def test_no_words_overlap_whatever_the_mix(share):
+    ax = draw(with_mix(make_gpp(counters=True), share), SIZES[1])
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+def test_a_line_says_the_mix():
+    assert re.search(r"TFLOP/s, 58 % FMA$", repr(with_mix(make_gpp())["fused"]))
 
 
 def badge(ax):

@@ -207,7 +207,31 @@ class MaxPlus(Routine):
     def __getitem__(self, name: _MaxPlusVariant) -> Variant: ...  # type: ignore[override]
 
 max_plus: MaxPlus
-_GppVariant = Literal["textbook"]
+_GppVariant = Literal[
+    "textbook",
+    "threaded",
+    "bands_innermost",
+    "hoisted",
+    "simd",
+    "packed",
+    "by_occupation",
+    "collapse3",
+    "bands_inside",
+    "frequency_outside",
+    "reciprocal",
+    "squared_moduli",
+    "simplified_branches",
+    "blocked",
+    "swapped_indices",
+    "large_blocks",
+    "hoisted_invariants",
+    "one_reciprocal",
+    "fast_reciprocal",
+    "occupied_apart",
+    "branch_free",
+    "tiled",
+    "two_rows",
+]
 
 class Gpp(Routine):
     def __call__(  # type: ignore[override]

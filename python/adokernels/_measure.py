@@ -530,7 +530,8 @@ class _Gate:
         if self.routine[call.variant].ceiling or self.expected is None:
             return ""
         if self.thinned:
-            call = self.problem.prepare(call.variant, tuple(call.block) or None)
+            block = tuple(call.block) if self.routine[call.variant].blocks else None
+            call = self.problem.prepare(call.variant, block)
         self.problem.fill_results(self.poison)
         call.run()
         try:

@@ -20,17 +20,25 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
 
 from adokernels._bandwidth import draw_bandwidth, main_bandwidths
-from adokernels._records import Machine, Measurement, Sweep
+from adokernels._records import Ceiling, Machine, Measurement, Sweep
 from adokernels._sheet import FADED, Point, Sheet, entry, level_entries, look
-from adokernels._tables import number, peak, precision, prefix, ratio, step_of, steps, where
+from adokernels._tables import (
+    number,
+    peak,
+    percent,
+    precision,
+    prefix,
+    ratio,
+    step_of,
+    steps,
+    where,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from adokernels._records import Ceiling
 
 #: A ceiling is itself a measurement, so a point may exceed it by this much without alarm.
 _TOLERANCE = 1.03
@@ -56,10 +64,12 @@ def roofline(
 
     With FLOPs it is a roofline: FLOPs per second over arithmetic intensity, both logarithmic.
     Hollow markers stand at the algorithmic intensity (executed FLOPs over requested bytes), filled
-    ones at what counters measured at each memory level. Without FLOPs, or where memory limits a
-    ladder whose rungs have all the same intensity, it is one bar a rung: compulsory bytes over
-    time, against the bandwidth ceilings. Peers of a sweep look different and are no steps; what
-    they execute and request is unknown, so they stand at the useful FLOPs and compulsory bytes.
+    ones at what counters measured at each memory level. Where the fastest rung counts its
+    instructions, a dotted roof says what their mix of FMAs allows. Without FLOPs, or where memory
+    limits a ladder whose rungs have all the same intensity, it is one bar a rung: compulsory bytes
+    over time, against the bandwidth ceilings. Peers of a sweep look different and are no steps;
+    what they execute and request is unknown, so they stand at the useful FLOPs and compulsory
+    bytes.
 
     Parameters
     ----------
@@ -136,6 +146,17 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     return any(roof and amount / m.seconds > _TOLERANCE * roof for amount, roof in rates)
 
 
+def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
+    """Find what no code with this measurement's mix of instructions exceeds, if it is counted."""
+    share, level = m.fma_share, precision(m)
+    for c in machine.of_kind("compute"):
+        if share is not None and (c.level, c.operation) == (level, "fma"):
+            words = f"with {percent(share)} FMA"
+            limit = c.measured * (1 + share) / 2
+            return dataclasses.replace(c, operation=words, measured=limit, theoretical=None)
+    return None
+
+
 def _intensity_tells_nothing(rungs: Sequence[Measurement], machine: Machine) -> bool:
     """Whether the points would stand one above the other under the slope of memory."""
     intensities = [m.intensity for m in rungs]
@@ -175,14 +196,14 @@ def _draw_roofline(
     points = [m for m in everything if m.executed_flops and m.requested_bytes]
     _frame(sheet, machine, points)
     reading = sweep.roof is not None and sweep.roof > _TOLERANCE * machine.roof
-    roofs = _Roofs(machine, points, reading=reading)
+    roofs = _Roofs(machine, points, sweep.rungs, reading=reading)
     _draw_roofs(sheet, roofs)
     for m in points:
         _point(sheet, m, _PEER if m in sweep.peers else _RUNG)
     # From here on the order is that of choosing a place: the least movable labels first.
     sheet.badge([(m.variant, _places(m)[0]) for m in points if m in wrong])
     if sheet.annotate:
-        _name_points(sheet, sweep, points)
+        _name_points(sheet, sweep, points, roofs)
         _compulsory(sheet, points)
         _label_roofs(sheet, roofs)
     _shade(sheet, roofs)
@@ -218,7 +239,14 @@ def _frame(sheet: Sheet, machine: Machine, points: Sequence[Measurement]) -> Non
 class _Roofs:
     """The ceilings in play: one bandwidth a level, and the precisions of the points."""
 
-    def __init__(self, machine: Machine, points: Sequence[Measurement], *, reading: bool) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        points: Sequence[Measurement],
+        rungs: Sequence[Measurement],
+        *,
+        reading: bool,
+    ) -> None:
         self.bandwidths = main_bandwidths(machine, reading=reading)
         self.compute = machine.of_kind("compute")
         every = {c.level for c in self.compute}
@@ -228,6 +256,9 @@ class _Roofs:
         self.fastest = max(c.measured for c in self.bandwidths)
         ours = sorted((c.measured, c.level) for c in self.compute if c.level in self.levels)
         self.peaks = {level: value for value, level in ours}.values()  # the highest of each level
+        mixed = min(rungs, key=lambda m: m.seconds, default=None)
+        self.mix = _mix(mixed, machine) if mixed else None
+        self.mixed_by = mixed.variant if mixed else ""
 
 
 def _draw_roofs(sheet: Sheet, roofs: _Roofs) -> None:
@@ -241,6 +272,9 @@ def _draw_roofs(sheet: Sheet, roofs: _Roofs) -> None:
         for value, style in _pens(c):
             xs = [value / roofs.fastest, right]
             sheet.line(xs, [value, value], color=_ink(sheet, c, roofs), **style)
+    if roofs.mix:
+        value = roofs.mix.measured
+        sheet.line([value / roofs.fastest, right], [value, value], ls=":")
     for top, c in itertools.product(roofs.peaks, roofs.bandwidths):
         # On the lines already, so words may come closer than to a measurement.
         style = {"marker": "o", "ms": 3.5, "color": look(c.level)[0], "mec": sheet.ink, "mew": 0.5}
@@ -259,7 +293,7 @@ def _point(sheet: Sheet, m: Measurement, shape: str) -> None:
     sheet.mark(x, y, marker=shape, mfc=sheet.paper, mec=edge, mew=1.2)
 
 
-def _name_points(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> None:
+def _name_points(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement], roofs: _Roofs) -> None:
     """Label the points and the steps between them, and add the key."""
     before = steps(m for m in points if m not in sweep.peers)
     arrows = {m: below for m, below in before.items() if _long_enough(sheet, below, m)}
@@ -273,7 +307,7 @@ def _name_points(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> N
             ],
             ("upper left", "lower right", "lower left"),
         )
-    _key(sheet, sweep, points)
+    _key(sheet, sweep, points, roofs)
     for m, below in arrows.items():
         start, end = _places(below)[0], _places(m)[0]
         sheet.arrow(start, end, 4, sheet.ink)
@@ -289,7 +323,7 @@ def _name_points(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> N
         sheet.callout(name, _places(m)[0], (6, 12, 20, 30, 45))
 
 
-def _key(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> None:
+def _key(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement], roofs: _Roofs) -> None:
     hollow = {"mfc": sheet.paper, "mec": sheet.ink}
     key = []
     if points:
@@ -299,6 +333,9 @@ def _key(sheet: Sheet, sweep: Sweep, points: Sequence[Measurement]) -> None:
     key += level_entries(level for m in points for level in m.measured_bytes)
     key.append(entry("measured ceiling", color=sheet.ink, ls="-", lw=1.3))
     key.append(entry("theoretical", color=sheet.ink, ls="--", lw=0.8))
+    if roofs.mix:
+        words = f"ceiling of the mix in {roofs.mixed_by}"
+        key.append(entry(words, color=sheet.ink, ls=":", lw=1.0))
     missing = [m.variant for m in (*sweep, *sweep.peers) if m not in points]
     if missing:
         key.append(entry(f"not shown, no FLOPs: {', '.join(missing)}"))
@@ -332,12 +369,25 @@ def _label_roofs(sheet: Sheet, roofs: _Roofs) -> None:
         spots = [start + share * (end - start) for share in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)]
         _along(sheet, c, 1, spots, ha="center", color=look(c.level)[0])
     spots = [right - share * (right - left) for share in (0.01, *np.arange(0.08, 0.6, 0.04))]
-    for c in sorted(roofs.compute, key=lambda c: c.level not in roofs.levels):
-        _along(sheet, c, 0, spots, ha="right", color=_ink(sheet, c, roofs))
+    ceilings = [*([roofs.mix] if roofs.mix else []), *roofs.compute]
+    for c in sorted(ceilings, key=lambda c: c.level not in roofs.levels):
+        # Beyond the label of another where two lie close to each other, and this one is not ours.
+        aways = (1.5,) if c.level in roofs.levels else (1.5, 12.0)
+        _along(sheet, c, 0, spots, aways, ha="right", color=_ink(sheet, c, roofs))
 
 
-def _along(sheet: Sheet, c: Ceiling, slope: int, spots: Sequence[float], **style: Any) -> None:
-    """Write a roof's values above or below it, turned to its slope, at one of these decades."""
+def _along(
+    sheet: Sheet,
+    c: Ceiling,
+    slope: int,
+    spots: Sequence[float],
+    aways: Sequence[float] = (1.5,),
+    **style: Any,
+) -> None:
+    """Write a roof's values above or below it, turned to its slope.
+
+    That is at one of these decades, and so many points away.
+    """
     decades = sheet.ax.transLimits + sheet.ax.transAxes  # there a roof is straight
     values = np.log10(_values(c))
     size = sheet.font - 0.5
@@ -350,8 +400,13 @@ def _along(sheet: Sheet, c: Ceiling, slope: int, spots: Sequence[float], **style
         transform = decades + sheet.shift(0, rise)
         text.set(position=(x, slope * x + value), va=va, transform=transform, rotation=angle)
 
-    sides = (("bottom", values.max(), 1.5), ("top", values.min(), -1.5))
-    sheet.labels.add(text, [partial(put, x, *side) for x in spots for side in sides])
+    places = [
+        partial(put, x, va, value, rise)
+        for away in aways
+        for x in spots
+        for va, value, rise in (("bottom", values.max(), away), ("top", values.min(), -away))
+    ]
+    sheet.labels.add(text, places)
 
 
 def _shade(sheet: Sheet, roofs: _Roofs) -> None:

@@ -130,6 +130,8 @@ def describe(measurement: Measurement) -> str:
         parts.append(quantity(m.bytes_per_second, "B/s"))
     if m.executed_flops:
         parts.append(quantity(m.flops_per_second, "FLOP/s"))
+    if m.fma_share is not None:
+        parts.append(f"{percent(m.fma_share)} FMA")
     line = f"{m.routine}[{m.variant}] on {m.device}, {m.cache}: {', '.join(parts)}"
     notes = [*(["a ceiling, not an answer"] if m.ceiling else []), *m.flags]
     return "; ".join([line, *notes])

@@ -190,14 +190,15 @@ def _gpp_sums(
         m = np.conj(terms.complex(np.asarray(aqsm)[bands, igp]))[:, None]
         m = m * terms.complex(np.asarray(aqsn)[bands]) * real(np.asarray(vcoul)[igp])
         sums = np.zeros((2, wx.shape[1]), terms.complex)
+        filled = occ[bands] != 0
         for f, x in enumerate(wx[bands].T):
-            sch, ssx, _ = terms(x[:, None], w, eps)
-            filled = occ[bands] != 0
-            sums[0, f] = of(-occ[bands][filled, None] * ssx[filled] * m[filled]).sum()
-            sums[1, f] = of(sch * m / 2).sum()
+            with np.errstate(all="ignore"):  # threads do not inherit it
+                sch, ssx, _ = terms(x[:, None], w, eps)
+                sums[0, f] = of(-occ[bands][filled, None] * ssx[filled] * m[filled]).sum()
+                sums[1, f] = of(sch * m / 2).sum()
         return sums
 
-    with np.errstate(all="ignore"), ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool:
         zero = np.zeros((2, wx.shape[1]), terms.complex)
         return sum(pool.map(row, range(len(wtilde))), start=zero)
 

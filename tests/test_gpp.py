@@ -1,0 +1,895 @@
+"""gpp against higher precision and exact fractions: every rung, every branch, every size."""
+
+import ctypes
+import dataclasses
+import functools
+import itertools
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from conftest import POISON, isa_levels, rungs
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import adokernels as ado
+from adokernels import _measure, oracles
+from adokernels._gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
+
+SEED = int(np.random.SeedSequence().entropy) % 2**32
+VARIANTS = rungs(ado.gpp)
+CPU_VARIANTS = [v.name for v in ado.gpp if v.device == "cpu" and not v.ceiling]
+QUICK = {"device": "cpu", "seconds": 0, "ceilings": False, "progress": False}
+SHAPES = [
+    *[(1, 1, 1, 1), (1, 1, 1, 2), (2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 3), (2, 3, 4, 5)],
+    *[(31, 31, 31, 1), (32, 32, 32, 2), (33, 33, 33, 2), (33, 5, 129, 3), (17, 4, 255, 2)],
+    *[(16, 8, 256, 2), (15, 9, 257, 1), (63, 2, 65, 2), (64, 3, 64, 2), (65, 4, 63, 2)],
+    *[(127, 3, 33, 2), (128, 2, 32, 1), (129, 1, 31, 2), (7, 129, 11, 2), (5, 128, 64, 2)],
+    *[(3, 127, 65, 5), (101, 13, 103, 2), (37, 41, 43, 1), (257, 3, 17, 2), (9, 3, 1023, 2)],
+    *[(3, 5, 1025, 2), (255, 15, 16, 3)],
+]
+THIN = [
+    *[(10007, 1, 1, 1), (1, 1009, 1, 2), (1, 1, 10007, 1), (1, 1, 1, 301), (2003, 1, 3, 2)],
+    *[(2, 1009, 3, 1), (3, 2, 5003, 2), (2, 7, 33, 64), (1, 300, 300, 1), (300, 1, 300, 2)],
+]
+EMPTY = [(0, 3, 4, 2), (3, 0, 4, 1), (3, 4, 0, 2), (0, 0, 0, 3)]
+OPTIONS = [{"gamma": 2.0}, {"sexcut": 0.3}, {"sexcut": np.inf}, {"tol": 0.5}]
+
+
+def roundings(bands):
+    """So many of the magnitudes of the terms may a sum be wrong by."""
+    return (32 + min(bands, 2048)) * 2.0**-53
+
+
+class Case(NamedTuple):
+    """A problem with what it must give; the oracle takes longer than the rungs."""
+
+    operands: GppProblem
+    options: dict
+    expected: tuple
+    unit: tuple
+
+
+def case_of(operands, **options):
+    expected = oracles.gpp(*operands, **options)
+    return Case(operands, options, expected, oracles.gpp_bound(*operands, **options))
+
+
+def run(operands, variant, block=None, **options):
+    """The results in poisoned memory with guards around them."""
+    frequencies, guard = operands[4].shape[1], 64
+    nbytes = 16 * frequencies
+    whole = np.full(3 * guard + 2 * nbytes, POISON, np.uint8)
+    starts = (guard, 2 * guard + nbytes)
+    asx, ach = out = tuple(whole[at : at + nbytes].view(np.complex128) for at in starts)
+    for result in out:
+        result.fill(np.nan)
+    given = ado.gpp(*operands, variant=variant, block=block, out=out, **options)
+    assert given[0] is asx
+    assert given[1] is ach
+    untouched = np.ones(len(whole), bool)
+    for at in starts:
+        untouched[at : at + nbytes] = False
+    assert (whole[untouched] == POISON).all()
+    return out
+
+
+def check(case, variant, block=None):
+    out = run(case.operands, variant, block, **case.options)
+    error = oracles.difference(out, case.expected, case.unit)
+    shape = (*case.operands[3].shape, *case.operands[2].shape[1:], *case.operands[4].shape[1:])
+    assert error <= 1, (SEED, shape, block, case.options, error)
+    return out
+
+
+# --- Sizes ----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def sized(shapes):
+    return [case_of(ado.gpp_problem(shape, SEED + i)) for i, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("shapes", [SHAPES, THIN], ids=["blocks", "thin"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sizes(variant, shapes):
+    for case in sized(tuple(shapes)):
+        check(case, variant)
+
+
+@pytest.mark.parametrize("shape", EMPTY)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_to_add_up_is_zero(variant, shape):
+    for result in run(ado.gpp_problem(shape, SEED), variant):
+        assert result.tolist() == [0] * shape[3]
+
+
+@functools.cache
+def large(shape):
+    """More terms than the oracle has the time for: most are zero, but no rung knows."""
+    thin = oracles.thinned_gpp(*ado.gpp_problem(shape, SEED))
+    return case_of(GppProblem(*thin))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_large(variant):
+    check(large((67, 401, 1101, 1)), variant)
+
+
+@functools.cache
+def named(size):
+    return case_of(ado.gpp_problem(size, SEED))
+
+
+@pytest.mark.parametrize("size", ["test", "small"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_data_like_physics(variant, size):
+    """On data of one scale the results themselves are good to twelve digits."""
+    case = named(size)
+    assert oracles.difference(check(case, variant), case.expected) < 1e-12
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_blocks(variant):
+    for block in ado.gpp[variant].blocks:
+        for case in (named("test"), *sized(tuple(SHAPES))[8:10]):
+            check(case, variant, block)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_options(variant):
+    for case in with_options():
+        check(case, variant)
+
+
+@functools.cache
+def with_options():
+    problem = ado.gpp_problem((40, 7, 70, 2), SEED)
+    cases = [case_of(problem, **options) for options in OPTIONS]
+    assert len({case.expected[0].tobytes() for case in cases}) == len(OPTIONS)
+    return cases
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_occupations(variant):
+    """None, all, halves, one: what is not occupied adds to ach alone."""
+    for case in with_occupations():
+        asx, _ = check(case, variant)
+        if not case.operands.occ.any():
+            assert asx.tolist() == [0, 0]
+
+
+@functools.cache
+def with_occupations():
+    problem = ado.gpp_problem((35, 6, 66, 2), SEED)
+    one = np.eye(35)[17]
+    fills = [np.zeros(35), np.ones(35), np.full(35, 0.5), one, 1 - one, np.linspace(0, 1, 35)]
+    return [case_of(problem._replace(occ=occ)) for occ in fills]
+
+
+def test_every_instruction_set(isa_restored):
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        for variant in CPU_VARIANTS:
+            for case in (named("test"), spread_cases()[0], *sized(tuple(SHAPES))[:10]):
+                check(case, variant)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_two_calls_give_the_same_bits(variant):
+    for case in (named("small"), *sized(tuple(THIN))[:3]):
+        first, second = (run(case.operands, variant) for _ in range(2))
+        for a, b in zip(first, second, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("variant", CPU_VARIANTS)
+def test_any_number_of_threads_gives_the_same_bits(variant):
+    """More of them, too, than there were when the call was prepared."""
+    openmp = ctypes.CDLL("libgomp.so.1")
+    before = openmp.omp_get_max_threads()
+    for case in (named("small"), *sized(tuple(THIN))[:3]):
+        try:
+            openmp.omp_set_num_threads(1)
+            prepared = ado.gpp._core.problem(case.operands, {}, "cpu")
+            call, seen = prepared.prepare(variant), set()
+            for threads in (1, 7, 2):
+                openmp.omp_set_num_threads(threads)
+                prepared.fill_results(0xFF)
+                call.run()
+                results = prepared.results()
+                oracles.check("gpp", results, case.expected, case.unit)
+                seen.add(b"".join(a.tobytes() for a in results))
+        finally:
+            openmp.omp_set_num_threads(before)
+        assert len(seen) == 1
+
+
+# --- Numbers of every scale -----------------------------------------------------------------------
+
+
+def spread(problem, seed):
+    """Every number, also each part of a complex one, times its own power of ten."""
+    rng = np.random.default_rng(seed)
+
+    def scaled(a, high=6):
+        parts = a.view(np.float64)
+        return (parts * 10 ** rng.uniform(-6, high, parts.shape)).view(a.dtype)
+
+    wild = GppProblem(*map(scaled, problem))
+    return wild._replace(occ=scaled(problem.occ, high=0))
+
+
+@functools.cache
+def spread_cases():
+    shapes = [(33, 6, 65, 2), *[(5, 4, 7, 2)] * 10, *[(2, 2, 2, 3)] * 20]
+    problems = [
+        spread(ado.gpp_problem(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)
+    ]
+    return [case_of(problem) for problem in problems]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_data_spread_over_decades(variant):
+    for case in spread_cases():
+        check(case, variant)
+
+
+@functools.cache
+def one_sign():
+    """Terms without any cancellation: every rounding of a long sum shows.
+
+    The last ones are all equal, so that those of a plain sum are all of one sign, too.
+    """
+    rng = np.random.default_rng(SEED)
+    cases = []
+    shapes = [(100_000, 1, 1), (1, 1, 100_000), (1, 5000, 1), (400, 40, 30), (100_000, 1, 1)]
+    for i, (bands, rows, columns) in enumerate(shapes):
+        sizes = (rows, columns), (rows, columns), (bands, columns), (bands, rows)
+        w, eps, aqsn, aqsm = (rng.uniform(0.5, 1, size).astype(np.complex128) for size in sizes)
+        wx, vcoul = rng.uniform(3, 4, (bands, 1)), rng.uniform(0.5, 1, rows)
+        problem = GppProblem(w, eps, aqsn, aqsm, wx, vcoul, np.ones(bands))
+        if i == len(shapes) - 1:  # a tenth in ach, half of that in asx
+            numbers = (1, 0.4, 1, 1, 3, 1, 1)
+            problem = GppProblem(
+                *(np.full_like(a, z) for a, z in zip(problem, numbers, strict=True))
+            )
+        cases.append(case_of(problem))
+        for total, unit in zip(cases[-1].expected, cases[-1].unit, strict=True):
+            assert unit == pytest.approx(roundings(bands) * np.abs(total))
+    return cases
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_long_sums_of_one_sign(variant):
+    for case in one_sign():
+        check(case, variant)
+
+
+# --- One term, exactly ----------------------------------------------------------------------------
+
+
+class Term(NamedTuple):
+    """sch and ssx as pairs of fractions, the branch, and how far from a decision it was made."""
+
+    sch: tuple
+    ssx: tuple
+    branch: int
+    cut_off: bool
+    margin: float
+
+
+def times(a, b):
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def over(a, b):
+    size = b[0] ** 2 + b[1] ** 2
+    real, imag = times(a, (b[0], -b[1]))
+    return real / size, imag / size
+
+
+def norm(a):
+    return a[0] ** 2 + a[1] ** 2
+
+
+def exact_term(x, w, eps=1.0, gamma=0.5, sexcut=4.0, tol=1e-6):
+    """The formulas in fractions: nothing is rounded, so no branch is taken by chance."""
+    frac = Fraction
+    zero = (frac(0), frac(0))
+    x, gamma, sexcut, tol = map(frac, (x, gamma, sexcut, tol))
+    w, eps = ((frac(z.real), frac(z.imag)) for z in map(complex, (w, eps)))
+    wdiff, total = (x - w[0], -w[1]), (x + w[0], w[1])
+    if not norm(wdiff):
+        return Term(zero, zero, NOTHING, False, 1.0)
+    delw = over(w, wdiff)
+    far, light = norm(wdiff) / gamma**2, norm(delw) * 4 * tol
+    edges = [far, light]
+    pole = far > 1 and light < 1
+    if not pole:
+        edges.append(norm(delw) / frac(1e-12))
+    if not pole and edges[-1] <= 1:
+        return Term(zero, zero, NOTHING, False, float(min(abs(e - 1) for e in edges)))
+    branch = POLE if pole else NEAR
+    sch = times(delw, eps) if pole else zero
+    cut_off, ssx = x < 0, zero
+    if any(total):
+        # The other branch: -I w^2 delw / (4 w^2 (delw + 1/2)), delw + 1/2 = (x + w) / (2 (x - w)).
+        quotient = over(times(w, w), times(wdiff, total)) if pole else over(w, total)
+        ssx = times(eps, quotient if pole else (-quotient[0] / 2, -quotient[1] / 2))
+        if norm(eps) and x < 0:
+            edges.append(norm(ssx) / norm(eps) / sexcut**2)
+        cut_off = x < 0 and norm(ssx) > sexcut**2 * norm(eps)
+    elif x >= 0:
+        ssx = None  # infinite
+    margin = float(min(abs(e - 1) for e in edges))
+    return Term(sch, zero if cut_off else ssx, branch, cut_off, margin)
+
+
+def one_term(x, w, eps=1.0, occupied=1.0, frequencies=1):
+    """The problem that has this term alone; ssx is -asx and sch is 2 ach."""
+    arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
+    return GppProblem(*arrays, np.full((1, frequencies), x), np.ones(1), np.array([occupied]))
+
+
+def within(got, want, factor):
+    """Whether factor * want is met within the roundings that a rung has."""
+    got, want = complex(got), tuple(factor * part for part in want)
+    if not np.isfinite(got):
+        return False
+    error = norm((Fraction(got.real) - want[0], Fraction(got.imag) - want[1]))
+    return error <= Fraction(roundings(1)) ** 2 * norm(want)
+
+
+def check_term(variant, x, w, eps=1.0, **options):
+    """Alone, unoccupied, in company of its like, and among zeros in the middle of a block."""
+    term = exact_term(x, w, eps, **options)
+    for frequencies, occupied in ((1, 1.0), (1, 0.0), (2, 1.0), (3, 1.0)):
+        operands = one_term(x, w, eps, occupied, frequencies)
+        asx, ach = run(operands, variant, **options)
+        for f in range(frequencies):
+            where = (x, w, eps, frequencies, occupied, term.branch, term.cut_off, asx, ach)
+            if not occupied:
+                assert asx[f] == 0, where
+            elif term.ssx is not None:
+                assert within(asx[f], term.ssx, -1), where
+            assert within(ach[f], term.sch, Fraction(1, 2)), where
+    if term.ssx is None:
+        return term
+    crowd = ado.gpp_problem((5, 3, 37, 2), 0, near=False)
+    crowd.aqsm[...] = crowd.aqsn[...] = 0
+    crowd.vcoul[...], crowd.occ[...] = 1, 1
+    band, row, column = 3, 1, 18
+    crowd.aqsm[band, row] = crowd.aqsn[band, column] = 1
+    crowd.wtilde[row, column], crowd.i_eps[row, column], crowd.wx[band] = w, eps, x
+    for asx, ach in zip(*run(crowd, variant, **options), strict=True):
+        assert within(asx, term.ssx, -1), (x, w, eps, asx)
+        assert within(ach, term.sch, Fraction(1, 2)), (x, w, eps, ach)
+    return term
+
+
+def either_side(of, decide, low, high):
+    """Two terms a few 1e-12 apart between which the answer to a question changes."""
+    start = decide(exact_term(*of(low)))
+    assert start != decide(exact_term(*of(high)))
+    while (middle := (low + high) / 2) not in (low, high):
+        if decide(exact_term(*of(middle))) == start:
+            low = middle
+        else:
+            high = middle
+    return [of(low - 4e-12 * abs(low)), of(high + 4e-12 * abs(high))]
+
+
+#: How a term moves over an edge with one number, what is decided there, and two numbers around it.
+EDGES = {
+    "gamma": (lambda t: (t, 3 - 0.2j), lambda term: term.branch, 3.0, 4.0),
+    "gamma, from below": (lambda t: (-t, -3 - 0.3j), lambda term: term.branch, 3.0, 4.0),
+    "gamma, by Im w": (lambda t: (3.125, 3 - 1j * t), lambda term: term.branch, 0.25, 1.0),
+    "limitone": (lambda t: (t, 1000 - 0.7j), lambda term: term.branch, 1001.0, 1003.0),
+    "limitone, by Im w": (lambda t: (1000.5, 1000 - 1j * t), lambda t: t.branch, 1.0, 3.0),
+    "1e-12": (lambda t: (0.3, t * (1 - 2j)), lambda term: term.branch, 1e-8, 1e-6),
+    "cut-off": (lambda t: (-3.0, t - 0.1j), lambda term: term.cut_off, 3.1, 4.0),
+    "cut-off, other side": (lambda t: (-3.0, t - 0.1j), lambda t: t.cut_off, 2.0, 2.95),
+    "cut-off, near": (lambda t: (-0.2, t - 0.001j), lambda term: term.cut_off, 0.21, 0.28),
+}
+
+
+@functools.cache
+def edges():
+    return {name: either_side(*edge) for name, edge in EDGES.items()}
+
+
+def test_edges_are_edges():
+    for name, sides in edges().items():
+        terms = [exact_term(*side) for side in sides]
+        assert all(1e-13 < term.margin < 1e-8 for term in terms), (name, terms)
+        first, second = ((term.branch, term.cut_off) for term in terms)
+        assert first != second
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_either_side_of_an_edge(variant, edge):
+    for x, w in edges()[edge]:
+        check_term(variant, x, w, 0.7 - 0.4j)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_special_terms(variant):
+    """On the edges themselves, where the numbers allow to stand there."""
+    branch_of = {
+        (3.5, 3.0): NEAR,  # |x - w| is gamma itself: not farther than it
+        (2.5, 3.0): NEAR,
+        (-3.5, -3.0): NEAR,
+        (3.0, 3.0 - 0.5j): NEAR,
+        (np.nextafter(3.5, 4), 3.0): POLE,
+        (3.0, 3.0): NOTHING,  # 0/0
+        (-3.0, -3.0): NOTHING,
+        (0.0, 0.0): NOTHING,
+        (3.0, 0.0): POLE,  # adds zeros
+        (-3.0, 0.0): POLE,
+        (0.25, 0.0): NOTHING,
+        (-0.25, 0.0): NOTHING,
+        (0.0, 3.0): POLE,
+        (0.0, 3.0 - 0.1j): POLE,
+        (0.0, 0.25 - 0.1j): NEAR,
+        (-0.0, -0.25 + 0.1j): NEAR,
+        (0.0, 2j): POLE,
+        (5.0, -2j): POLE,
+        (-3.0, 3.0): POLE,  # x = -w: ssx is infinite, and cut off
+        (-0.25, 0.25): NEAR,
+        (-1e-3, 1e-3): NEAR,
+        (-1e5, 1e5): POLE,
+        (-3.0, 3.0 - 1e-9j): POLE,
+        (5.0, 3.0): POLE,  # on the real axis
+        (-5.0, 3.0): POLE,
+        (3.25, 3.0): NEAR,
+        (3.0, 3.0 + 1e-9j): NEAR,
+        (1e-4, 3e-5 - 1e-5j): NEAR,
+        (1e6, 3e5 - 2e5j): POLE,
+        (0.2, -0.2 - 1e-3j): NEAR,  # x + w is small, and not cut off
+        (0.2 + 2**-30, -0.2): NEAR,
+        (3.0, -3.0 - 1e-6j): POLE,
+        (3.0 + 2**-40, -3.0): POLE,
+    }
+    for (x, w), branch in branch_of.items():
+        for eps in (1.0, -0.3 + 0.8j):
+            assert check_term(variant, x, w, eps).branch == branch, (x, w)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_unoccupied_band_adds_no_infinity(variant):
+    """3 and -3 make ssx infinite at positive energy, where nothing is cut off."""
+    problem = ado.gpp_problem((20, 5, 40, 2), SEED)
+    problem.wx[::2], problem.occ[::2] = 3, 0
+    problem.wtilde[2] = -3
+    check(case_of(problem), variant)
+    asx, ach = run(one_term(3.0, -3.0, occupied=0.0), variant)
+    assert (asx[0], ach[0]) == (0, -0.25)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_signs_and_conjugates(variant):
+    """By hand: which operand is conjugated, which sign asx has, what is halved."""
+    problem = one_term(4.0, 2.0, 3.0, occupied=0.5)
+    problem.aqsn[...], problem.aqsm[...], problem.vcoul[...] = 1 + 2j, 3 - 1j, 10
+    asx, ach = run(problem, variant)
+    # delw = 1, ssx / I = 4/12, m = 10 (3 + i)(1 + 2i) = 10 + 70i
+    assert asx[0] == pytest.approx(-0.5 * 1 * (10 + 70j))
+    assert ach[0] == pytest.approx(0.5 * 3 * (10 + 70j))
+
+
+SCALES = st.builds(
+    lambda sign, fraction, power: sign * fraction * 2.0**power,
+    st.sampled_from([-1.0, 1.0]),
+    st.floats(1, 2),
+    st.integers(-19, 19),
+)
+NUMBERS = st.one_of(st.just(0.0), st.floats(-9, 9).filter(lambda v: abs(v) > 1e-6), SCALES)
+RATIOS = st.sampled_from([1.0, -1.0, 1 + 2**-10, -1 - 2**-10, 1 + 2**-30, -1 - 2**-30])
+
+
+@st.composite
+def terms(draw):
+    """Energies and poles of every scale, many of them near each other or each other's negative."""
+    x = draw(NUMBERS)
+    real = draw(st.one_of(NUMBERS, RATIOS.map(lambda ratio: ratio * x)))
+    return x, complex(real, draw(NUMBERS)), complex(draw(SCALES), draw(NUMBERS))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@settings(max_examples=200, deadline=None)
+@given(terms())
+def test_any_term(variant, term):
+    exact = exact_term(*term)
+    assume(exact.margin > 1e-11)
+    assume(exact.ssx is not None)
+    check_term(variant, *term)
+
+
+@settings(max_examples=300, deadline=None)
+@given(terms())
+def test_oracle_on_any_term(term):
+    exact = exact_term(*term)
+    assume(exact.margin > 1e-11)
+    assume(exact.ssx is not None)
+    operands = one_term(*term)
+    (asx,), (ach,) = oracles.gpp(*operands)
+    assert within(asx, exact.ssx, -1)
+    assert within(ach, exact.sch, Fraction(1, 2))
+    for unit, want in zip(oracles.gpp_bound(*operands), (exact.ssx, exact.sch), strict=True):
+        magnitude = abs(complex(*map(float, want)))
+        assert unit[0] == pytest.approx(roundings(1) * magnitude / (2 - (want is exact.ssx)))
+
+
+def test_bound_notices_squares():
+    """The test of the tests: x^2 - w^2 as a difference of squares is outside the bound."""
+    x, w = 3.0 + 2**-20, -3 - 1e-9j
+    exact = exact_term(x, w)
+    assert not within(w * w / (x * x - w * w), exact.ssx, 1)
+    assert within(w * w / ((x - w) * (x + w)), exact.ssx, 1)
+
+
+def test_bound_notices_plain_sums():
+    """The test of the tests: a hundred thousand terms one after another are outside the bound."""
+    case = one_sign()[-1]
+    w, eps, aqsn, aqsm, wx, vcoul, _ = case.operands
+    sch = (w / (wx - w) * eps * aqsm * aqsn * vcoul / 2).real.ravel()
+    plain = np.cumsum(sch)[-1:].astype(np.complex128)
+    assert oracles.difference(plain, case.expected[1], case.unit[1]) > 1
+
+
+# --- Layouts --------------------------------------------------------------------------------------
+
+
+def layouts(a):
+    """Arrays like this one, none of them packed; those broadcast repeat its first numbers."""
+    ahead, back = slice(None), slice(None, None, -1)
+    for step, *flips in itertools.product((1, 2), (ahead, back), (ahead, back)):
+        wide = np.zeros([2 * n + 3 for n in a.shape], a.dtype)
+        view = wide[tuple(slice(1, 1 + step * n, step) for n in a.shape)]
+        view = view[tuple(flips[: a.ndim])]
+        view[...] = a
+        yield view
+    yield np.asfortranarray(a)
+    yield np.broadcast_to(a[:1], a.shape)
+    yield np.broadcast_to(a[..., :1], a.shape)
+    yield np.broadcast_to(a[(0,) * a.ndim], a.shape)
+    raw = np.zeros(a.nbytes + 5, np.uint8)
+    unaligned = raw[5:].view(a.dtype).reshape(a.shape)
+    unaligned[...] = a
+    yield unaligned
+
+
+@functools.cache
+def laid_out():
+    problem = ado.gpp_problem((13, 5, 19, 2), SEED)
+    return [
+        case_of(problem._replace(**{name: view}))
+        for name in problem._fields
+        for view in layouts(getattr(problem, name))
+    ]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_strided(variant):
+    for case in laid_out():
+        check(case, variant)
+    everything = GppProblem(*(list(layouts(a))[7] for a in named("test").operands))
+    expected, unit = named("test").expected, named("test").unit
+    out = tuple(np.zeros(4, np.complex128)[::-2] for _ in range(2))
+    ado.gpp(*everything, variant=variant, out=out)
+    assert oracles.difference(out, expected, unit) <= 1
+
+
+# --- Calls ----------------------------------------------------------------------------------------
+
+
+def small():
+    return ado.gpp_problem((6, 4, 5, 3), seed=7)
+
+
+@pytest.fixture
+def next_call_works():
+    yield
+    assert ado.gpp(*small())[0].shape == (3,)
+
+
+def with_value(name, index, value):
+    array = getattr(small(), name).copy()
+    array[index] = value
+    return {name: array}
+
+
+BAD_SHAPES = [
+    ("wtilde", (4,), r"wtilde must have shape \(ngpown, ncouls\), got \(4,\)"),
+    ("i_eps", (3, 5), r"i_eps must have shape .* with ngpown = 4 from wtilde, got \(3, 5\)"),
+    ("i_eps", (4, 6), r"i_eps must have shape .* with ncouls = 5 from wtilde, got \(4, 6\)"),
+    ("aqsn", (6, 4), r"aqsn must have shape .* with ncouls = 5 from wtilde, got \(6, 4\)"),
+    ("aqsm", (5, 4), r"aqsm must have shape .* with nbands = 6 from aqsn, got \(5, 4\)"),
+    ("aqsm", (6, 5), r"aqsm must have shape .* with ngpown = 4 from wtilde, got \(6, 5\)"),
+    ("wx", (5, 3), r"wx must have shape .* with nbands = 6 from aqsn, got \(5, 3\)"),
+    ("vcoul", (5,), r"vcoul must have shape .* with ngpown = 4 from wtilde, got \(5,\)"),
+    ("occ", (5,), r"occ must have shape .* with nbands = 6 from aqsn, got \(5,\)"),
+    ("wx", (6, 0), "wx has no frequencies"),
+]
+BAD_VALUES = [
+    *[("occ", (4,), value, "from 0 to 1") for value in (np.nan, -1e-300, 1 + 2**-52, np.inf)],
+    *[("wx", (2, 1), value, "finite") for value in (np.nan, np.inf, -np.inf)],
+]
+BAD_OPTIONS = [
+    *[("gamma", value) for value in (0.0, -1.0, np.nan, np.inf)],
+    *[("sexcut", value) for value in (0.0, -1.0, np.nan)],
+    *[("tol", value) for value in (0.0, -1e-6, np.nan, np.inf)],
+]
+
+
+@pytest.mark.usefixtures("next_call_works")
+class TestRefused:
+    @pytest.mark.parametrize(("name", "shape", "text"), BAD_SHAPES)
+    def test_shapes(self, name, shape, text):
+        wrong = np.zeros(shape, getattr(small(), name).dtype)
+        with pytest.raises(ValueError, match=f"gpp: {text}"):
+            ado.gpp(*small()._replace(**{name: wrong}))
+
+    @pytest.mark.parametrize(("name", "index", "value", "rule"), BAD_VALUES)
+    def test_values(self, name, index, value, rule):
+        where = ", ".join(map(str, index))
+        with pytest.raises(ValueError, match=rf"gpp: {name}\[{where}\] must be {rule}, got "):
+            ado.gpp(*small()._replace(**with_value(name, index, value)))
+
+    @pytest.mark.parametrize(("name", "value"), BAD_OPTIONS)
+    def test_options(self, name, value):
+        with pytest.raises(ValueError, match=f"gpp: {name} must be positive"):
+            ado.gpp(*small(), **{name: value})
+
+    @pytest.mark.parametrize("name", GppProblem._fields)
+    def test_types(self, name):
+        array = getattr(small(), name)
+        complex_kind = array.dtype.kind == "c"
+        other = "c8" if complex_kind else "f4"
+        wanted = "complex128" if complex_kind else "float64"
+        for dtype in (other, array.dtype.newbyteorder(), "i8"):
+            wrong = array.real.astype(dtype)
+            with pytest.raises(TypeError, match=f"{name} must have elements of type {wanted}"):
+                ado.gpp(*small()._replace(**{name: wrong}))
+
+    def test_results(self):
+        good = np.zeros(3, np.complex128)
+        cases = [
+            ((good,), ValueError, "out has 1 arrays, too few for ach"),
+            ((good, good.copy(), good.copy()), ValueError, "out has 3 arrays for 2 results"),
+            (good, ValueError, "out must be a tuple, one array a result"),
+            ((good, good), ValueError, "ach overlaps asx"),
+            ((good, np.zeros(2, np.complex128)), ValueError, "ach must have shape .* nfreqs = 3"),
+            ((np.zeros(3), good), TypeError, "asx must have elements of type complex128"),
+            ((good, [0j, 0j, 0j]), TypeError, "ach must be an array, not list"),
+            ((good, np.broadcast_to(0j, 3)), ValueError, "ach is read-only"),
+        ]
+        for out, error, text in cases:
+            with pytest.raises(error, match=text):
+                ado.gpp(*small(), out=out)
+        problem = small()
+        with pytest.raises(ValueError, match="out overlaps"):
+            ado.gpp(*problem, out=(problem.wtilde[0, :3], good))
+
+    def test_keywords(self):
+        with pytest.raises(TypeError, match="needs the operand occ"):
+            ado.gpp(*small()[:-1])
+        with pytest.raises(TypeError, match="an unknown keyword sigma"):
+            ado.gpp(*small(), sigma=1)
+        with pytest.raises(TypeError, match="tol must be float, got"):
+            ado.gpp(*small(), tol="small")
+
+
+def test_operands_by_name():
+    problem = small()
+    for first, second in zip(ado.gpp(**problem._asdict()), ado.gpp(*problem), strict=True):
+        assert first.tobytes() == second.tobytes()
+    mixed = ado.gpp(*problem[:3], **dict(list(problem._asdict().items())[3:]), sexcut=np.inf)
+    assert oracles.difference(mixed, oracles.gpp(*problem, sexcut=np.inf)) < 1e-12
+
+
+def test_useful_work_is_that_of_occupied_bands():
+    problem = small()
+    costs = [
+        ado.gpp.variants[0].cost(*problem._replace(occ=np.full(6, occ))) for occ in (0.0, 0.5, 1.0)
+    ]
+    terms, pairs = 6 * 4 * 5 * 3, 6 * 4 * 5
+    assert [cost.flops for cost in costs] == [terms * n + 6 * pairs for n in (13, 29, 29)]
+    operands = sum(a.nbytes for a in problem)
+    assert {cost.bytes for cost in costs} == {operands + 2 * 3 * 16}
+
+
+@pytest.mark.gpu
+class TestOnTheGpu:
+    def test_device_arrays_stay_there(self):
+        case = named("test")
+        operands = [ado.to_device(a) for a in case.operands]
+        out = tuple(ado.to_device(np.full(2, np.nan, np.complex128)) for _ in range(2))
+        for v in ado.gpp:
+            if v.device == "cuda" and not v.ceiling:
+                for given in (None, out):
+                    results = ado.gpp(*operands, variant=v.name, out=given)
+                    assert isinstance(results, tuple)
+                    assert all(isinstance(a, ado.DeviceArray) for a in results)
+                    on_host = tuple(a.numpy() for a in results)
+                    assert oracles.difference(on_host, case.expected, case.unit) <= 1
+                assert results[0] is out[0]
+
+    def test_more_terms_than_32_bits_count(self):
+        case = large((4200, 513, 2049, 1))
+        operands = [ado.to_device(a) for a in case.operands]
+        for v in ado.gpp:
+            if v.device == "cuda" and not v.ceiling:
+                results = tuple(a.numpy() for a in ado.gpp(*operands, variant=v.name))
+                assert oracles.difference(results, case.expected, case.unit) <= 1, v.name
+
+    @pytest.mark.parametrize(("name", "index", "value", "rule"), BAD_VALUES)
+    def test_values_are_looked_at_there(self, name, index, value, rule):
+        wrong = small()._replace(**with_value(name, index, value))
+        with pytest.raises(ValueError, match=rf"{name}\[.*\] must be {rule}"):
+            ado.gpp(*map(ado.to_device, wrong))
+        right = ado.gpp(*map(ado.to_device, small()))
+        assert oracles.difference(tuple(a.numpy() for a in right), oracles.gpp(*small())) < 1e-12
+
+    def test_occupations_are_counted_there(self):
+        for occ, flops in ((0.0, 13), (1.0, 29)):
+            problem = small()._replace(occ=np.full(6, occ))
+            cost = ado.gpp.variants[-1].cost(*map(ado.to_device, problem))
+            assert cost.flops == 6 * 4 * 5 * (3 * flops + 6)
+
+
+# --- Problems -------------------------------------------------------------------------------------
+
+
+def branches(problem, **options):
+    """How many of all terms take each branch, and how many of occupied bands are cut off."""
+    x = problem.wx.T[:, :, None, None]
+    with np.errstate(all="ignore"):
+        _, ssx, branch = GppTerms(np.float64, **options)(x, problem.wtilde, problem.i_eps)
+        cut = (branch != NOTHING) & (ssx == 0) & (problem.wtilde != 0)
+    counts = {kind: int((branch == kind).sum()) for kind in (POLE, NEAR, NOTHING)}
+    occupied = (problem.occ != 0)[:, None, None]
+    return {**counts, "near": int(((branch == NEAR) & occupied).sum()), "cut": int(cut.sum())}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_branch_is_taken(seed):
+    problem = ado.gpp_problem("test", seed)
+    counts = branches(problem)
+    assert counts[POLE] + counts[NEAR] + counts[NOTHING] == np.prod(GPP_SIZES["test"])
+    assert all(counts.values())
+    shares = problem.branch_shares()
+    assert shares["pole"] == pytest.approx(counts[POLE] / np.prod(GPP_SIZES["test"]), abs=1e-3)
+    assert shares["pole"] + shares["near"] + shares["nothing"] == pytest.approx(1)
+
+
+def test_small_takes_every_branch():
+    problem = ado.gpp_problem("small", 0)
+    shares = problem.branch_shares()
+    assert all(shares.values())
+    assert 0.01 < shares["near, occupied"] <= shares["near"] < 0.1
+    assert shares["pole"] + shares["near"] + shares["nothing"] == pytest.approx(1)
+    wider = problem.branch_shares(gamma=2.0)
+    assert wider["near"] > 2 * shares["near"]
+
+
+@pytest.mark.parametrize("size", ["test", (64, 30, 100, 3)])
+def test_without_near_poles_there_is_one_branch(size):
+    counts = branches(ado.gpp_problem(size, SEED, near=False))
+    assert counts[NEAR] == counts[NOTHING] == 0
+    assert ado.gpp_problem(size, SEED, near=False).branch_shares(10_000)["pole"] == 1
+
+
+def test_tests_take_every_branch():
+    """What the rungs are tested with leaves none out."""
+    sums = [
+        {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
+        {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
+    ]
+    for total, cases in zip(sums, (sized(tuple(SHAPES)), spread_cases()), strict=True):
+        for case in cases:
+            for kind, count in branches(case.operands).items():
+                total[kind] += count
+    assert all(min(total.values()) > 0 for total in sums), sums
+
+
+def test_the_same_seed_gives_the_same_problem():
+    first, second, other = (ado.gpp_problem("test", seed) for seed in (3, 3, 4))
+    for a, b, c in zip(first, second, other, strict=True):
+        assert a.tobytes() == b.tobytes()
+        assert a.tobytes() != c.tobytes()
+        assert a.flags.c_contiguous
+    fresh = (ado.gpp_problem((2, 2, 2, 1)).wtilde.tobytes() for _ in range(2))
+    assert len(set(fresh)) == 2
+
+
+def test_problems_are_what_they_say():
+    problem = ado.gpp_problem("small", 0)
+    assert {a.shape for a in problem[2:5]} == {(96, 512), (96, 64), (96, 2)}
+    assert set(problem.occ) == {0.0, 0.5, 1.0}
+    assert 0.4 < np.mean(problem.occ != 0) < 0.6
+    assert problem.wx[problem.occ == 1].min() < 0
+    assert problem.wx[problem.occ == 0].max() < 1
+    with pytest.raises(ValueError, match="no size 'large'; there is test, small, si214, or a"):
+        ado.gpp_problem("large")
+    for wrong in ((1, 2, 3), (1, 2, 3, 4, 5), (1, -2, 3, 4)):
+        with pytest.raises(ValueError, match=r"a size is \(nbands, ngpown, ncouls, nfreqs\), got"):
+            ado.gpp_problem(wrong)
+
+
+# --- Problems too large for the oracle ------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """An oracle that thins out whatever has more than a few thousand terms."""
+    monkeypatch.setattr(oracles, "_MOST_GPP_TERMS", 5000)
+
+
+@pytest.mark.usefixtures("impatient")
+class TestThinned:
+    def test_shapes_and_corners_are_kept(self):
+        problem = ado.gpp_problem("test", SEED)
+        thin = GppProblem(*oracles.thinned_gpp(*problem))
+        for name, before, after in zip(problem._fields, problem, thin, strict=True):
+            assert before.shape == after.shape
+            assert before.dtype == after.dtype
+            assert (before is after) == (name != "aqsm")
+        kept = thin.aqsm != 0
+        assert kept[[0, 0, -1, -1], [0, -1, 0, -1]].all()
+        assert 4 <= kept.sum() <= 4 + 5000 // 2 // (67 * 2)
+        assert (thin.aqsm[kept] == problem.aqsm[kept]).all()
+        assert oracles.thinned_gpp(*ado.gpp_problem((3, 4, 5, 2), SEED)) is None
+
+    def test_every_rung_does_the_same_work(self):
+        problem = ado.gpp_problem("test", SEED)
+        for v in ado.gpp:
+            costs = [v.cost(*p) for p in (problem, oracles.thinned_gpp(*problem))]
+            assert costs[0].executed_flops == costs[1].executed_flops
+
+    @pytest.mark.parametrize("variant", VARIANTS)
+    def test_thinned_answers(self, variant):
+        check(case_of(GppProblem(*oracles.thinned_gpp(*named("test").operands))), variant)
+
+    def test_sweeps_use_them(self):
+        problem = ado.gpp_problem("test", SEED)
+        gate = _measure._Gate(
+            ado.gpp, ado.gpp._core.problem(problem, {}, "cpu"), problem, {}, "cpu"
+        )
+        assert gate.thinned
+        sweep = ado.sweep(ado.gpp, *problem, **QUICK)
+        assert not sweep.skipped
+        assert all(0 <= m.error <= 1 for m in sweep.rungs)
+        assert {m.problem for m in sweep} == {sweep.measurements[0].problem}
+
+    def test_a_wrong_rung_is_still_caught(self, monkeypatch):
+        right = oracles.ORACLES["gpp"]
+        assert right.thinned is oracles.thinned_gpp
+
+        def wrong(*operands, **options):
+            asx, ach = right.expected(*operands, **options)
+            ach[1] *= 1 + 1e-9
+            return asx, ach
+
+        monkeypatch.setitem(oracles.ORACLES, "gpp", dataclasses.replace(right, expected=wrong))
+        sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
+        assert not sweep.rungs
+        assert all("wrong result" in reason for reason in sweep.skipped.values())
+        with pytest.raises(ValueError, match="wrong result"):
+            ado.measure(ado.gpp.variants[0], *ado.gpp_problem("test", SEED), seconds=0)
+
+    def test_a_rung_that_forgets_a_corner_is_caught(self, monkeypatch):
+        """Right on all but the last pair of band and igp is wrong, thinned out or not."""
+        right = oracles.ORACLES["gpp"]
+
+        def wrong(*operands, **options):
+            aqsm = operands[3].copy()
+            aqsm[-1, -1] = 0
+            return right.expected(*operands[:3], aqsm, *operands[4:], **options)
+
+        monkeypatch.setitem(oracles.ORACLES, "gpp", dataclasses.replace(right, expected=wrong))
+        sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
+        assert not sweep.rungs
