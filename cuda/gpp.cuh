@@ -13,8 +13,6 @@
 
 namespace ado::cuda::gpp {
 
-inline constexpr const char* kPrecision = "32 u of the magnitudes";
-
 inline constexpr int kNumbers = 4;              // of a frequency: both parts of asx and of ach
 inline constexpr int kMostFrequencies = 2;      // of a pass
 inline constexpr unsigned kMostBlocks = 65535;  // of grids whose threads take items in turns

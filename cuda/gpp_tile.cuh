@@ -41,7 +41,7 @@ struct Tiling {
 };
 
 inline Tiling tiling_of(const Gpp& p, int rows_each) {
-  constexpr std::int64_t kEnoughBlocks = 2048, kShortest = 4 * kChunk;
+  constexpr std::int64_t kEnoughBlocks = 2048, kShortest = kChunk;
   const std::int64_t across = ceil_div(p.rows(), kTileWarps * rows_each);
   const std::int64_t down = ceil_div(p.columns(), kTileColumns);
   if (across * down == 0) return {across, down, 0, 0};

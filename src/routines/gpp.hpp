@@ -33,6 +33,7 @@ struct Gpp {
       "Accelerating HPC Applications with NVIDIA Nsight Compute Roofline Analysis (2020); C. Yang, "
       "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
 
+  static constexpr const char* kPrecision = "(32 + bands) roundings of the magnitudes";
   static constexpr int kRoundings = 32;
   static constexpr std::int64_t kLongestSum = 2048;  // that a rung adds up plainly, band after band
   static constexpr double kTolZero = 1e-12;
