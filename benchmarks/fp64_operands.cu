@@ -4,8 +4,9 @@
 //   nvcc -O3 -std=c++20 -arch=native -o fp64_operands benchmarks/fp64_operands.cu &&
 //   ./fp64_operands
 //
-// An FMA whose operands are three different registers takes the FP64 pipe longer, unless the
-// instruction before has left one of them in the operand cache.
+// An FMA whose operands are three different registers takes longer, unless the instruction before
+// has left one of them in the operand cache; and instructions of other pipes are not free beside
+// FP64, but take as long as their operands.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +23,16 @@
 
 namespace {
 
-enum class Operands { kAdd, kMultiply, kOneAndImmediate, kShared, kPairsShare, kThree };
+enum class Operands {
+  kAdd,
+  kMultiply,
+  kMultiplyAndSelect,
+  kTwo,
+  kShared,
+  kPairsShare,
+  kThree,
+  kThreeAndSelect
+};
 
 constexpr int kChains = 8, kUnroll = 8, kPasses = 4000;
 constexpr int kThreads = 128, kBlocks = 4;  // a multiprocessor
@@ -37,21 +47,27 @@ __global__ void __launch_bounds__(kThreads) chains(const double* in, double* out
     d[i] = own[2 * kChains + i];
   }
   const double m = own[3 * kChains], n = own[3 * kChains + 1];
+  unsigned bits[kChains];
+  for (int i = 0; i < kChains; ++i) bits[i] = threadIdx.x + i;
   for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll
     for (int i = 0; i < kUnroll * kChains; ++i) {
       double& s = sum[i % kChains];
       const double x = c[i % kChains], y = d[i % kChains];
       if (kWhich == Operands::kAdd) s = s + x;
-      if (kWhich == Operands::kMultiply) s = s * x;
-      if (kWhich == Operands::kOneAndImmediate) s = fma(s, x, 1.0);
+      if (kWhich == Operands::kMultiply || kWhich == Operands::kMultiplyAndSelect) s = s * x;
+      if (kWhich == Operands::kTwo) s = fma(s, x, 1.0);
       if (kWhich == Operands::kShared) s = fma(x, m, s);
       if (kWhich == Operands::kPairsShare) s = fma(c[i % kChains / 2], i % 2 == 0 ? m : n, s);
-      if (kWhich == Operands::kThree) s = fma(x, y, s);
+      if (kWhich == Operands::kThree || kWhich == Operands::kThreeAndSelect) s = fma(x, y, s);
+      if (kWhich == Operands::kMultiplyAndSelect || kWhich == Operands::kThreeAndSelect)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; selp.b32 %0, %0, %1, p;}"
+                     : "+r"(bits[i % kChains])
+                     : "r"(bits[(i + 1) % kChains]), "r"(blockDim.x));
     }
   }
   double total = 0;
-  for (const double s : sum) total += s;
+  for (int i = 0; i < kChains; ++i) total += sum[i] + bits[i];
   out[blockIdx.x * kThreads + threadIdx.x] = total;
 }
 
@@ -72,7 +88,7 @@ void measure(const char* name, int multiprocessors, const double* in, double* ou
   }
   const double instructions =
       1.0 * multiprocessors * kBlocks * kThreads * kPasses * kUnroll * kChains;
-  std::printf("%-44s %6.2f T instructions/s\n", name, instructions / best / 1e9);
+  std::printf("%-44s %6.2f T FP64 instructions/s\n", name, instructions / best / 1e9);
 }
 
 }  // namespace
@@ -86,12 +102,13 @@ int main() {
   CHECK(cudaMalloc(&out, sizeof(double) * multiprocessors * kBlocks * kThreads));
   measure<Operands::kAdd>("DADD", multiprocessors, in, out);
   measure<Operands::kMultiply>("DMUL", multiprocessors, in, out);
-  measure<Operands::kOneAndImmediate>("DFMA, two registers and a constant", multiprocessors, in,
-                                      out);
+  measure<Operands::kMultiplyAndSelect>("DMUL and SEL", multiprocessors, in, out);
+  measure<Operands::kTwo>("DFMA, two registers and a constant", multiprocessors, in, out);
   measure<Operands::kShared>("DFMA, three registers, one the same for all", multiprocessors, in,
                              out);
   measure<Operands::kPairsShare>("DFMA, three registers, pairs share one", multiprocessors, in,
                                  out);
   measure<Operands::kThree>("DFMA, three registers", multiprocessors, in, out);
+  measure<Operands::kThreeAndSelect>("DFMA, three registers, and SEL", multiprocessors, in, out);
   return 0;
 }

@@ -134,7 +134,7 @@ def _option(text: str) -> tuple[str, Any]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return name, value
+        return name, float(value) if value in ("inf", "nan") else value
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,9 @@ class GppTerms:
         squares, half_more = wdiff * (x + w), (x + w) / (2 * wdiff)
         ssx = np.where(near, -w * w * eps * delw / (4 * w * w * half_more), nothing)
         ssx = np.where(pole, w * w * eps / squares, ssx)
-        ssx[(x < 0) & (np.abs(ssx) > self.sexcut * np.abs(eps))] = nothing
+        # Infinite ssx, of x = -w, are above any cut-off.
+        within = np.isfinite(ssx) & (np.abs(ssx) <= self.sexcut * np.abs(eps))
+        ssx[(x < 0) & ~within] = nothing
         return sch, ssx, np.where(pole, POLE, np.where(near, NEAR, NOTHING))
 
 
@@ -95,7 +98,14 @@ class GppProblem(NamedTuple):
             Shares of all terms: ``"pole"``, ``"near"`` (the second branch) and ``"nothing"`` add
             up to 1. Of those, ``"near, occupied"`` and ``"cut off, occupied"`` are what occupied
             bands have of the second branch and of the cut-off.
+
+        Raises
+        ------
+        ValueError
+            If there are no terms, or no samples.
         """
+        if samples < 1 or not (self.wx.size and self.wtilde.size):
+            raise ValueError("there is no term to look at")
         rng = np.random.default_rng(0)
         band, f = (rng.integers(0, n, samples) for n in self.wx.shape)
         row, column = (rng.integers(0, n, samples) for n in self.wtilde.shape)
@@ -121,9 +131,9 @@ def gpp_problem(
     """Make random operands of ``ado.gpp`` that look like physics and take every branch.
 
     Re wtilde lies in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]; wx of occupied bands in [3, 9], of
-    the others in [-6, 0], and 0.3 higher from one frequency to the next; all else in [-1, 1]. One
-    band in 64 is half occupied, another one occupied at negative wx; one entry of wtilde in 64 rows
-    or columns is tiny, another lies next to an energy.
+    the others in [-6, 0], and 0.3 higher from one frequency to the next; all else in [-1, 1]. Of 64
+    bands, one is half occupied, one occupied with wx in [-5, -1], and one at 0.1 for all
+    frequencies; one entry of wtilde in 64 rows or columns is tiny, another lies next to an energy.
 
     Parameters
     ----------
@@ -145,6 +155,8 @@ def gpp_problem(
     ------
     ValueError
         If there is no such size.
+    TypeError
+        If a length is no integer.
 
     Examples
     --------
@@ -157,9 +169,10 @@ def gpp_problem(
         if size not in GPP_SIZES:
             raise ValueError(f"no size {size!r}; there is {', '.join(GPP_SIZES)}, or a tuple")
         size = GPP_SIZES[size]
-    if len(size) != len(GPP_LENGTHS) or min(size) < 0:
-        raise ValueError(f"a size is ({', '.join(GPP_LENGTHS)}), got {tuple(size)}")
-    bands, rows, columns, frequencies = size
+    lengths = tuple(map(operator.index, size))
+    if len(lengths) != len(GPP_LENGTHS) or min(lengths) < 0:
+        raise ValueError(f"a size is ({', '.join(GPP_LENGTHS)}), got {lengths}")
+    bands, rows, columns, frequencies = lengths
     rng = np.random.default_rng(seed)
 
     def numbers(*shape: int) -> NDArray[np.complex128]:
@@ -178,8 +191,9 @@ def gpp_problem(
     wx = np.where(occ != 0, rng.uniform(3, 9, bands), rng.uniform(-6, 0, bands))
     rare = -(-bands // _RARE)
     halves, negative = np.array_split(rng.permutation(np.flatnonzero(occ))[: 2 * rare], 2)
+    origin = rng.permutation(np.setdiff1d(np.arange(bands), [*halves, *negative]))[:rare]
     occ[halves] = 0.5
-    wx[negative] = rng.uniform(-6, 0, len(negative))
+    wx[negative] = rng.uniform(-5, -1, len(negative))
     wx = wx[:, None] + 0.3 * np.arange(frequencies)
     if near and wtilde.size and wx.size:
         some = -(-max(rows, columns) // _RARE)
@@ -187,7 +201,7 @@ def gpp_problem(
         wtilde.flat[tiny] = _TINY * (1 - 1j)
         wtilde.flat[close] = rng.choice(wx.ravel(), some) * (1 + _TINY * 1j)
         # Only near the origin are tiny poles neither far enough nor of any weight.
-        wx[rng.integers(0, bands, rare)] = 0.1
+        wx[origin] = 0.1
     return GppProblem(
         wtilde=wtilde,
         i_eps=numbers(rows, columns),

@@ -267,7 +267,8 @@ class Measurement:
     def fma_share(self) -> float | None:
         """The share of FMAs among the floating-point instructions, None where they are not counted.
 
-        With a share `a` no code exceeds (1 + a) / 2 of the FMA peak.
+        With a share `a` no code exceeds (1 + a) / 2 of the FMA peak of a GPU, where one pipe does
+        all of them.
         """
         if not self.executed_instructions:
             return None

@@ -147,10 +147,14 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
 
 
 def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
-    """Find what no code with this measurement's mix of instructions exceeds, if it is counted."""
+    """Find what no code with this measurement's mix of instructions exceeds, if it is counted.
+
+    Only of a GPU, where one pipe does all of them; processors may have others for additions.
+    """
     share, level = m.fma_share, precision(m)
     for c in machine.of_kind("compute"):
-        if share is not None and (c.level, c.operation) == (level, "fma"):
+        counted = share is not None and m.device == "cuda"
+        if counted and (c.level, c.operation) == (level, "fma"):
             words = f"with {percent(share)} FMA"
             limit = c.measured * (1 + share) / 2
             return dataclasses.replace(c, operation=words, measured=limit, theoretical=None)

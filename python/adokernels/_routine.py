@@ -75,8 +75,9 @@ class Variant:
         Returns
         -------
         Cost
-            ``flops`` and ``bytes`` of the problem (useful, compulsory), ``executed_flops`` and
-            ``requested_bytes`` of this variant.
+            ``flops`` and ``bytes`` of the problem (useful, compulsory); ``executed_flops``, the
+            ``executed_instructions`` that do them (0: not counted) and ``requested_bytes`` of this
+            variant.
         """
         return self.routine._core.cost(self.name, args, options)
 

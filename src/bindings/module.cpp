@@ -203,8 +203,10 @@ void bind_routines(py::module_& m) {
       .def_readonly("executed_instructions", &Cost::executed_instructions,
                     "Floating-point instructions of a lane that do its FLOPs; 0: not counted.")
       .def("__repr__", [](const Cost& c) {
-        return py::str("Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g})")
-            .format(c.flops, c.bytes, c.executed_flops, c.requested_bytes);
+        return py::str(
+                   "Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g}, "
+                   "executed_instructions={:g})")
+            .format(c.flops, c.bytes, c.executed_flops, c.requested_bytes, c.executed_instructions);
       });
   py::class_<Call>(m, "Call", "A variant made ready to run on one problem.")
       .def("run", [](const Call& call) { call.run(); })

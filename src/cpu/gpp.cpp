@@ -85,6 +85,13 @@ ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Add add) {
   }
 }
 
+// Zeros where there is nothing to add up, however long a loop over rows without columns would take.
+template <void (*kRun)(const Gpp&, const Launch&)>
+void unless_empty(const Gpp& p, const Launch& go) {
+  if (!p.empty()) return kRun(p, go);
+  for (int64_t f = 0; f < p.frequencies(); ++f) write(p, f, {});
+}
+
 void textbook(const Gpp& p, const Launch&) {
   for (int64_t f = 0; f < p.frequencies(); ++f) {
     Totals<double> totals;
@@ -96,8 +103,19 @@ void textbook(const Gpp& p, const Launch&) {
   }
 }
 
+// Bytes for so many elements of T in each frequency; of views that repeat a row more than there are
+// addresses, so many that nobody has them.
+template <class T>
+std::size_t bytes_for(const Gpp& p, int64_t elements) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(elements),
+                             static_cast<std::size_t>(p.frequencies()) * sizeof(T), &bytes))
+    return SIZE_MAX / 2;
+  return bytes;
+}
+
 std::size_t totals_of_rows(const Gpp& p) {
-  return static_cast<std::size_t>(p.rows() * p.frequencies()) * sizeof(Totals<double>);
+  return p.empty() ? 0 : bytes_for<Totals<double>>(p, p.rows());
 }
 
 // Whatever the number of threads, terms are added in the same order.
@@ -117,7 +135,7 @@ void threaded(const Gpp& p, const Launch& go) {
 }
 
 std::size_t terms_of_rows(const Gpp& p) {
-  return static_cast<std::size_t>(p.rows() * p.frequencies()) * sizeof(Terms<double>);
+  return p.empty() ? 0 : bytes_for<Terms<double>>(p, p.rows());
 }
 
 // Shares out the rows of all frequencies, of which `row` adds one.
@@ -215,7 +233,16 @@ Packed packed_at(const Gpp& p, std::uintptr_t scratch) {
   return packed;
 }
 
-std::size_t packed_bytes(const Gpp& p) { return packed_at(p, 0).end; }
+std::size_t packed_bytes(const Gpp& p) {
+  if (p.empty()) return 0;
+  constexpr std::size_t kNobodyHas = SIZE_MAX / 2;
+  // aqsm and the parts are what many rows and columns make large.
+  int64_t of_aqsm = 0;
+  const bool fits = !__builtin_mul_overflow(p.rows(), p.bands(), &of_aqsm) &&
+                    of_aqsm < INT64_MAX / 64 &&
+                    bytes_for<Terms<double>>(p, parts_of(p)) < kNobodyHas;
+  return fits ? packed_at(p, 0).end : kNobodyHas;
+}
 
 Kind kind_of(const Gpp& p, int64_t n) {
   const auto occ = element<double>(p.occ, n);
@@ -369,7 +396,7 @@ struct Works {
   Work occupied, other, pair;
 };
 
-// The first branch where lanes choose, and a division as one.
+// The first branch where lanes choose, a division as one, and occupied bands as if all were full.
 constexpr Works kPublished = {{79, 21}, {68, 19}, {0, 0}};
 constexpr Works kHoisted = {{43, 13}, {43, 13}, {0, 0}};
 constexpr Works kPacked = {{37, 11}, {37, 11}, {6, 2}};
@@ -407,7 +434,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kPublished>,
      .bytes = requested<1, 1>,
      .instructions = instructions<kPublished>,
-     .run = textbook},
+     .run = unless_empty<textbook>},
     {.name = "threaded",
      .changes = "Shares the rows, igp, out over the cores.",
      .precision = Gpp::kPrecision,
@@ -415,7 +442,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kPublished>,
      .bytes = requested<1, 1>,
      .instructions = instructions<kPublished>,
-     .run = threaded},
+     .run = unless_empty<threaded>},
     {.name = "bands_innermost",
      .changes = "Goes through all bands for each igp and ig.",
      .precision = Gpp::kPrecision,
@@ -423,7 +450,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kPublished>,
      .bytes = requested<1, 0>,
      .instructions = instructions<kPublished>,
-     .run = bands_innermost},
+     .run = unless_empty<bands_innermost>},
     {.name = "hoisted",
      .changes = "Takes out of the loop over bands all that igp and ig alone decide: left are real "
                 "factors, one division for two quotients, and no square root.",
@@ -432,7 +459,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kHoisted>,
      .bytes = requested<1, 0>,
      .instructions = instructions<kHoisted>,
-     .run = in_place<double>},
+     .run = unless_empty<in_place<double>>},
     {.name = "simd",
      .changes = "Does so in vectors along ig, which choose between the branches lane by lane.",
      .precision = Gpp::kPrecision,
@@ -440,7 +467,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kHoisted>,
      .bytes = requested<1, 0>,
      .instructions = instructions<kHoisted>,
-     .run = in_place<V>},
+     .run = unless_empty<in_place<V>>},
     {.name = "packed",
      .changes = "Packs the operands, aqsn in blocks that stay in the cache for many igp, and takes "
                 "two frequencies at a time.",
@@ -449,7 +476,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kPacked>,
      .bytes = requested<2, kBlockBands>,
      .instructions = instructions<kPacked>,
-     .run = in_blocks<false>},
+     .run = unless_empty<in_blocks<false>>},
     {.name = "by_occupation",
      .changes = "Sorts the bands: without occupation they need nothing of asx, with all of it and "
                 "no negative energy neither weight nor cut-off.",
@@ -458,7 +485,7 @@ constexpr Variant<Gpp> kRows[] = {
      .flops = flops<kByOccupation>,
      .bytes = requested<2, kBlockBands>,
      .instructions = instructions<kByOccupation>,
-     .run = in_blocks<true>},
+     .run = unless_empty<in_blocks<true>>},
 };
 
 }  // namespace

@@ -232,7 +232,10 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
     if constexpr (kKind == Kind::kAny) {
       const V size = (at_pole ? norm : pole.near_norm) * norm_p;
       auto left_out = size < (x < 0 ? 1.0 : 0.0) * pole.cutoff;
-      if constexpr (!kOrdinary) left_out = left_out | (occ - V{} == V{});  // where ssx is infinite
+      if constexpr (!kOrdinary) {  // where ssx is infinite
+        const V denominator = occ == 0 ? V{} : x < 0 ? norm_p : V{} + 1.0;
+        left_out = left_out | (denominator == V{});
+      }
       re = left_out ? V{} : occ * re;
       im = left_out ? V{} : occ * (im + u);
     }

@@ -11,7 +11,8 @@
 //   if x < 0 and |ssx| > sexcut |I|: ssx = 0
 //   asx[f] -= occ[band] ssx m, ach[f] += sch m / 2
 //
-// Where wdiff is 0, delw is no number and compares false: sch = ssx = 0, as in the Fortran.
+// Where wdiff is 0, delw is no number and compares false: sch = ssx = 0, as in the Fortran. Where
+// x^2 - w^2 is 0, ssx is above any cut-off. Operands are finite; what comes of others is not said.
 #pragma once
 
 #include "core/array.hpp"
@@ -20,7 +21,7 @@
 namespace ado {
 
 // Every rung keeps |error| <= (kRoundings + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
-// neither the fourth power of a frequency nor a product of the other operands overflows or
+// neither the fourth power of a frequency nor its product with all other operands overflows or
 // underflows. That asks for x^2 - w^2 without cancellation: where x is near w the difference of the
 // squares has lost digits that (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with
 // d = x - Re w and p = x + Re w, costs no more than the squares.
@@ -46,9 +47,10 @@ struct Gpp {
 
   template <class Visitor>
   void operands(Visitor&& visit) {
-    visit.input(Operand{"wtilde", "ngpown ncouls", kComplex128Elements,
-                        "Plasmon-pole frequencies w, with ig along the rows."},
-                wtilde);
+    visit.input(
+        Operand{"wtilde", "ngpown ncouls", kComplex128Elements,
+                "Plasmon-pole frequencies w, with ig along the rows; finite, as all operands."},
+        wtilde);
     visit.input(Operand{"i_eps", "ngpown ncouls", kComplex128Elements,
                         "The inverse dielectric matrix less the identity."},
                 i_eps);
@@ -83,6 +85,9 @@ struct Gpp {
   std::int64_t rows() const { return wtilde.shape[0]; }     // of igp
   std::int64_t columns() const { return wtilde.shape[1]; }  // of ig
   std::int64_t occupied() const { return occupied_bands < 0 ? bands() : occupied_bands; }
+
+  // No term at all: the sums are 0.
+  bool empty() const { return bands() == 0 || rows() == 0 || columns() == 0; }
 
   double limit_one() const { return 1 / (4 * tol); }
   double limit_two() const { return gamma * gamma; }
