@@ -77,16 +77,16 @@ constexpr Spread kLanes{
 template <int kRows>
 constexpr Spread kTiles{
     .blocks = {{{kTileWarps * kWarp}}},
-    .grid = [](const Gpp& p, Extent) { return grid_of_tiles(p, kRows); },
+    .grid = [](const Gpp& p, Extent) { return grid_of_tiles<kRows>(p); },
     .scratch_bytes =
         [](const Gpp& p) {
-          return bytes_of_partials(volume_of(grid_of_tiles(p, kRows))) + bytes_of_sorted(p, kRows);
+          return bytes_of_partials(volume_of(grid_of_tiles<kRows>(p))) + bytes_of_sorted<kRows>(p);
         },
     .bytes =
         [](const Gpp& p) {
           const auto bands = static_cast<double>(p.bands()),
                      columns = static_cast<double>(p.columns());
-          const auto tiles = static_cast<double>(tiling_of(p, kRows).across);
+          const auto tiles = static_cast<double>(tiling_of<kRows>(p).across);
           const auto passes = static_cast<double>(ceil_div(p.frequencies(), kMostFrequencies));
           return kComplexBytes *
                  (2 * bands * columns +

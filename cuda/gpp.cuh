@@ -26,7 +26,7 @@ inline Extent grid_in_turns(std::int64_t items, Extent block) {
 
 constexpr std::int64_t volume_of(Extent grid) { return static_cast<std::int64_t>(grid.volume()); }
 
-// Scratch for what so many blocks add up in a pass; a multiple of 32, so that what follows it is
+// Scratch for what so many blocks add up in a pass; a multiple of 64, so that what follows it is
 // aligned.
 constexpr std::size_t bytes_of_partials(std::int64_t blocks) {
   return static_cast<std::size_t>(blocks) * kMostFrequencies * kNumbers * sizeof(double);
@@ -62,23 +62,23 @@ double instructions_of(const Gpp& p) {
   return work_of(p, kWork.instructions, kWork.frequencies);
 }
 
-#ifdef __CUDACC__
-
 // Loads and stores 16 bytes at a time.
 struct alignas(16) Complex {
   double re, im;
 
-  friend __device__ Complex operator-(Complex x) { return {-x.re, -x.im}; }
-  friend __device__ Complex operator+(Complex x, Complex y) { return {x.re + y.re, x.im + y.im}; }
-  friend __device__ Complex operator*(double s, Complex x) { return {s * x.re, s * x.im}; }
-  friend __device__ Complex operator*(Complex x, Complex y) {
+  friend ADO_ANYWHERE Complex operator-(Complex x) { return {-x.re, -x.im}; }
+  friend ADO_ANYWHERE Complex operator+(Complex x, Complex y) { return {x.re + y.re, x.im + y.im}; }
+  friend ADO_ANYWHERE Complex operator*(double s, Complex x) { return {s * x.re, s * x.im}; }
+  friend ADO_ANYWHERE Complex operator*(Complex x, Complex y) {
     return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
   }
-  __device__ Complex& operator+=(Complex x) { return *this = *this + x; }
+  ADO_ANYWHERE Complex& operator+=(Complex x) { return *this = *this + x; }
 
-  friend __device__ Complex conj(Complex x) { return {x.re, -x.im}; }
-  friend __device__ double norm(Complex x) { return x.re * x.re + x.im * x.im; }
+  friend ADO_ANYWHERE Complex conj(Complex x) { return {x.re, -x.im}; }
+  friend ADO_ANYWHERE double norm(Complex x) { return x.re * x.re + x.im * x.im; }
 };
+
+#ifdef __CUDACC__
 
 // x^2 - w^2 to a few u of its magnitude also where x is near w or -w.
 __device__ inline Complex difference_of_squares(double x, Complex w) {

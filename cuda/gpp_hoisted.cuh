@@ -18,30 +18,23 @@ inline Extent grid_of_lanes(const Gpp& p, Extent block) {
 #ifdef __CUDACC__
 
 // Whether the sums of a pair are not what the formulas say: where something has overflowed or is no
-// number, as for x = -w, and for what by_selection does not look at: w so small that even near it
-// nothing is left, and x = w. `band_at` gives the bands that were added up.
-template <int kF, class BandAt>
-__device__ bool needs_care(const View& p, const Pass<kF>& pass, const Pole& w,
-                           const PairSums<kF>& found, std::int64_t bands, BandAt band_at) {
+// number, as for x = w or -w, and for what by_selection does not look at: w so small that even near
+// it nothing is left.
+template <int kF>
+__device__ bool needs_care(const Pole& w, const PairSums<kF>& found) {
   const double w2 = squared_modulus(w);
-  bool needs = !found.finite() || (w2 != 0 && w2 <= Gpp::kTolZero * w.limit);
-  if (w.b2 == 0 && !needs)
-    for (std::int64_t i = 0; i < bands; ++i)
-      for (int f = 0; f < kF; ++f) {
-        const std::int64_t n = band_at(i);
-        needs |= n >= 0 && p.wx[n * p.frequencies + pass.first + f] == w.a;
-      }
-  return needs;
+  return !found.finite() || (w2 != 0 && !(w2 > Gpp::kTolZero * w.limit));
 }
 
-// Adds what was found of a pair, or works it out from the formulas.
+// Adds what was found of a pair, or works it out from the formulas for the bands that `band_at`
+// gives.
 template <int kF, class BandAt>
 __device__ void add_pair(const View& p, const Pass<kF>& pass, std::int64_t igp, std::int64_t ig,
                          const Pole& pole, const PairSums<kF>& found, std::int64_t bands,
                          BandAt band_at, Sums<kF>& sums) {
   const std::int64_t pair = igp * p.columns + ig;
   const Complex w = p.wtilde[pair], eps = p.i_eps[pair];
-  if (!needs_care(p, pass, pole, found, bands, band_at)) {
+  if (!needs_care(pole, found)) {
     found.finish(w, eps, p.vcoul[igp], sums);
     return;
   }
@@ -70,7 +63,7 @@ __device__ void add_hoisted(const View& p, const Pass<kF>& pass) {
           const double x = p.wx[n * p.frequencies + pass.first + f];
           Coefficients c;
           if (kBy.occupied_apart && occ == 0) {
-            coulomb_hole<kBy.division>(w, x, c);
+            c = coulomb_hole<kBy.division>(w, x);
           } else {
             if constexpr (kBy.branch_free)
               c = by_selection<false>(p, w, x, occ);

@@ -7,10 +7,11 @@
 //                 ssx / (I w / 2) = -2a (d q + b^2) u v + ib (u + v)
 //   near a pole   ssx / (I w / 2) = -q v + ib v
 //
-// The former is (x + w) - (x - w) over both, and the latter -I w^2 delw / (4 w^2 (delw + 1/2)) with
-// delw put in. So with m = conj(aqsm) aqsn four sums of real coefficients times m are all that is
-// added up, and w, I and ib come in at the end. The two tests at a pole are one, 1/u > limit, and
-// the cut-off |ssx| > sexcut |I| compares 1 / (u v) with |w|^4, or 1/v with |w|^2.
+// At a pole ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w), and near one it is
+// -2w delw / (4 w (delw + 1/2)) with delw put in. So with m = conj(aqsm) aqsn four sums of real
+// coefficients times m are all that is added up, and w, I and ib come in at the end. The two tests
+// at a pole are one, 1/u > limit, and the cut-off |ssx| > sexcut |I| compares 1 / (u v) with |w|^4,
+// or 1/v with |w|^2.
 #pragma once
 
 #include "gpp.cuh"
@@ -52,9 +53,9 @@ struct Coefficients {
   double sch, sch_b, ssx, ssx_b;
 };
 
-// 1 / x with an error of about one rounding, if neither overflows: 23 bits from the table, three
-// times as many by e = 1 - x r and r (1 + e + e^2). A division is about ten instructions and tests
-// for what has to be done otherwise. Where it is not wanted it is 0, also of 0.
+// 1 / x with an error of about one rounding if both are normal: 20 bits from the table, three times
+// as many by e = 1 - x r and r (1 + e + e^2). A division is about ten instructions and tests for
+// what has to be done otherwise. Where it is not wanted it is 0, also of 0.
 __device__ inline double approximate_reciprocal(double x, bool wanted = true) {
   double r;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
@@ -68,22 +69,18 @@ __device__ double reciprocal(double x) {
   return kBy == Division::kApproximate ? approximate_reciprocal(x) : 1 / x;
 }
 
-// x > y of numbers that are not negative, by their bits: FP64 has no unit for comparisons, integers
-// have.
-__device__ inline bool above(double x, double y) {
-  return __double_as_longlong(x) > __double_as_longlong(y);
-}
-
-// Of a band that is not occupied.
-template <Division kBy>
-__device__ void coulomb_hole(const Pole& w, double x, Coefficients& c) {
+// Of a band that is not occupied; kFar: from the pole.
+template <Division kBy, bool kFar = false>
+__device__ Coefficients coulomb_hole(const Pole& w, double x) {
   const double d = w.a - x, den = fma(d, d, w.b2);
-  const bool pole = above(den, w.limit);
+  const bool pole = kFar || den > w.limit;
+  Coefficients c = {};
   if constexpr (kBy == Division::kApproximate)
     c.sch_b = approximate_reciprocal(den, pole);
   else
     c.sch_b = pole ? 1 / den : 0;
   c.sch = d * c.sch_b;
+  return c;
 }
 
 // Leaves out what is above the cut-off, and weighs the rest. `w4` is |w|^4 at a pole, and |w|^2 / 4
@@ -118,28 +115,40 @@ __device__ Coefficients by_branches(const View& p, const Pole& w, double x, doub
 
 __device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
 
-// The numerators of either branch are one multiplication and addition with other numbers, and so
-// one code does for both. kPlain: occ is 1 and x not negative. Then ssx_b is v alone; u, which
-// sch_b adds up as well, comes in with PairSums::fold.
+// At a pole, with occ = 1 and x not negative. ssx_b is v alone; u, which sch_b adds up as well,
+// comes in with PairSums::complete_plain.
+__device__ inline Coefficients at_pole(const Pole& w, double x) {
+  const double d = w.a - x, q = w.a + x;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
+  const double r = approximate_reciprocal(den * den_plus);
+  Coefficients c;
+  c.sch_b = r * den_plus;
+  c.sch = d * c.sch_b;
+  c.ssx = fma(d, q, w.b2) * r;
+  c.ssx_b = r * den;
+  return c;
+}
+
+// At a pole or near one: u selects, being 0 near one, and one numerator. kPlain: as above.
 //
 // Terms near a pole laid aside, to be computed by those lanes alone when some have come together,
 // took 46 to 48 ms where selection took 41 (H200, si214, a lane in fifteen near a pole): their
-// number differs from lane to lane. w near 0 or x is not looked at here; see needs_care.
+// number differs from lane to lane. Where x = w all is NaN. w near 0 is not looked at here; see
+// needs_care.
 template <bool kPlain>
 __device__ Coefficients by_selection(const View& p, const Pole& w, double x, double occ) {
   const double d = w.a - x, q = w.a + x;
-  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
-  const bool pole = above(den, w.limit);
-  const double den_or_one = select(pole, den, 1), both = den_or_one * den_plus;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), both = den * den_plus;
+  const bool pole = den > w.limit;
   const double r = approximate_reciprocal(both);
   Coefficients c;
   c.sch_b = r * select(pole, den_plus, 0);
   c.sch = d * c.sch_b;
-  c.ssx = fma(select(pole, d, w.half_inverse), q, select(pole, w.b2, 0)) * r;
-  c.ssx_b = r * den_or_one;
+  c.ssx_b = r * den;
+  c.ssx = fma(select(pole, c.sch, w.half_inverse), q, w.b2 * c.sch_b) * c.ssx_b;
   if constexpr (!kPlain) {
     const double w2 = squared_modulus(w);
-    const double factor = weight(p, x, occ, pole ? w2 * w2 : 0.25 * w2, both);
+    const double factor = weight(p, x, occ, pole ? w2 * w2 : 0.25 * w2, pole ? both : den_plus);
     c.ssx = factor == 0 ? 0 : factor * c.ssx;
     c.ssx_b = factor == 0 ? 0 : factor * (c.sch_b + c.ssx_b);
   }
@@ -160,8 +169,8 @@ struct PairSums {
     add(ssx_b[f], c.ssx_b, m);
   }
 
-  // After the plain bands.
-  __device__ void fold() {
+  // After the plain bands, of which ssx_b has only v.
+  __device__ void complete_plain() {
     for (int f = 0; f < kF; ++f) ssx_b[f] += sch_b[f];
   }
 

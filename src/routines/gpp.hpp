@@ -21,10 +21,11 @@
 namespace ado {
 
 // Every rung keeps |error| <= (kRoundings + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
-// neither the fourth power of a frequency nor its product with all other operands overflows or
-// underflows. That asks for x^2 - w^2 without cancellation: where x is near w the difference of the
-// squares has lost digits that (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with
-// d = x - Re w and p = x + Re w, costs no more than the squares.
+// neither the fourth power of a frequency, nor its reciprocal, nor either times any of the other
+// operands overflows or underflows, nor the square of Im w unless that is 0. It asks for x^2 - w^2
+// without cancellation: where x is near w the difference of the squares has lost digits that
+// (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with d = x - Re w and p = x + Re w, costs
+// no more than the squares.
 struct Gpp {
   static constexpr const char* kName = "gpp";
   static constexpr const char* kSummary =
