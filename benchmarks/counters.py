@@ -6,7 +6,8 @@
 Runs itself again under ncu, which launches each rung once with cold caches. FLOPs and instructions
 are those of FP64, for each combination of the lengths of the problem, and in brackets as the row
 says; a rung whose kernels are not the library's own is left out. --into adds measured FLOPs and
-bytes to a stored sweep of the same problem.
+bytes to a stored sweep of the same problem. To count instructions ncu runs kernels many times
+slower; --no-instructions leaves them out.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ METRICS = {
     "L2": "lts__t_bytes.sum",
     "DRAM": "dram__bytes.sum",
 }
+INSTRUCTIONS = ("add", "mul", "fma")
 LEVELS = ("L1", "L2", "DRAM")
 #: What `--print-units base` makes of them; each version of ncu has its own words for the others.
 UNITS = {"time": ("ns", "nsecond"), **dict.fromkeys(LEVELS, ("byte",))}
@@ -81,12 +83,12 @@ class Rung:
     @property
     def instructions(self) -> float | None:
         """FP64 instructions of a lane."""
-        return self.total("add", "mul", "fma")
+        return self.total(*INSTRUCTIONS)
 
     @property
     def flops(self) -> float | None:
         """FP64 FLOPs."""
-        return self.total("add", "mul", "fma", "fma")
+        return self.total(*INSTRUCTIONS, "fma")
 
     @property
     def bytes(self) -> dict[str, float]:
@@ -133,7 +135,8 @@ def assign(rungs: Sequence[Rung], launches: Sequence[Launch]) -> None:
     if len(expected) != len(launches):
         raise ValueError(f"{len(launches)} kernels ran, the rungs have {len(expected)}")
     for (rung, name), launch in zip(expected, launches, strict=True):
-        if not re.search(rf"\b{re.escape(name)}\b", launch.kernel):
+        base = name.rpartition("::")[2]  # ncu writes no namespaces
+        if not re.search(rf"\b{re.escape(base)}\b", launch.kernel):
             raise ValueError(f"{launch.kernel} ran where {rung.variant} launches {name}")
         rung.launches += (launch,)
 
@@ -229,7 +232,9 @@ def profiled(options: argparse.Namespace) -> tuple[list[Rung], str]:
         plan, log = Path(folder) / "plan.json", Path(folder) / "ncu.csv"
         profiler = [ncu, "--target-processes", "all", "--clock-control", "none"]
         profiler += ["--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base"]
-        profiler += ["--log-file", str(log), "--metrics", ",".join(METRICS.values())]
+        left_out = () if options.instructions else INSTRUCTIONS
+        metrics = [metric for name, metric in METRICS.items() if name not in left_out]
+        profiler += ["--log-file", str(log), "--metrics", ",".join(metrics)]
         script = [sys.executable, __file__, *sys.argv[1:], "--launch", str(plan)]
         done = subprocess.run([*profiler, *script], check=False)
         text = log.read_text() if log.exists() else ""
@@ -253,6 +258,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--dtype", help="where the routine leaves it open")
     parser.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
+    parser.add_argument("--no-instructions", dest="instructions", action="store_false")
     parser.add_argument("--json", type=Path, help="where to store what was counted")
     parser.add_argument("--into", type=Path, help="a stored sweep to add it to")
     parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)

@@ -52,8 +52,8 @@ for part in $parts; do
       ladder average_matvec float64-512 512x1024x1024 --dtype float64
       ladder max_plus float64 64x4194304 --seconds 1
       ladder max_plus float32 64x8388608 --dtype float32
-      step python3 benchmarks/gpp.py --device cuda --seconds 1 --json "$folder/gpp"
-      step python3 benchmarks/counters.py gpp --shape 800x1385x11075x2 \
+      step python3 benchmarks/gpp.py --device cuda --seconds 4.5 --json "$folder/gpp"
+      step python3 benchmarks/counters.py gpp --shape 800x1385x11075x2 --no-instructions \
         --into "$folder/gpp/cuda-gpp-ladder-800x1385x11075x2.json" ;;
     peers)
       step python3 benchmarks/transpose.py --device cuda --shapes 8192x8192 16384x16384 \

@@ -122,15 +122,15 @@ constexpr Work kSimplifiedBranches{.flops = {85, 74}, .instructions = {57, 48}};
 constexpr Work kBlocked{.flops = {88, 77}, .instructions = {59, 50}};
 
 constexpr Work kHoisted{
-    .flops = {54, 33, 10}, .instructions = {32, 19, 6}, .frequencies = kMostFrequencies};
+    .flops = {52, 35, 6}, .instructions = {30, 20, 4}, .frequencies = kMostFrequencies};
 constexpr Work kOneReciprocal{
-    .flops = {45, 34, 10}, .instructions = {28, 20, 6}, .frequencies = kMostFrequencies};
+    .flops = {43, 36, 6}, .instructions = {26, 21, 4}, .frequencies = kMostFrequencies};
 constexpr Work kFastReciprocal{
     .flops = {39, 32, 6}, .instructions = {24, 19, 4}, .frequencies = kMostFrequencies};
 constexpr Work kOccupiedApart{
-    .flops = {40, 18, 6}, .instructions = {24, 10, 4}, .frequencies = kMostFrequencies};
+    .flops = {39, 18, 6}, .instructions = {24, 10, 4}, .frequencies = kMostFrequencies};
 constexpr Work kBranchFree{
-    .flops = {40, 18, 6}, .instructions = {25, 10, 4}, .frequencies = kMostFrequencies};
+    .flops = {41, 18, 6}, .instructions = {27, 10, 4}, .frequencies = kMostFrequencies};
 constexpr Work kTiled{
     .flops = {35, 18, 6}, .instructions = {21, 10, 4}, .frequencies = kMostFrequencies};
 

@@ -49,10 +49,12 @@ template <Hoisted kBy, int kF>
 __device__ void add_hoisted(const View& p, const Pass<kF>& pass) {
   Sums<kF> sums;
   const std::int64_t igp = block_y(), ig = thread_x();
-  if (igp < p.rows && ig < p.columns) {
-    const Pole w = pole_of(p, p.wtilde[igp * p.columns + ig]);
-    for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
-      const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+  const bool own = igp < p.rows && ig < p.columns;
+  const Pole w = pole_of(p, own ? p.wtilde[igp * p.columns + ig] : Complex{});
+#pragma unroll 1
+  for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
+    const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+    if (own) {
       PairSums<kF> found;
 #pragma unroll 1
       for (std::int64_t n = first; n < last; ++n) {
@@ -78,6 +80,7 @@ __device__ void add_hoisted(const View& p, const Pass<kF>& pass) {
           p, pass, igp, ig, w, found, last - first, [=](std::int64_t i) { return first + i; },
           sums);
     }
+    sums.next();
   }
   sums.store(pass);
 }
