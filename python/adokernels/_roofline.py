@@ -152,9 +152,10 @@ def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
     Only of a GPU, where one pipe does all of them; processors may have others for additions.
     """
     share, level = m.fma_share, precision(m)
+    if share is None or m.device != "cuda":
+        return None
     for c in machine.of_kind("compute"):
-        counted = share is not None and m.device == "cuda"
-        if counted and (c.level, c.operation) == (level, "fma"):
+        if (c.level, c.operation) == (level, "fma"):
             words = f"with {percent(share)} FMA"
             limit = c.measured * (1 + share) / 2
             return dataclasses.replace(c, operation=words, measured=limit, theoretical=None)
