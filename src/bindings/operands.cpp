@@ -364,6 +364,14 @@ void Marshal::refuse_leftovers() const {
                      " arrays for " + std::to_string(outputs_.size()) + " results");
 }
 
+void Marshal::refuse(const std::string& reason) const {
+  const std::string name = reason.substr(0, reason.find(' '));
+  std::string found;
+  if (options_.contains(name.c_str()))
+    found = ", got " + std::string(py::repr(options_[name.c_str()]));
+  throw ValueError(routine_ + ": " + reason + found);
+}
+
 // Threads would write to one place at once.
 void Marshal::refuse_shared_results() const {
   if (!out_was_given_) return;

@@ -139,7 +139,7 @@ class Marshal {
     refuse_leftovers();
     refuse_shared_results();
     if constexpr (requires { routine.refuses(); })
-      if (const char* reason = routine.refuses()) throw ValueError(routine_ + ": " + reason);
+      if (const char* reason = routine.refuses()) refuse(reason);
     if (!out_was_given_ || !overlaps()) return;
     const char* reason = "out overlaps an operand";
     if constexpr (requires { routine.refuses_overlap(); }) reason = routine.refuses_overlap();
@@ -176,6 +176,8 @@ class Marshal {
   void check_residence(const Operand& operand, bool on_device);
   py::object allocate(const Operand& operand);
   void refuse_leftovers() const;
+  // With the value found, if the reason begins with the name of an option that was given.
+  [[noreturn]] void refuse(const std::string& reason) const;
   void refuse_shared_results() const;
   bool overlaps() const;
 
