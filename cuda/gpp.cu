@@ -138,18 +138,10 @@ constexpr Variant<Gpp> kRows[] = {
     rung<kCollapse3>("collapse3",
                      "A thread an item of all three loops, with divisions and square roots; the "
                      "frequencies inside.",
-                     kTriples, ADO_RUN([](const Gpp& p, const Launch& go) {
-                       run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                         launch(go, gpp_collapse3<kF>, view_of(p), pass);
-                       });
-                     })),
+                     kTriples, ADO_RUN(run_in_passes<gpp_collapse3<1>, gpp_collapse3<2>>)),
     rung<kBandsInside>("bands_inside",
                        "A thread takes all bands of its (igp, ig), which is loaded once.", kPairs,
-                       ADO_RUN([](const Gpp& p, const Launch& go) {
-                         run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                           launch(go, gpp_bands_inside<kF>, view_of(p), pass);
-                         });
-                       })),
+                       ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)),
     rung<kFrequencyOutside>("frequency_outside", "A launch for each frequency.", kPairsByFrequency,
                             ADO_RUN(run_by_frequency<gpp_frequency_outside>)),
     rung<kReciprocal>(
@@ -177,36 +169,17 @@ constexpr Variant<Gpp> kRows[] = {
     rung<kHoisted>("hoisted_invariants",
                    "Takes out of the loop what does not depend on the band, and adds up real "
                    "coefficients; frequencies inside.",
-                   kLanes, ADO_RUN([](const Gpp& p, const Launch& go) {
-                     run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                       launch(go, gpp_hoisted_invariants<kF>, view_of(p), pass);
-                     });
-                   })),
+                   kLanes,
+                   ADO_RUN(run_in_passes<gpp_hoisted_invariants<1>, gpp_hoisted_invariants<2>>)),
     rung<kOneReciprocal>("one_reciprocal", "One division for both quotients.", kLanes,
-                         ADO_RUN([](const Gpp& p, const Launch& go) {
-                           run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                             launch(go, gpp_one_reciprocal<kF>, view_of(p), pass);
-                           });
-                         })),
-    rung<kFastReciprocal>("fast_reciprocal",
-                          "The table's reciprocal and one cubic step instead of a division.",
-                          kLanes, ADO_RUN([](const Gpp& p, const Launch& go) {
-                            run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                              launch(go, gpp_fast_reciprocal<kF>, view_of(p), pass);
-                            });
-                          })),
+                         ADO_RUN(run_in_passes<gpp_one_reciprocal<1>, gpp_one_reciprocal<2>>)),
+    rung<kFastReciprocal>(
+        "fast_reciprocal", "The table's reciprocal and one cubic step instead of a division.",
+        kLanes, ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
     rung<kOccupiedApart>("occupied_apart", "Nothing of asx in bands that are not occupied.", kLanes,
-                         ADO_RUN([](const Gpp& p, const Launch& go) {
-                           run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                             launch(go, gpp_occupied_apart<kF>, view_of(p), pass);
-                           });
-                         })),
+                         ADO_RUN(run_in_passes<gpp_occupied_apart<1>, gpp_occupied_apart<2>>)),
     rung<kBranchFree>("branch_free", "Selects the numbers of either branch instead of branching.",
-                      kLanes, ADO_RUN([](const Gpp& p, const Launch& go) {
-                        run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
-                          launch(go, gpp_branch_free<kF>, view_of(p), pass);
-                        });
-                      })),
+                      kLanes, ADO_RUN(run_in_passes<gpp_branch_free<1>, gpp_branch_free<2>>)),
     rung<kTiled>("tiled", "Blocks of 32 ig by 4 igp, with sorted bands staged in shared memory.",
                  kTiles<1>, ADO_RUN(run_tiles<1>)),
     rung<kTiled>("two_rows", "Two igp a thread, which share what is loaded of a band.", kTiles<2>,

@@ -249,6 +249,17 @@ void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
   if (first < p.frequencies()) run_pass(first, std::integral_constant<int, 1>{});
 }
 
+// Of a kernel for one frequency and the same for two.
+template <void (*kOne)(View, Pass<1>), void (*kTwo)(View, Pass<2>)>
+void run_in_passes(const Gpp& p, const Launch& go) {
+  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
+    if constexpr (kF == 1)
+      launch(go, kOne, view_of(p), pass);
+    else
+      launch(go, kTwo, view_of(p), pass);
+  });
+}
+
 #endif
 
 }  // namespace ado::cuda::gpp

@@ -7,8 +7,8 @@
 
 namespace ado::cuda::gpp {
 
-// At most; two blocks of them leave a thread 128 registers, where nvcc would take 170 and three
-// blocks of 128 threads would be all that a multiprocessor holds.
+// At most; two blocks of them leave a thread 128 registers, where nvcc would take more and a
+// multiprocessor hold less.
 inline constexpr int kHoistedThreads = 256;
 
 inline Extent grid_of_lanes(const Gpp& p, Extent block) {

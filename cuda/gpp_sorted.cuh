@@ -21,8 +21,8 @@ inline constexpr int kGroup = 4;   // each kind is filled up to a multiple of so
 // need weights and the cut-off.
 enum Kind : int { kPlainBands, kWeightedBands, kEmptyBands, kKinds };
 
-constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {
-  return ceil_div(count, to) * to;
+ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {
+  return (count + to - 1) / to * to;
 }
 
 // Blocks take a segment of the bands each: no more than may be added up plainly, and fewer where
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kSortThreads) gpp_sort_by_kind(View p, Sorted 
       end += all;
       __syncthreads();
     }
-    const std::int64_t full = (end + kGroup - 1) / kGroup * kGroup;
+    const std::int64_t full = round_up(end, kGroup);
     const std::int64_t last = kind + 1 < kKinds ? full : sorted.length;
     for (std::int64_t i = end + threadIdx.x; i < last; i += kSortThreads) {
       sorted.by_kind[i] = -1;
@@ -176,7 +176,7 @@ inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks: a band
 // Numbers of one band from a row of them into tiles.
 __device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
                                   std::int64_t place, std::int64_t length, Complex* to) {
-  const std::int64_t padded = (count + width - 1) / width * width;
+  const std::int64_t padded = round_up(count, width);
   for (std::int64_t i = thread_x(); i < padded; i += std::int64_t{gridDim.x} * blockDim.x)
     to[(i / width * length + place) * width + i % width] =
         row != nullptr && i < count ? row[i] : Complex{};

@@ -118,6 +118,12 @@ def test_kernels_that_are_not_those_of_the_rungs():
         counters.assign([rung(kernels=("term", "add_up")), rung("two", ("terms",))], launches)
 
 
+def test_ncu_writes_no_namespaces():
+    one = rung(kernels=("gpp::terms",))
+    counters.assign([one], counters.read_csv(written(("terms", TERMS))))
+    assert len(one.launches) == 1
+
+
 def test_what_is_not_known_is_not_added_up():
     lines = written(("terms", TERMS), ("add_up", {**SUM, "fma": "(!) n/a", "L2": ""}))
     one = rung()

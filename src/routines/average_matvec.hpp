@@ -8,7 +8,7 @@
 
 namespace ado {
 
-// Every rung keeps |error| <= (kRoundings + L) u (|matrix| mean|vectors|), element by element, with
+// Every rung keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with
 // u = 2^-24 in float32 and 2^-53 in float64: L roundings of a product of length L, and an average
 // whose error does not grow with M. Plain sums of M = 10^6 numbers would lose half of float32's
 // digits, so partial sums are compensated (core/compensated.hpp). Not if a sum overflows, as
@@ -20,8 +20,6 @@ struct AverageMatvec {
       "``matrix @ vectors.mean(axis=2).T``.";
   static constexpr const char* kSource =
       "Analysis-Driven Optimization with NVIDIA Nsight Compute, parts 1 to 3 (R. Crovella, 2021).";
-
-  static constexpr int kRoundings = 32;
 
   Array vectors, matrix, out;
 

@@ -20,7 +20,7 @@
 
 namespace ado {
 
-// Every rung keeps |error| <= (kRoundings + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
+// Every rung keeps |error| <= (32 + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
 // neither the fourth power of a frequency, nor its reciprocal, nor either times any of the other
 // operands overflows or underflows, nor the square of Im w unless that is 0. It asks for x^2 - w^2
 // without cancellation: where x is near w the difference of the squares has lost digits that
@@ -36,7 +36,6 @@ struct Gpp {
       "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
 
   static constexpr const char* kPrecision = "(32 + bands) roundings of the magnitudes";
-  static constexpr int kRoundings = 32;
   static constexpr std::int64_t kLongestSum = 2048;  // that a rung adds up plainly, band after band
   static constexpr double kTolZero = 1e-12;
 
