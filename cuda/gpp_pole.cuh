@@ -132,9 +132,9 @@ __device__ inline Coefficients at_pole(const Pole& w, double x) {
 // At a pole or near one: u selects, being 0 near one, and one numerator. kPlain: as above.
 //
 // Terms near a pole laid aside, to be computed by those lanes alone when some have come together,
-// took 46 to 48 ms where selection took 41 (H200, si214, a lane in fifteen near a pole): their
-// number differs from lane to lane. Where x = w all is NaN. w near 0 is not looked at here; see
-// needs_care.
+// took 46 to 48 ms where selection took 41 (prototypes, H200, si214, a lane in fifteen near a
+// pole): their number differs from lane to lane. Where x = w all is NaN. w near 0 is not looked at
+// here; see needs_care.
 template <bool kPlain>
 __device__ Coefficients by_selection(const View& p, const Pole& w, double x, double occ) {
   const double d = w.a - x, q = w.a + x;

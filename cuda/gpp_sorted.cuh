@@ -2,7 +2,8 @@
 //
 // A loop over bands of one kind does one thing, and bands of about the same energy are far from the
 // same poles. Copied into the tiles' own layout, staging them is a plain copy: read from where they
-// are, with their order in a list, the loop took 45 ms instead of 41 (H200, si214).
+// are, with their order in a list, the loop took 45 ms instead of 41 (prototypes, H200,
+// si214).
 #pragma once
 
 #include "gpp.cuh"
