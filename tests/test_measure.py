@@ -285,7 +285,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
 
 
 def test_probe_counts_what_it_does():
-    probe = next(r for r in _core.routines() if r.name == "probe")
+    probe = next(r for r in _core.routines() if r.name == "ceilings")
     src = np.zeros(1 << 16)
     for row in probe.variants:
         if row.device != "cpu":
@@ -302,7 +302,7 @@ def test_probe_counts_what_it_does():
 
 
 def test_options_are_checked():
-    probe = next(r for r in _core.routines() if r.name == "probe")
+    probe = next(r for r in _core.routines() if r.name == "ceilings")
     with pytest.raises(TypeError, match="passes must be int, got"):
         probe.cost("read", (A[0],), {"passes": "three"})
 

@@ -125,7 +125,7 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
 
 def _measure(device: str, probe: _Probe) -> Ceiling:
     """The best of some samples: a ceiling is what nothing should beat."""
-    core = next(r for r in _core.routines() if r.name == "probe")
+    core = next(r for r in _core.routines() if r.name == "ceilings")
     source = np.random.default_rng(0).random(probe.bytes // 8)
     in_cache = probe.level != "DRAM"
 

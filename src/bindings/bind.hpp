@@ -12,8 +12,8 @@
 #include <pybind11/stl.h>
 
 #include "bindings/operands.hpp"
-#include "core/host.hpp"
 #include "core/variant.hpp"
+#include "runtime/host.hpp"
 
 namespace ado::py_binding {
 
@@ -64,6 +64,7 @@ struct Call {
   Plan plan;
   Cost cost;
   std::function<void()> run;
+  std::function<std::vector<cuda::Kernel>()> kernels;
 };
 
 // Operands checked once and staged to the device once, so that timing sees only kernels.
@@ -280,7 +281,10 @@ class RoutineOf final : public Routine {
     Launch launch = launch_for(row, problem, block);
     launch.scratch = pretend.nowhere();
     if (result_elements(problem) == 0) return {};
-    return cuda::kernels_of([&] { row.run(problem, launch); });
+    cuda::KernelRecorder recorder;
+    launch.recorder = &recorder;
+    row.run(problem, launch);
+    return recorder.kernels;
   }
 
   Cost cost(const std::string& variant, const py::tuple& arguments,
@@ -356,7 +360,7 @@ class RoutineOf final : public Routine {
 
     std::string why_refused(const std::string& variant) const override {
       const Row& row = routine_.find(variant);
-      const char* reason = row.refuses != nullptr ? row.refuses(problem_) : nullptr;
+      const char* reason = row.why_not != nullptr ? row.why_not(problem_) : nullptr;
       return reason != nullptr ? reason : "";
     }
 
@@ -471,7 +475,7 @@ class RoutineOf final : public Routine {
         reason = missing;
         continue;
       }
-      if (row->refuses == nullptr || row->refuses(problem) == nullptr) return *row;
+      if (row->why_not == nullptr || row->why_not(problem) == nullptr) return *row;
       reason.clear();
     }
     if (!reason.empty()) throw Unavailable(name + " on " + name_of(device) + ": " + reason);
@@ -482,8 +486,8 @@ class RoutineOf final : public Routine {
   Launch launch_for(const Row& row, const R& problem, const Block& wanted) const {
     const auto who = [&] { return name + "[" + row.name + "]: "; };
     require_available(row);
-    if (row.refuses != nullptr)
-      if (const char* reason = row.refuses(problem)) throw ValueError(who() + reason);
+    if (row.why_not != nullptr)
+      if (const char* reason = row.why_not(problem)) throw ValueError(who() + reason);
     if (row.grid == nullptr && wanted) throw ValueError(who() + "takes no block");
     return launch_of(row, problem, choose_block(who, row.blocks, wanted));
   }
@@ -510,11 +514,18 @@ class RoutineOf final : public Routine {
       provide_scratch(mine, row, problem);  // more, if there are more threads by now
       row.run(problem, mine.launch);
     };
+    auto kernels = [&row, problem, mine = ready, empty = result_elements(problem) == 0]() mutable {
+      cuda::KernelRecorder recorder;
+      mine.launch.recorder = &recorder;
+      if (!empty) row.run(problem, mine.launch);
+      return recorder.kernels;
+    };
     return {.variant = row.name,
             .device = row.device,
             .plan = std::move(ready),
             .cost = cost(row, problem),
-            .run = std::move(run)};
+            .run = std::move(run),
+            .kernels = std::move(kernels)};
   }
 
   static void provide_scratch(Plan& plan, const Row& row, const R& problem) {

@@ -4,19 +4,19 @@
 #include "bindings/bind.hpp"
 #include "core/threads.hpp"
 #include "routines/average_matvec.hpp"
+#include "routines/ceilings.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
 #include "routines/max_plus.hpp"
-#include "routines/probe.hpp"
 #include "routines/sobel.hpp"
 #include "routines/transpose.hpp"
 
 // One line a routine: its struct, and the function that gives its ladder in every file that has
 // one.
 #define ADO_ROUTINES(_)                   \
-  _(Probe, probe_ladder)                  \
+  _(Ceilings, ceilings_ladder)            \
   _(Transpose, transpose_ladder)          \
   _(Grayscale, grayscale_ladder)          \
   _(GaussianBlur, gaussian_blur_ladder)   \
@@ -213,8 +213,7 @@ void bind_routines(py::module_& m) {
       .def(
           "kernels",
           [](const Call& call) {
-            return call.device == Device::kCuda ? cuda::kernels_of(call.run)
-                                                : std::vector<cuda::Kernel>();
+            return call.device == Device::kCuda ? call.kernels() : std::vector<cuda::Kernel>();
           },
           "The kernels that it launches; none on the CPU.")
       .def_readonly("variant", &Call::variant)

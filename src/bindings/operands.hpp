@@ -16,9 +16,9 @@
 
 #include "bindings/options.hpp"
 #include "core/array.hpp"
-#include "core/device.hpp"
 #include "core/error.hpp"
 #include "core/operand.hpp"
+#include "runtime/device.hpp"
 
 namespace ado::py_binding {
 
@@ -138,19 +138,19 @@ class Marshal {
   void finish(const Routine& routine) {
     refuse_leftovers();
     refuse_shared_results();
-    if constexpr (requires { routine.refuses(); })
-      if (const char* reason = routine.refuses()) refuse(reason);
+    if constexpr (requires { routine.why_not(); })
+      if (const char* reason = routine.why_not()) refuse(reason);
     if (!out_was_given_ || !overlaps()) return;
     const char* reason = "out overlaps an operand";
-    if constexpr (requires { routine.refuses_overlap(); }) reason = routine.refuses_overlap();
+    if constexpr (requires { routine.why_not_overlap(); }) reason = routine.why_not_overlap();
     if (reason != nullptr) throw ValueError(routine_ + ": " + reason);
   }
 
   // Has the routine look at the values of its operands.
   template <class Routine>
   void examine(Routine& routine) const {
-    if constexpr (requires { routine.examine(EachValue{}); })
-      routine.examine(EachValue{routine_, on_device()});
+    if constexpr (requires { routine.check_values(EachValue{}); })
+      routine.check_values(EachValue{routine_, on_device()});
   }
 
   bool on_device() const { return on_device_.value_or(false); }

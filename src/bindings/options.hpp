@@ -28,7 +28,7 @@ OptionType option_type() {
     type.length = std::extent_v<Value>;
     return type;
   } else if constexpr (std::is_enum_v<Value>) {
-    const auto& words = WordsFor<Value>::kWords;
+    const auto& words = EnumNames<Value>::kNames;
     return {"str", 0, {std::begin(words), std::end(words)}};
   } else {
     static_assert(std::is_arithmetic_v<Value>);
@@ -43,7 +43,7 @@ py::object option_to_python(const Value& value) {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = option_to_python(value[i]);
     return all;
   } else if constexpr (std::is_enum_v<Value>) {
-    return py::str(WordsFor<Value>::kWords[static_cast<std::size_t>(value)]);
+    return py::str(EnumNames<Value>::kNames[static_cast<std::size_t>(value)]);
   } else {
     return py::cast(value);
   }

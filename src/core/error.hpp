@@ -7,7 +7,7 @@
 
 namespace ado {
 
-// A shape, size, block or overlap that breaks a rule, or a variant that refuses the problem.
+// A shape, size, block or overlap that breaks a rule, or a variant that why_not the problem.
 struct ValueError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };

@@ -8,12 +8,12 @@
 //     }
 //     ...
 //
-// A routine may also have `const char* refuses() const` (what is wrong with the values of its
-// options) and `const char* refuses_overlap() const` (why results may not lie on these operands, or
+// A routine may also have `const char* why_not() const` (what is wrong with the values of its
+// options) and `const char* why_not_overlap() const` (why results may not lie on these operands, or
 // nullptr where they may; without it they never may). Both speak literals or nullptr. Before a
-// problem is run or its cost told, `void examine(each_value)` may look at the values of operands of
-// float64: each_value(name, array, rule, holds) throws where `holds(value)` is false. They are
-// copied from the device for it, so they had better be few.
+// problem is run or its cost told, `void check_values(each_value)` may look at the values of
+// operands of float64: each_value(name, array, rule, holds) throws where `holds(value)` is false.
+// They are copied from the device for it, so they had better be few.
 //
 // Marshalling from Python, staging to a device, compulsory bytes, documentation and stubs are
 // visitors. Shapes are written as in NumPy's generalised ufuncs: a name stands for one length
@@ -53,15 +53,15 @@ struct Operand {
 
 // A keyword of the call that is no array; its default is the member's initialiser. The member is a
 // number, a C array of them (a tuple in Python), or an enumeration (a word in Python, see
-// WordsFor).
+// EnumNames).
 struct Option {
   const char* name;
   const char* doc;
 };
 
-// `static constexpr const char* kWords[]`: what Python calls the values of an enumeration, in
+// `static constexpr const char* kNames[]`: what Python calls the values of an enumeration, in
 // order.
 template <class Enum>
-struct WordsFor;
+struct EnumNames;
 
 }  // namespace ado

@@ -13,6 +13,10 @@
 
 namespace ado {
 
+namespace cuda {
+struct KernelRecorder;
+}
+
 enum class Device : std::uint8_t { kCpu, kCuda };
 
 // A grid or a block; none if x is 0.
@@ -33,6 +37,8 @@ struct Launch {
   std::size_t shared_bytes = 0;
   std::byte* scratch = nullptr;  // of the size that the row asked for, on the row's device
   void* stream = nullptr;        // a cudaStream_t
+  // Dry run: kernels are recorded here instead of being launched, and no pointer is followed.
+  cuda::KernelRecorder* recorder = nullptr;
 };
 
 // One of the kernels that a variant of a pipeline runs in turn: which row of which routine.
@@ -52,7 +58,7 @@ struct Variant {
   bool ceiling = false;  // moves the bytes but is not the answer: never the default, never checked
 
   // Why this variant cannot do this problem, or nullptr. A literal, so that rows need no memory.
-  const char* (*refuses)(const Routine&) = nullptr;
+  const char* (*why_not)(const Routine&) = nullptr;
 
   Blocks blocks = {};
   Extent (*grid)(const Routine&, Extent block) = nullptr;

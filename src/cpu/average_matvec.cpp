@@ -11,9 +11,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/read.hpp"
-#include "cpu/streaming.hpp"
-#include "cpu/vectors.hpp"
+#include "cpu/common/read_ceiling.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -539,7 +539,7 @@ std::size_t averages_of_set(const AverageMatvec& p) {
   return static_cast<std::size_t>(p.length() * p.vectors.type.size);
 }
 
-constexpr Variant<AverageMatvec> kRows[] = {
+constexpr Variant<AverageMatvec> kVariants[] = {
     stream_read_row<AverageMatvec, &AverageMatvec::vectors>(
         "Reads the vectors once, with all threads, and does nothing with them.", read_refuses),
     {.name = "textbook",
@@ -573,6 +573,6 @@ constexpr Variant<AverageMatvec> kRows[] = {
 
 }  // namespace
 
-Ladder<AverageMatvec> average_matvec_ladder() { return ladder_of(kRows); }
+Ladder<AverageMatvec> average_matvec_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

@@ -4,9 +4,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/image.hpp"
-#include "cpu/image_rows.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/image/rows.hpp"
+#include "cpu/image/view.hpp"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -62,7 +62,7 @@ void fused(const EdgeDetect& p, const Launch&) {
   });
 }
 
-constexpr Variant<EdgeDetect> kRows[] = {
+constexpr Variant<EdgeDetect> kVariants[] = {
     {.name = "three_textbook",
      .changes = "Three passes, each the textbook's.",
      .scratch_bytes = scratch_bytes,
@@ -82,6 +82,6 @@ constexpr Variant<EdgeDetect> kRows[] = {
 
 }  // namespace
 
-Ladder<EdgeDetect> edge_detect_ladder() { return ladder_of(kRows); }
+Ladder<EdgeDetect> edge_detect_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

@@ -4,9 +4,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/image.hpp"
-#include "cpu/image_rows.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/image/rows.hpp"
+#include "cpu/image/view.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -160,7 +160,7 @@ void threaded(const GaussianBlur& p, const Launch&) {
   });
 }
 
-constexpr Variant<GaussianBlur> kRows[] = {
+constexpr Variant<GaussianBlur> kVariants[] = {
     stream_copy_row<GaussianBlur>(),
     {.name = "textbook", .changes = "Adds up 49 products for every pixel.", .run = textbook},
     {.name = "two_pass",
@@ -183,6 +183,6 @@ constexpr Variant<GaussianBlur> kRows[] = {
 
 }  // namespace
 
-Ladder<GaussianBlur> gaussian_blur_ladder() { return ladder_of(kRows); }
+Ladder<GaussianBlur> gaussian_blur_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

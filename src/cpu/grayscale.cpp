@@ -4,9 +4,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/image.hpp"
-#include "cpu/image_rows.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/image/rows.hpp"
+#include "cpu/image/view.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -69,7 +69,7 @@ void threaded(const Grayscale& p, const Launch&) {
   });
 }
 
-constexpr Variant<Grayscale> kRows[] = {
+constexpr Variant<Grayscale> kVariants[] = {
     {.name = "textbook", .changes = "One pixel after another.", .run = textbook},
     {.name = "simd", .changes = "Weighs a vector of pixels at a time.", .run = simd},
     {.name = "threaded",
@@ -80,6 +80,6 @@ constexpr Variant<Grayscale> kRows[] = {
 
 }  // namespace
 
-Ladder<Grayscale> grayscale_ladder() { return ladder_of(kRows); }
+Ladder<Grayscale> grayscale_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

@@ -8,9 +8,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/read.hpp"
-#include "cpu/streaming.hpp"
-#include "cpu/vectors.hpp"
+#include "cpu/common/read_ceiling.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -317,7 +317,7 @@ void threaded(const MaxPlus& routine, const Launch& go) {
 
 const char* read_refuses(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
 
-constexpr Variant<MaxPlus> kRows[] = {
+constexpr Variant<MaxPlus> kVariants[] = {
     stream_read_row<MaxPlus, &MaxPlus::big>(
         "Reads big once, with all threads, and does nothing with it.", read_refuses),
     {.name = "textbook", .changes = "One point after another.", .run = textbook},
@@ -336,6 +336,6 @@ constexpr Variant<MaxPlus> kRows[] = {
 
 }  // namespace
 
-Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kRows); }
+Ladder<MaxPlus> max_plus_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

@@ -4,9 +4,9 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/image.hpp"
-#include "cpu/image_rows.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/image/rows.hpp"
+#include "cpu/image/view.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -74,7 +74,7 @@ void threaded(const Sobel& p, const Launch&) {
   });
 }
 
-constexpr Variant<Sobel> kRows[] = {
+constexpr Variant<Sobel> kVariants[] = {
     stream_copy_row<Sobel>(),
     {.name = "textbook", .changes = "Eight neighbours for every pixel.", .run = textbook},
     {.name = "separable",
@@ -91,6 +91,6 @@ constexpr Variant<Sobel> kRows[] = {
 
 }  // namespace
 
-Ladder<Sobel> sobel_ladder() { return ladder_of(kRows); }
+Ladder<Sobel> sobel_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

@@ -9,8 +9,8 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/streaming.hpp"
-#include "cpu/vectors.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -404,11 +404,11 @@ const char* copy_refuses(const Transpose& p) {
   return nullptr;
 }
 
-constexpr Variant<Transpose> kRows[] = {
+constexpr Variant<Transpose> kVariants[] = {
     {.name = "stream_copy",
      .changes = "Moves the bytes straight across, with all threads and past the cache.",
      .ceiling = true,
-     .refuses = copy_refuses,
+     .why_not = copy_refuses,
      .run = run<StreamCopy>},
     {.name = "textbook",
      .changes = "Two loops, along the rows of the input.",
@@ -425,6 +425,6 @@ constexpr Variant<Transpose> kRows[] = {
 
 }  // namespace
 
-Ladder<Transpose> transpose_ladder() { return ladder_of(kRows); }
+Ladder<Transpose> transpose_ladder() { return ladder_of(kVariants); }
 
 }  // namespace ado::ADO_ISA

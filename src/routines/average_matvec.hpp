@@ -39,7 +39,7 @@ struct AverageMatvec {
   std::int64_t length() const { return vectors.shape[1]; }
   std::int64_t samples() const { return vectors.shape[2]; }
 
-  const char* refuses() const {
+  const char* why_not() const {
     return samples() == 0 ? "M is 0, and the average of no vectors is no number" : nullptr;
   }
 

@@ -50,6 +50,7 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
                  [&](const auto& row, const auto& problem, const Array&) {
                    Launch launch = launch_of(row, problem, row.blocks[0]);
                    launch.stream = go.stream;
+                   launch.recorder = go.recorder;
                    row.run(problem, launch);
                  });
 }

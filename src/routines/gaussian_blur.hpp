@@ -15,8 +15,8 @@ enum class Border : std::uint8_t {
 };
 
 template <>
-struct WordsFor<Border> {
-  static constexpr const char* kWords[] = {"constant", "replicate", "reflect101"};
+struct EnumNames<Border> {
+  static constexpr const char* kNames[] = {"constant", "replicate", "reflect101"};
 };
 
 struct GaussianBlur {
@@ -67,7 +67,7 @@ struct GaussianBlur {
 
   double flops() const { return 0; }  // integers
 
-  const char* refuses() const {
+  const char* why_not() const {
     std::int64_t sum = 0;
     for (const int tap : taps) {
       if (tap < 0) return "taps must not be negative";

@@ -92,7 +92,7 @@ struct Gpp {
   double limit_one() const { return 1 / (4 * tol); }
   double limit_two() const { return gamma * gamma; }
 
-  const char* refuses() const {
+  const char* why_not() const {
     if (frequencies() == 0) return "wx has no frequencies";
     if (!(gamma > 0 && gamma - gamma == 0)) return "gamma must be positive and finite";
     if (!(sexcut > 0)) return "sexcut must be positive";
@@ -102,7 +102,7 @@ struct Gpp {
 
   // Looks at the values of small operands: at what they must be, and at what the work depends on.
   template <class EachValue>
-  void examine(EachValue&& each_value) {
+  void check_values(EachValue&& each_value) {
     std::int64_t occupied = 0;
     each_value("occ", occ, "must be from 0 to 1", [&](double value) {
       occupied += value != 0;

@@ -30,7 +30,7 @@ struct Transpose {
   double flops() const { return 0; }
 
   // The output may lie on the input exactly, as a whole, when square.
-  const char* refuses_overlap() const {
+  const char* why_not_overlap() const {
     if (a.data != out.data || a.stride[0] != out.stride[0] || a.stride[1] != out.stride[1])
       return "out overlaps a without being the same array";
     if (rows() != cols()) return "only a square matrix can be transposed in place";

@@ -1,0 +1,128 @@
+// The ceilings of the GPU: bandwidth of DRAM and L2, and floating-point peaks.
+#include "routines/ceilings.hpp"
+
+#include "common/launch.cuh"
+#include "common/read_ceiling.cuh"
+#include "core/variant.hpp"
+
+namespace ado::cuda {
+namespace {
+
+constexpr int kThreads = kReadThreads;
+
+// Independent chains cover the latency of the arithmetic together with the other warps.
+constexpr int kChains = 8;
+constexpr int kStepsPerPass = 64;
+
+#ifdef __CUDACC__
+
+__global__ void __launch_bounds__(kThreads) ceiling_write(uint4* __restrict__ dst, unsigned value) {
+  uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kVectorsPerThread; ++i) to[i * kThreads] = {value, value, value, value};
+}
+
+template <class Real, bool kFused>
+__global__ void __launch_bounds__(kThreads)
+    ceiling_flops(double* dst, int passes, Real factor, Real term) {
+  Real chain[kChains];
+#pragma unroll
+  for (int c = 0; c < kChains; ++c) chain[c] = static_cast<Real>(threadIdx.x + c);
+  for (int pass = 0; pass < passes; ++pass) {
+#pragma unroll
+    for (int step = 0; step < kStepsPerPass; ++step)
+#pragma unroll
+      for (int c = 0; c < kChains; ++c)
+        chain[c] = kFused ? fma(chain[c], factor, term) : chain[c] + term;
+  }
+#pragma unroll
+  for (int c = 1; c < kChains; ++c) chain[0] += chain[c];
+  dst[std::int64_t{blockIdx.x} * kThreads + threadIdx.x] = chain[0];
+}
+
+#endif  // __CUDACC__
+
+std::int64_t whole_chunks(const Array& a) { return a.bytes() / kChunkBytes; }
+
+Extent block_per_chunk(const Ceilings& p, Extent) {
+  return {.x = static_cast<unsigned>(whole_chunks(p.src))};
+}
+
+double bytes_read(const Ceilings& p) {
+  return static_cast<double>(p.passes * whole_chunks(p.src) * kChunkBytes);
+}
+double bytes_written(const Ceilings& p) {
+  return static_cast<double>(whole_chunks(p.dst) * kChunkBytes);
+}
+
+// A thread for each element of the result.
+Extent thread_per_element(const Ceilings& p, Extent) {
+  return {.x = static_cast<unsigned>(p.dst.elements() / kThreads)};
+}
+
+template <bool kFused>
+double flops_of(const Ceilings& p) {
+  return static_cast<double>(p.dst.elements() / kThreads * kThreads) *
+         static_cast<double>(p.passes) * kStepsPerPass * kChains * (kFused ? 2 : 1);
+}
+
+double no_bytes(const Ceilings&) { return 0; }
+
+constexpr Blocks kBlocks = {{{kThreads}}};
+
+template <class Real, bool kFused>
+constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
+  return {.name = name,
+          .changes = changes,
+          .device = Device::kCuda,
+          .ceiling = true,
+          .blocks = kBlocks,
+          .grid = thread_per_element,
+          .flops = flops_of<kFused>,
+          .bytes = no_bytes,
+          .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+            launch(go, ceiling_flops<Real, kFused>, p.dst.as<double>(), static_cast<int>(p.passes),
+                   static_cast<Real>(0.999), static_cast<Real>(0.001));
+          })};
+}
+
+constexpr Variant<Ceilings> kVariants[] = {
+    {.name = "cuda_copy",
+     .changes = "The driver's own device-to-device copy.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .run = ADO_RUN([](const Ceilings& p, const Launch& go) { copy(go, p.dst.data, p.src); })},
+    {.name = "cuda_read",
+     .changes = "Reads only, eight 16-byte loads in flight a thread.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .blocks = kBlocks,
+     .grid = block_per_chunk,
+     .bytes = bytes_read,
+     .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+       launch(go, read_chunks<unsigned>, p.src.as<const uint4>(), p.src.bytes() / kVectorBytes,
+              p.dst.as<unsigned>(), go.grid.x, static_cast<unsigned>(p.passes));
+     })},
+    {.name = "cuda_write",
+     .changes = "Writes only.",
+     .device = Device::kCuda,
+     .ceiling = true,
+     .blocks = kBlocks,
+     .grid = block_per_chunk,
+     .bytes = bytes_written,
+     .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
+       launch(go, ceiling_write, p.dst.as<uint4>(), 0x3f9d70a4U);
+     })},
+    arithmetic<double, true>("cuda_fma_fp64",
+                             "Independent chains of fused multiply-add in float64."),
+    arithmetic<double, false>("cuda_add_fp64", "Independent chains of additions in float64."),
+    arithmetic<float, true>("cuda_fma_fp32",
+                            "Independent chains of fused multiply-add in float32."),
+    arithmetic<float, false>("cuda_add_fp32", "Independent chains of additions in float32."),
+};
+
+}  // namespace
+
+Ladder<Ceilings> ceilings_ladder() { return ladder_of(kVariants); }
+
+}  // namespace ado::cuda

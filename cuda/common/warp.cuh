@@ -1,0 +1,22 @@
+// Warp-level helpers.
+#pragma once
+
+#ifdef __CUDACC__
+
+namespace ado::cuda {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kAllLanes = 0xffffffff;
+
+// Butterfly reduction: every lane gets the sum over its group of kLanes neighbouring lanes.
+template <int kLanes = kWarpSize, class T>
+__device__ T sum_over_lanes(T x) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    x += __shfl_xor_sync(kAllLanes, x, distance);
+  return x;
+}
+
+}  // namespace ado::cuda
+
+#endif

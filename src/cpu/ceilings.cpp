@@ -1,0 +1,159 @@
+// The ceilings of the CPU: bandwidth of each memory level, and floating-point peaks, with all
+// threads and the widest registers of the instruction set.
+#include "routines/ceilings.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/isa.hpp"
+#include "core/threads.hpp"
+#include "core/variant.hpp"
+#include "cpu/common/read_ceiling.hpp"
+#include "cpu/common/streaming.hpp"
+#include "cpu/common/vectors.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+using Payload = std::int64_t __attribute__((vector_size(kWidth), aligned(8), may_alias));
+using Doubles = double __attribute__((vector_size(kWidth)));
+
+ADO_INLINE void stream(Payload* to, Payload value) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
+#elif defined(__x86_64__)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(value));
+#else
+  *to = value;
+#endif
+}
+
+// One thread's share of an array in whole vectors, aligned for streaming stores.
+struct Share {
+  Payload* data;
+  std::int64_t vectors;
+};
+
+Share share(const Array& a, std::int64_t thread, std::int64_t threads) {
+  constexpr std::int64_t kAlign = 64;
+  const auto address = reinterpret_cast<std::int64_t>(a.data);
+  const std::int64_t skip = (kAlign - address % kAlign) % kAlign;
+  const std::int64_t each = (a.bytes() - skip) / threads / kAlign * kAlign;
+  if (each <= 0) return {nullptr, 0};
+  return {reinterpret_cast<Payload*>(a.data + skip + thread * each), each / kWidth};
+}
+
+template <class Work>
+ADO_INLINE void on_every_thread(const Work& work) {
+  const int threads = max_threads();
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int thread = 0; thread < threads; ++thread) work(thread, threads);
+}
+
+void probe_copy(const Ceilings& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
+    const std::int64_t vectors = from.vectors < to.vectors ? from.vectors : to.vectors;
+    for (std::int64_t i = 0; i < vectors; ++i) stream(to.data + i, from.data[i]);
+    finish_streaming();
+  });
+}
+
+void ceiling_write(const Ceilings& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share to = share(p.dst, thread, threads);
+    const Payload value = Payload{} + thread;
+    for (std::int64_t i = 0; i < to.vectors; ++i) stream(to.data + i, value);
+    finish_streaming();
+  });
+}
+
+// Each thread reads its own share `passes` times, so that the size chooses the memory level.
+void probe_read(const Ceilings& p, const Launch&) {
+  on_every_thread([&](int thread, int threads) {
+    const Share from = share(p.src, thread, threads);
+    for (std::int64_t pass = 0; pass < p.passes; ++pass) {
+      // The compiler may not fold the passes into one: the data might have changed.
+      asm volatile("" ::: "memory");
+      read_through(reinterpret_cast<const std::byte*>(from.data), from.vectors * kWidth);
+    }
+  });
+}
+
+double bytes_read(const Ceilings& p) {
+  return static_cast<double>(p.passes) * max_threads() *
+         static_cast<double>(share(p.src, 0, max_threads()).vectors) * kWidth;
+}
+double bytes_written(const Ceilings& p) { return static_cast<double>(p.dst.bytes()); }
+
+// Independent chains enough to cover the latency of the longest pipe (4 or 5 cycles, 2 a cycle),
+// few enough for 16 registers.
+constexpr int kChains = 12;
+constexpr int kStepsPerPass = 64;
+
+template <class Vector, bool kFused>
+void ceiling_flops(const Ceilings& p, const Launch&) {
+  on_every_thread([&](int thread, int) {
+    Vector chain[kChains];
+    for (int c = 0; c < kChains; ++c) chain[c] = 1.0F + static_cast<float>(thread + c) + Vector{};
+    Vector factor = 0.999F + Vector{}, term = 0.001F + Vector{};
+    for (std::int64_t pass = 0; pass < p.passes; ++pass) {
+      asm volatile("" : "+x"(factor), "+x"(term));  // unknown here, so that nothing is folded
+      for (int step = 0; step < kStepsPerPass; ++step)
+        for (int c = 0; c < kChains; ++c)
+          chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
+    }
+    Vector total = chain[0];
+    for (int c = 1; c < kChains; ++c) total += chain[c];
+    asm volatile("" ::"x"(total));
+  });
+}
+
+template <class Vector, bool kFused>
+double flops_of(const Ceilings& p) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(Vector{}[0]);
+  return static_cast<double>(p.passes) * max_threads() * kStepsPerPass * kChains * kLanes *
+         (kFused ? 2 : 1);
+}
+
+double no_bytes(const Ceilings&) { return 0; }
+
+template <class Vector, bool kFused>
+constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
+  return {.name = name,
+          .changes = changes,
+          .ceiling = true,
+          .flops = flops_of<Vector, kFused>,
+          .bytes = no_bytes,
+          .run = ceiling_flops<Vector, kFused>};
+}
+
+constexpr Variant<Ceilings> kVariants[] = {
+    {.name = "copy",
+     .changes = "Copies with non-temporal stores, which do not read what they overwrite.",
+     .ceiling = true,
+     .run = probe_copy},
+    {.name = "read",
+     .changes = "Reads only, each thread its own share.",
+     .ceiling = true,
+     .bytes = bytes_read,
+     .run = probe_read},
+    {.name = "write",
+     .changes = "Writes only, with non-temporal stores.",
+     .ceiling = true,
+     .bytes = bytes_written,
+     .run = ceiling_write},
+    arithmetic<Doubles, true>("fma_fp64", "Independent chains of multiply and add in float64."),
+    arithmetic<Doubles, false>("add_fp64", "Independent chains of additions in float64."),
+    arithmetic<Floats, true>("fma_fp32", "Independent chains of multiply and add in float32."),
+    arithmetic<Floats, false>("add_fp32", "Independent chains of additions in float32."),
+};
+
+}  // namespace
+
+Ladder<Ceilings> ceilings_ladder() { return ladder_of(kVariants); }
+
+}  // namespace ado::ADO_ISA

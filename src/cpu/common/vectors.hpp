@@ -1,0 +1,219 @@
+// Vectors as wide as the instruction set's registers, and the few instructions that GCC's vector
+// extensions cannot say.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/isa.hpp"
+#include "core/unsigned.hpp"
+#include "cpu/common/streaming.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+template <int kSize, int kBytes>
+struct VectorOf {
+  // What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.
+  using Element = typename UnsignedOf<(kSize < 16 ? kSize : 8)>::Type;
+  typedef Element type __attribute__((vector_size(kBytes)));
+  using Indices = std::make_integer_sequence<int, kBytes / sizeof(Element)>;
+};
+template <int kSize, int kBytes>
+using Vector = typename VectorOf<kSize, kBytes>::type;
+
+// Within each 16-byte lane, the elements of the low (or high) halves of x and y in turn: unpack.
+template <int kSize, bool kHigh, class V, int... kAt>
+ADO_INLINE V interleave(V x, V y, std::integer_sequence<int, kAt...>) {
+  constexpr int kLane = 16 / kSize;
+  return __builtin_shufflevector(x, y,
+                                 (kAt / kLane * kLane + kAt % kLane / 2 + (kHigh ? kLane / 2 : 0) +
+                                  kAt % 2 * static_cast<int>(sizeof...(kAt)))...);
+}
+
+using Bytes = Vector<1, kWidth>;
+using Words = Vector<2, kWidth>;
+using SignedWords = std::int16_t __attribute__((vector_size(kWidth)));
+using Ints = std::int32_t __attribute__((vector_size(kWidth)));
+using Floats = float __attribute__((vector_size(kWidth)));
+
+template <class T>
+struct RealsOf {
+  typedef T type __attribute__((vector_size(kWidth)));
+};
+template <class T>
+using Reals = typename RealsOf<T>::type;
+template <class T>
+constexpr int kLanes = kWidth / sizeof(T);
+
+template <class V>
+ADO_INLINE V load_vector(const void* from) {
+  V value;
+  std::memcpy(&value, from, sizeof(V));
+  return value;
+}
+// An element, which may lie unaligned.
+template <class T>
+ADO_INLINE T load(const std::byte* from) {
+  return load_vector<T>(from);
+}
+template <class V>
+ADO_INLINE void store_vector(void* to, V value) {
+  std::memcpy(to, &value, sizeof(V));
+}
+
+// ------------------------------------------------- instructions that work within 16-byte lanes
+
+#if defined(__AVX512BW__)
+#define ADO_X86(name) _mm512_##name
+using Register = __m512i;
+#elif defined(__AVX2__)
+#define ADO_X86(name) _mm256_##name
+using Register = __m256i;
+#elif defined(__x86_64__)
+#define ADO_X86(name) _mm_##name
+using Register = __m128i;
+#endif
+
+// x[2i] * y[2i] + x[2i+1] * y[2i+1]
+ADO_INLINE Ints multiply_add(SignedWords x, SignedWords y) {
+#if defined(__x86_64__)
+  return reinterpret_cast<Ints>(
+      ADO_X86(madd_epi16)(reinterpret_cast<Register>(x), reinterpret_cast<Register>(y)));
+#else
+  const Ints a = reinterpret_cast<Ints>(x), b = reinterpret_cast<Ints>(y);
+  return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+// Both vectors in half the width, each number the nearest that fits.
+ADO_INLINE SignedWords narrow(Ints low, Ints high) {
+#if defined(__x86_64__)
+  return reinterpret_cast<SignedWords>(
+      ADO_X86(packs_epi32)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
+#else
+  SignedWords both;
+  for (int i = 0; i < kWidth / 4; ++i) {
+    both[i] = static_cast<std::int16_t>(min(max(low[i], INT16_MIN), INT16_MAX));
+    both[i + kWidth / 4] = static_cast<std::int16_t>(min(max(high[i], INT16_MIN), INT16_MAX));
+  }
+  return both;
+#endif
+}
+ADO_INLINE Bytes narrow(SignedWords low, SignedWords high) {
+#if defined(__x86_64__)
+  return reinterpret_cast<Bytes>(
+      ADO_X86(packus_epi16)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
+#else
+  Bytes both;
+  for (int i = 0; i < kWidth / 2; ++i) {
+    both[i] = static_cast<std::uint8_t>(min(max(low[i], 0), UINT8_MAX));
+    both[i + kWidth / 2] = static_cast<std::uint8_t>(min(max(high[i], 0), UINT8_MAX));
+  }
+  return both;
+#endif
+}
+
+// Of each lane, the last kCount words of x and then the first of y.
+template <int kCount, int... kAt>
+ADO_INLINE Words join(Words x, Words y, std::integer_sequence<int, kAt...>) {
+#if defined(__AVX2__)
+  return reinterpret_cast<Words>(ADO_X86(alignr_epi8)(
+      reinterpret_cast<Register>(y), reinterpret_cast<Register>(x), 16 - 2 * kCount));
+#elif defined(__x86_64__)
+  return reinterpret_cast<Words>(_mm_srli_si128(reinterpret_cast<Register>(x), 16 - 2 * kCount) |
+                                 _mm_slli_si128(reinterpret_cast<Register>(y), 2 * kCount));
+#else
+  static_assert(kWidth == 16);
+  return __builtin_shufflevector(x, y, (8 - kCount + kAt)...);
+#endif
+}
+
+// The last lane of x and then all but the last of y.
+template <int... kAt>
+ADO_INLINE Words join_lanes(Words x, Words y, std::integer_sequence<int, kAt...>) {
+  using Halves = Vector<8, kWidth>;
+  return reinterpret_cast<Words>(
+      __builtin_shufflevector(reinterpret_cast<Halves>(x), reinterpret_cast<Halves>(y),
+                              (static_cast<int>(sizeof...(kAt)) - 2 + kAt)...));
+}
+
+ADO_INLINE Floats square_root(Floats x) {
+#if defined(__AVX512BW__)
+  return _mm512_maskz_sqrt_ps(0xffff, x);  // without a mask, g++ 12 warns (its bug 105593)
+#elif defined(__x86_64__)
+  return ADO_X86(sqrt_ps)(x);
+#else
+  for (int i = 0; i < kWidth / 4; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+
+// -------------------------------------------------------------------- bytes as 16-bit numbers
+
+// A vector of bytes as numbers of 16 bits, in unpack's order: of each lane, `low` has the first
+// eight and `high` the last. No instruction has to cross lanes to get there or back.
+struct Wide {
+  Words low, high;
+
+  friend ADO_INLINE Wide operator+(Wide x, Wide y) { return {x.low + y.low, x.high + y.high}; }
+  friend ADO_INLINE Wide operator-(Wide x, Wide y) { return {x.low - y.low, x.high - y.high}; }
+};
+
+ADO_INLINE Wide widen(Bytes v) {
+  constexpr VectorOf<1, kWidth>::Indices kIndices;
+  return {reinterpret_cast<Words>(interleave<1, false>(v, Bytes{}, kIndices)),
+          reinterpret_cast<Words>(interleave<1, true>(v, Bytes{}, kIndices))};
+}
+
+// (x + y) * kWeight, which must fit 16 bits. Where one instruction multiplies and adds pairs of
+// bytes, a blur takes 0.8 to 0.9 of the time (Zen 5).
+template <int kWeight>
+ADO_INLINE Wide weighted(Bytes x, Bytes y) {
+#if defined(__AVX2__)
+  constexpr VectorOf<1, kWidth>::Indices kIndices;
+  const auto weights = reinterpret_cast<Register>(Bytes{} + std::uint8_t{kWeight});
+  const auto half = [&](Bytes pairs) {
+    return reinterpret_cast<Words>(
+        ADO_X86(maddubs_epi16)(reinterpret_cast<Register>(pairs), weights));
+  };
+  return {half(interleave<1, false>(x, y, kIndices)), half(interleave<1, true>(x, y, kIndices))};
+#else
+  const Wide sum = widen(x) + widen(y);
+  return {sum.low * std::uint16_t{kWeight}, sum.high * std::uint16_t{kWeight}};
+#endif
+}
+
+// A vector of a row, and what of the vector before is needed for the elements up to eight places
+// before.
+struct Neighbours {
+  Wide now;
+  Words across;
+
+  template <int kPlaces>
+  ADO_INLINE Wide before() const {
+    constexpr VectorOf<2, kWidth>::Indices kIndices;
+    return {join<kPlaces>(across, now.low, kIndices), join<kPlaces>(now.low, now.high, kIndices)};
+  }
+};
+
+// Takes the vectors of a row one after another.
+class Neighbourhood {
+ public:
+  ADO_INLINE Neighbours operator()(Wide now) {
+    const Words across = join_lanes(last_, now.high, VectorOf<8, kWidth>::Indices{});
+    last_ = now.high;
+    return {now, across};
+  }
+
+ private:
+  Words last_ = {};
+};
+
+}  // namespace
+}  // namespace ado::ADO_ISA

@@ -1,0 +1,86 @@
+// The one door to CUDA: what the rest of the library asks of a GPU. cuda/device.cu implements it; a
+// build without CUDA compiles the same file into a refusal, so nothing else needs an #ifdef.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/variant.hpp"
+
+namespace ado::cuda {
+
+// Empty if there is a usable device, else why not: "built without CUDA", "no CUDA device", ...
+const std::string& why_unavailable();
+
+// Throws Unavailable with that reason.
+void require();
+
+// Facts about the current device, for printing and for theoretical ceilings.
+struct Properties {
+  std::string name, uuid;
+  int compute = 0;  // capability times ten
+  int multiprocessors = 0;
+  double core_hertz = 0, memory_hertz = 0;
+  int memory_bus_bits = 0;
+  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes_per_multiprocessor = 0;
+  int driver_version = 0, runtime_version = 0;
+};
+const Properties& properties();
+
+// Device memory, stream-ordered on the legacy default stream.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Host memory in packed form. Returns when the host memory may be used again.
+void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
+void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
+void fill(std::byte* device, unsigned char value, std::size_t bytes);
+void synchronize();
+
+// What a kernel takes of a multiprocessor, of the code that was compiled for this device.
+struct Kernel {
+  std::string name;
+  Extent grid, block;
+  int registers = 0;                                              // a thread
+  std::size_t local_bytes = 0;                                    // a thread, in memory
+  std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;  // a block
+  int warps = 0, most_warps = 0;  // that a multiprocessor holds, and that any could
+  // How many blocks it would hold if there were only this limit.
+  int blocks_by_warps = 0, blocks_by_slots = 0, blocks_by_registers = 0, blocks_by_shared = 0;
+};
+
+// The kernels that a dry run (Launch::recorder) would have launched, in order. Kernels launched by
+// other libraries are not recorded.
+struct KernelRecorder {
+  std::vector<Kernel> kernels;
+};
+
+// One timed sample.
+struct Sample {
+  double seconds = 0;   // per call
+  double hertz = 0;     // mean SM clock while it ran; 0: unknown
+  bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
+};
+
+// Runs `work` `repeats` times between two events on `stream`; cold overwrites L2 first. `work` is
+// enqueued behind a kernel that waits for the host, so that launch overhead is not timed. That
+// kernel gives up after a quarter of a second, because `work` may itself wait for the device.
+Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream);
+
+}  // namespace ado::cuda

@@ -1,0 +1,119 @@
+#include "runtime/host.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "core/error.hpp"
+#include "core/threads.hpp"
+
+namespace ado::host {
+namespace {
+
+constexpr const char* kIsaNames[kIsaLevels] = {"baseline", "avx2", "avx512"};
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// "0-3,8" names five processors.
+int count_processors(const std::string& list) {
+  std::istringstream ranges(list);
+  int count = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const auto dash = range.find('-');
+    const int first = std::atoi(range.c_str());
+    const int last = dash == std::string::npos ? first : std::atoi(range.c_str() + dash + 1);
+    count += last - first + 1;
+  }
+  return std::max(count, 1);
+}
+
+std::vector<Cache> read_caches() {
+  std::vector<Cache> found;
+  for (int index = 0; index < 16; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string type = read_line(folder + "type");
+    if (type.empty()) break;
+    if (type == "Instruction") continue;
+    const std::string size = read_line(folder + "size");  // "48K"
+    std::int64_t bytes = std::atoll(size.c_str());
+    if (size.find('K') != std::string::npos) bytes <<= 10;
+    if (size.find('M') != std::string::npos) bytes <<= 20;
+    found.push_back({.level = std::atoi(read_line(folder + "level").c_str()),
+                     .bytes = bytes,
+                     .shared_by = count_processors(read_line(folder + "shared_cpu_list"))});
+  }
+  std::sort(found.begin(), found.end(), [](auto a, auto b) { return a.level < b.level; });
+  return found;
+}
+
+// Reads twice the last-level cache, by as many threads as a ladder uses. What the caches held is
+// written back now, not during the sample: lines left dirty here made a streaming copy of 2 x 64
+// MiB look three times slower than it is (Zen 5).
+void flush_caches() {
+  static const std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
+  constexpr std::int64_t kLine = 64;
+  const auto bytes = static_cast<std::int64_t>(buffer.size());
+#pragma omp parallel for num_threads(threads_for(bytes))
+  for (std::int64_t byte = 0; byte < bytes; byte += kLine)
+    static_cast<void>(*static_cast<const volatile char*>(&buffer[static_cast<std::size_t>(byte)]));
+}
+
+}  // namespace
+
+const char* name_of(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
+
+Isa supported_isa() {
+#if defined(__x86_64__)
+  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+  if (__builtin_cpu_supports("x86-64-v4")) return Isa::kAvx512;
+  if (__builtin_cpu_supports("x86-64-v3")) return Isa::kAvx2;
+#endif
+  return Isa::kBaseline;
+}
+
+Isa isa_named(const std::string& name) {
+  for (int level = 0; level < kIsaLevels; ++level) {
+    if (name != kIsaNames[level]) continue;
+    if (level > static_cast<int>(supported_isa()))
+      throw Unavailable("this processor supports " + std::string(name_of(supported_isa())) +
+                        " at most, not " + name);
+    return static_cast<Isa>(level);
+  }
+  throw ValueError("the instruction set must be baseline, avx2 or avx512, got '" + name + "'");
+}
+
+const std::vector<Cache>& caches() {
+  static const std::vector<Cache> cached = read_caches();
+  return cached;
+}
+
+std::int64_t last_level_cache_bytes() {
+  if (caches().empty()) return 64 << 20;
+  const Cache& last = caches().back();
+  return last.bytes * ((max_threads() + last.shared_by - 1) / last.shared_by);
+}
+
+int cores() {
+  const std::string list = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+  return std::max(omp_get_num_procs() / count_processors(read_line(list)), 1);
+}
+
+double sample(const std::function<void()>& work, bool cold, int repeats) {
+  if (cold) flush_caches();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) work();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return elapsed.count() / repeats;
+}
+
+}  // namespace ado::host
