@@ -4,6 +4,7 @@
 
 #include "core/array.hpp"
 #include "core/error.hpp"
+#include "runtime/buffers.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
 #include "runtime/routine.hpp"

@@ -1,0 +1,43 @@
+#include "runtime/buffers.hpp"
+
+#include "core/error.hpp"
+#include "runtime/text.hpp"
+
+namespace ado {
+
+BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
+                  const std::vector<Argument>& outputs, const NamedOptions& options) {
+  const auto check_count = [&](std::size_t wanted, std::size_t given, const char* what) {
+    if (wanted != given)
+      throw ValueError(routine.name + " takes " + std::to_string(wanted) + what + ", got " +
+                       std::to_string(given));
+  };
+  check_count(routine.inputs.size(), inputs.size(), " inputs");
+  check_count(routine.outputs.size(), outputs.size(), " outputs");
+  BoundProblem bound(routine);
+  for (const Argument& input : inputs) bound.bind_input(input);
+  for (const auto& [name, value] : options) {
+    const OptionInfo* option = routine.find_option(name);
+    if (option == nullptr) {
+      std::vector<std::string> known;
+      for (const OptionInfo& info : routine.options) known.emplace_back(info.name);
+      throw NameError(routine.name + " has no option '" + name + "'" + suggest(name, known));
+    }
+    bound.set_option(*option, value);
+  }
+  for (const Argument& output : outputs) bound.bind_output(output);
+  bound.finish(true);
+  bound.check_values();
+  return bound;
+}
+
+void run(const Routine& routine, const std::vector<Argument>& inputs,
+         const std::vector<Argument>& outputs, const How& how) {
+  const BoundProblem bound = bind(routine, inputs, outputs, how.options);
+  const AnyVariant* variant = how.variant.empty() ? nullptr : &routine.find(how.variant);
+  std::optional<std::string> device;
+  if (!how.device.empty()) device = how.device;
+  run(bound, variant, bound.resolve_device(variant, device), how.block);
+}
+
+}  // namespace ado

@@ -1,0 +1,58 @@
+// The C++ caller's side: buffers as arguments, and calls in one line.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "runtime/call.hpp"
+
+namespace ado {
+
+template <class T>
+constexpr ElementType element_type_of() {
+  using Element = std::remove_const_t<T>;
+  constexpr int kSize = sizeof(Element);
+  if constexpr (std::is_same_v<Element, bool>) return {'b', kSize};
+  if constexpr (std::is_floating_point_v<Element>) return {'f', kSize};
+  if constexpr (std::is_signed_v<Element>) return {'i', kSize};
+  if constexpr (std::is_unsigned_v<Element>) return {'u', kSize};
+  static_assert(std::is_arithmetic_v<Element> || std::is_same_v<Element, std::complex<float>> ||
+                std::is_same_v<Element, std::complex<double>>);
+  return {'c', kSize};
+}
+
+// A packed buffer in host memory, or with `on_device` in device memory. Inputs are only read.
+template <class T>
+Argument array_of(T* data, const std::vector<std::int64_t>& shape, bool on_device = false) {
+  if (shape.size() > kMaxRank) throw ValueError("an array has at most 8 dimensions");
+  Array view;
+  view.type = element_type_of<T>();
+  view.rank = static_cast<int>(shape.size());
+  for (int d = 0; d < view.rank; ++d) view.shape[d] = shape[static_cast<std::size_t>(d)];
+  auto* bytes = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(data));
+  return {packed_like(view, bytes), on_device};
+}
+
+using NamedOptions = std::vector<std::pair<std::string, OptionValue>>;
+
+// Checks operands and options of one call. The buffers must outlive the result.
+BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
+                  const std::vector<Argument>& outputs, const NamedOptions& options = {});
+
+// How to run; empty: the default.
+struct How {
+  std::string variant = {}, device = {};
+  Block block = {};
+  NamedOptions options = {};
+};
+
+// Runs a routine once, blocking for host buffers.
+void run(const Routine& routine, const std::vector<Argument>& inputs,
+         const std::vector<Argument>& outputs, const How& how = {});
+
+}  // namespace ado
