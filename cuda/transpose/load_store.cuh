@@ -59,7 +59,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
   constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
   // Vectors of 16 bytes are all loaded before the first is realigned, else too few loads are in
-  // flight: 89 % of the copy instead of 83 % (H200). Vectors of 8 bytes prefer the opposite: 77 %
+  // flight: 89 % of cudaMemcpy instead of 83 % (H200). Vectors of 8 bytes prefer the opposite: 77 %
   // instead of 72 %.
   constexpr bool kRealignsLate = kWhole && Shape::kRealigns && Shape::kWidth == kVectorBytes;
   static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);

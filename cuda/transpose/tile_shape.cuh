@@ -1,4 +1,7 @@
 // Transpose by vectors: the shape of a tile for each element size, and the grids.
+//
+// The shapes and limits are tuned on an H200. Percentages are of the throughput of cudaMemcpy for
+// the same bytes there, L2 flushed.
 #pragma once
 
 #include <type_traits>
@@ -19,11 +22,10 @@ constexpr int kThreads = kBlock.volume();
 // starts early, at the multiple of kAlign at or before its nominal start. So only the two ends of a
 // row of out can be incomplete sectors:
 //
-//   sectors    |       |       |       |       |       |       |       |
-//   nominal    .  [     tile 0    ][     tile 1    ][     tile 2   ]
-//   stored     .  [  tile 0   ][     tile 1    ][      tile 2      ]
-//                             <-->
-//                             early: less than kAlign bytes, the same for all tiles of the row
+//   sectors   |       |       |       |       |       |       |
+//   nominal      [    tile 0    ][    tile 1    ][  tile 2  ]
+//   stored       [  tile 0   ][    tile 1    ][   tile 2    ]
+//   early                     <->   less than kAlign bytes, the same for all tiles of the row
 //
 // The early elements belong to the previous tile, so each tile loads kSlack more vectors than it
 // stores: the kAlign bytes before its nominal start.
@@ -47,13 +49,12 @@ template <int kSize>
 using WideTile = TileShape<kSize, kVectorBytes, 16, kWideDown<kSize>, kWideDown<kSize> / 16>;
 
 // If rows start anywhere, a vector of several elements takes two loads and a shift. Elements of 4
-// bytes and more therefore move one by one, still in whole sectors. For smaller elements that is
-// slower. The vector width is tuned on an H200, in % of the time of cudaMemcpy for the same bytes:
-// 2-byte elements reach 89 % with 16 bytes, 83 % with 8; bytes reach 75 % with 16, 78 % with 8.
+// bytes and more therefore move one by one, still in whole sectors. Smaller elements move by
+// realigned vectors, of 16 bytes for 2-byte elements (89 %; of 8 bytes 83 %) and of 8 bytes for
+// 1-byte elements (78 %; of 16 bytes 75 %).
 //
 // Tiles take 16 to 32 KiB: the sector at the end of an unaligned piece of a row is needed again, so
-// L1 needs room to keep it. With tiles that used 200 of the 256 KiB, 82 % instead of 92 %
-// (H200).
+// L1 needs room to keep it. With tiles that used 200 of the 256 KiB of L1: 82 % instead of 92 %.
 template <int kSize>
 struct UnalignedTileOf {
   using Type = TileShape<kSize, kSize, 512 / kSize, 32, 4, kSectorBytes>;
@@ -87,13 +88,13 @@ auto with_in_place_tile(const Transpose& p, Visit visit) {
 }
 
 // Tiles of a matrix with few rows or columns would be mostly outside the matrix. `coarsened`, with
-// its small tiles, is up to 3x as fast there (limit tuned on an H200).
+// its small tiles, is up to 3x as fast there.
 constexpr int kThin = 128;
 bool thin(const Transpose& p) { return p.rows() <= kThin || p.cols() <= kThin; }
 
 // Blocks that are neighbours in x continue the same rows of out: sectors and DRAM pages that one
 // block leaves incomplete are completed by the next. Blocks that continue the rows of a take 2 to
-// 3 % longer, bands of tiles up to 8 % (H200). Only vectors in rows 128 KiB apart prefer bands of
+// 3 % longer, bands of tiles up to 8 %. Only vectors in rows 128 KiB apart prefer bands of
 // 1024 rows: 94 % of the copy instead of 92 %.
 template <class Shape>
 Extent grid_of_tiles(const Transpose& p, Shape) {
