@@ -1,4 +1,4 @@
-"""Every rung of the transpose ladder against NumPy, at sizes and layouts chosen to hurt."""
+"""Every variant of transpose against NumPy, at edge-case sizes and layouts."""
 
 import conftest
 import numpy as np
@@ -14,8 +14,12 @@ LENGTHS = [0, 1, 2, 15, 31, 32, 33, 63, 64, 65, 127, 129, 257]
 SHAPES = (
     [(n, n) for n in LENGTHS]
     + [(1, 1000), (1000, 1), (3, 517), (517, 3), (64, 96), (96, 64), (100, 128), (129, 255)]
+    # not thin, so that the CUDA variants with large tiles run them: aligned to 32 bytes, to 16, not
+    + [(160, 192), (256, 288), (512, 160), (144, 176), (272, 400), (131, 517), (517, 131)]
     + [(0, 5), (5, 0)]
 )
+# For every element size, `wide` solves the first and `unaligned_rows` the second.
+NOT_THIN = [(160, 256), (129, 255)]
 
 
 def check(a, **how):
@@ -31,9 +35,84 @@ def test_shapes(variant, dtype, rng):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", rungs(ado.transpose))
-def test_no_rung_refuses_aligned_rows(variant, dtype, rng):
-    for shape in [(64, 64), (128, 256), (512, 64), (16, 1024)]:
-        assert check(random_of(rng, shape, dtype), variant=variant)
+def test_every_variant_solves_its_problems(variant, dtype, rng):
+    if variant == "in_place":
+        a = random_of(rng, (160, 160), dtype)
+        expected = a.T.tobytes()
+        assert ado.transpose(a, variant=variant, out=a).tobytes() == expected
+    elif variant == "unaligned_rows":
+        assert check(random_of(rng, (129, 255), dtype), variant=variant)
+    elif variant == "wide":
+        for shape in [(160, 160), (160, 256), (512, 192), (144, 1024)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
+    else:
+        for shape in [(64, 64), (128, 256), (512, 64), (16, 1024)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
+
+
+DEFAULTS = [
+    # at most 128 rows or columns: the small tiles of `coarsened`
+    ("f4", (0, 300), "coarsened"),
+    ("f4", (1, 1000), "coarsened"),
+    ("f4", (128, 1024), "coarsened"),
+    ("u1", (1024, 128), "coarsened"),
+    ("c16", (127, 513), "coarsened"),
+    # rows of a aligned to 16 bytes, rows of out to 32
+    ("u1", (160, 144), "wide"),
+    ("i2", (144, 136), "wide"),
+    ("f4", (136, 132), "wide"),
+    ("f8", (132, 130), "wide"),
+    ("c16", (130, 129), "wide"),
+    ("f4", (1024, 1024), "wide"),
+    # rows of out aligned to 16 bytes only
+    ("u1", (144, 160), "unaligned_rows"),
+    ("i2", (136, 144), "unaligned_rows"),
+    ("f4", (132, 136), "unaligned_rows"),
+    ("f8", (130, 132), "unaligned_rows"),
+    ("c16", (129, 130), "unaligned_rows"),
+    # rows aligned to their elements only
+    ("u1", (129, 131), "unaligned_rows"),
+    ("f4", (129, 160), "unaligned_rows"),
+    ("f4", (160, 129), "unaligned_rows"),
+    ("f8", (1031, 2049), "unaligned_rows"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
+def test_default_on_the_cpu(dtype, shape, variant):
+    problem = ado.transpose._core.problem((np.zeros(shape, dtype),), {}, "cpu")
+    assert problem.best() == "threaded"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
+def test_default_on_the_gpu(dtype, shape, variant):
+    problem = ado.transpose._core.problem((np.zeros(shape, dtype),), {}, "cuda")
+    assert problem.best() == variant
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("variant", "shape", "in_place", "reason"),
+    [
+        ("naive", (160, 160), True, "use `in_place`"),
+        ("coarsened", (160, 160), True, "use `in_place`"),
+        ("wide", (160, 160), True, "use `in_place`"),
+        ("unaligned_rows", (131, 131), True, "use `in_place`"),
+        ("in_place", (160, 160), False, "out is not a"),
+        ("wide", (128, 256), False, "`coarsened` are faster"),
+        ("wide", (256, 128), False, "`coarsened` are faster"),
+        ("unaligned_rows", (3, 517), False, "`coarsened` are faster"),
+        ("wide", (129, 255), False, "not aligned to 16 bytes"),
+        ("unaligned_rows", (160, 160), False, "`wide` already uses whole vectors"),
+    ],
+)
+def test_why_a_variant_declines(variant, shape, in_place, reason, rng):
+    a = random_of(rng, shape, "f4")
+    before = a.tobytes()
+    with pytest.raises(ValueError, match=rf"transpose\[{variant}\]: .*{reason}"):
+        ado.transpose(a, variant=variant, out=a if in_place else None)
+    assert a.tobytes() == before
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -61,32 +140,38 @@ def test_every_instruction_set(isa, dtype, rng, isa_restored):
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", [v.name for v in ado.transpose if v.device == "cuda"])
 def test_every_block_shape(variant, rng):
-    a = random_of(rng, (128, 256), "f4")
-    for block in ado.transpose[variant].blocks:
-        if ado.transpose[variant].ceiling:
-            ado.transpose(a, variant=variant, block=block)
-        else:
-            check(a, variant=variant, block=block)
+    for shape in NOT_THIN:
+        a = random_of(rng, shape, "f4")
+        for block in ado.transpose[variant].blocks:
+            if ado.transpose[variant].ceiling:
+                ado.transpose(a, variant=variant, block=block)
+            else:
+                check(a, variant=variant, block=block)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", rungs(ado.transpose))
 def test_any_strides(variant, dtype, rng):
-    for a in strided_views(random_of(rng, (67, 131), dtype)).values():
+    for a in strided_views(random_of(rng, (267, 399), dtype)).values():
         check(a, variant=variant)
 
 
 @pytest.mark.parametrize("variant", rungs(ado.transpose))
 def test_unaligned_memory(variant, rng):
-    raw = rng.integers(0, 256, 33 * 65 * 8 + 1, np.uint8)
-    check(raw[1:].view("f8").reshape(33, 65), variant=variant)
+    raw = rng.integers(0, 256, 133 * 165 * 8 + 1, np.uint8)
+    check(raw[1:].view("f8").reshape(133, 165), variant=variant)
 
 
 @pytest.mark.parametrize("variant", rungs(ado.transpose))
 def test_strided_out(variant, rng):
-    a = random_of(rng, (32, 72), "f4")
-    for make in (lambda: np.empty((72, 40), "f4")[:, :32], lambda: np.empty((144, 32), "f4")[::2]):
-        out = make()
+    rows, cols = (129, 255) if variant == "unaligned_rows" else (160, 200)
+    a = random_of(rng, (rows, cols), "f4")
+    if refusal(ado.transpose, variant, (a,)):
+        pytest.skip("declines the problem")
+    for out in (
+        np.empty((cols, rows + 8), "f4")[:, :rows],
+        np.empty((2 * cols, rows), "f4")[::2],
+    ):
         ado.transpose(a, variant=variant, out=out)
         assert out.tobytes() == a.T.tobytes()
 
@@ -134,17 +219,17 @@ def test_lists_are_read_as_numpy_reads_them():
 
 
 @given(
-    rows=st.integers(0, 200),
-    cols=st.integers(0, 200),
+    rows=st.integers(0, 400),
+    cols=st.integers(0, 400),
     dtype=st.sampled_from(TYPES),
     steps=st.tuples(st.sampled_from([-3, -1, 1, 2]), st.sampled_from([-2, -1, 1, 3])),
     data=st.data(),
 )
 @settings(max_examples=150, deadline=None)
-def test_any_slice_by_any_rung(rows, cols, dtype, steps, data):
+def test_any_slice_by_any_variant(rows, cols, dtype, steps, data):
     names = [v.name for v in ado.transpose if v.available and not v.ceiling]
     variant = data.draw(st.sampled_from(names))
-    rng = np.random.default_rng(rows * 201 + cols)
+    rng = np.random.default_rng(rows * 401 + cols)
     check(random_of(rng, (rows, cols), dtype)[:: steps[0], :: steps[1]], variant=variant)
 
 
@@ -153,8 +238,8 @@ def test_any_slice_by_any_rung(rows, cols, dtype, steps, data):
 @pytest.mark.parametrize("variant", rungs(ado.transpose))
 def test_device_arrays(variant, dtype, rng):
     if ado.transpose[variant].device != "cuda":
-        pytest.skip("a CPU rung")
-    for shape in [(128, 256), (129, 255)]:
+        pytest.skip("a CPU variant")
+    for shape in NOT_THIN:
         a = random_of(rng, shape, dtype)
         if refusal(ado.transpose, variant, (a,)):
             continue

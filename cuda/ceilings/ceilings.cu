@@ -1,4 +1,4 @@
-// The ceilings of the GPU: bandwidth of DRAM and L2, and floating-point peaks.
+// The ceilings of the GPU: bandwidth of DRAM and L2, floating-point throughput.
 #include "routines/ceilings.hpp"
 
 #include "common/launch.cuh"
@@ -10,18 +10,21 @@ namespace {
 
 constexpr int kThreads = kReadThreads;
 
-// Independent chains cover the latency of the arithmetic together with the other warps.
+// Independent chains per thread hide the latency of the arithmetic, together with the other warps.
 constexpr int kChains = 8;
 constexpr int kStepsPerPass = 64;
 
 #ifdef __CUDACC__
 
+// Each block writes one chunk.
 __global__ void __launch_bounds__(kThreads) ceiling_write(uint4* __restrict__ dst, unsigned value) {
   uint4* to = dst + std::int64_t{blockIdx.x} * kThreads * kVectorsPerThread + threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kVectorsPerThread; ++i) to[i * kThreads] = {value, value, value, value};
 }
 
+// Each thread computes kChains chains of fused multiply-adds or additions. The result is stored so
+// that the compiler keeps them.
 template <class Real, bool kFused>
 __global__ void __launch_bounds__(kThreads)
     ceiling_flops(double* dst, int passes, Real factor, Real term) {
@@ -55,7 +58,7 @@ double bytes_written(const Ceilings& p) {
   return static_cast<double>(whole_chunks(p.dst) * kChunkBytes);
 }
 
-// A thread for each element of the result.
+// One thread per element of the result.
 Extent thread_per_element(const Ceilings& p, Extent) {
   return {.x = static_cast<unsigned>(p.dst.elements() / kThreads)};
 }
@@ -88,12 +91,12 @@ constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
 
 constexpr Variant<Ceilings> kVariants[] = {
     {.name = "cuda_copy",
-     .changes = "The driver's own device-to-device copy.",
+     .changes = "Copies with cudaMemcpyAsync from device to device.",
      .device = Device::kCuda,
      .ceiling = true,
      .run = ADO_RUN([](const Ceilings& p, const Launch& go) { copy(go, p.dst.data, p.src); })},
     {.name = "cuda_read",
-     .changes = "Reads only, eight 16-byte loads in flight a thread.",
+     .changes = "Only reads, with eight 16-byte loads in flight per thread.",
      .device = Device::kCuda,
      .ceiling = true,
      .blocks = kBlocks,
@@ -104,7 +107,7 @@ constexpr Variant<Ceilings> kVariants[] = {
               p.dst.as<unsigned>(), go.grid.x, static_cast<unsigned>(p.passes));
      })},
     {.name = "cuda_write",
-     .changes = "Writes only.",
+     .changes = "Only writes, 16 bytes per store.",
      .device = Device::kCuda,
      .ceiling = true,
      .blocks = kBlocks,
@@ -114,11 +117,13 @@ constexpr Variant<Ceilings> kVariants[] = {
        launch(go, ceiling_write, p.dst.as<uint4>(), 0x3f9d70a4U);
      })},
     arithmetic<double, true>("cuda_fma_fp64",
-                             "Independent chains of fused multiply-add in float64."),
-    arithmetic<double, false>("cuda_add_fp64", "Independent chains of additions in float64."),
+                             "Computes independent chains of fused multiply-adds in float64."),
+    arithmetic<double, false>("cuda_add_fp64",
+                              "Computes independent chains of additions in float64."),
     arithmetic<float, true>("cuda_fma_fp32",
-                            "Independent chains of fused multiply-add in float32."),
-    arithmetic<float, false>("cuda_add_fp32", "Independent chains of additions in float32."),
+                            "Computes independent chains of fused multiply-adds in float32."),
+    arithmetic<float, false>("cuda_add_fp32",
+                             "Computes independent chains of additions in float32."),
 };
 
 }  // namespace

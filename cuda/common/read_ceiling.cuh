@@ -1,4 +1,4 @@
-// Reading and nothing else: the ceiling of what reads far more than it writes.
+// The read ceiling: a kernel that only reads, for routines that read far more than they write.
 #pragma once
 
 #include "common/grid.cuh"
@@ -9,7 +9,7 @@
 
 namespace ado::cuda {
 
-// One vector access a thread and step; kVectorsPerThread of them are in flight at once.
+// Each thread has kVectorsPerThread loads of one vector in flight.
 inline constexpr int kReadThreads = 256;
 inline constexpr int kVectorsPerThread = 8;
 inline constexpr std::int64_t kChunkBytes =
@@ -17,8 +17,9 @@ inline constexpr std::int64_t kChunkBytes =
 
 #ifdef __CUDACC__
 
-// Each block reads a chunk, past L1 (.cg), so that the working set alone decides between L2 and
-// DRAM. Each pass reads another one, or the compiler could keep the first.
+// Each block reads one chunk per pass and bypasses L1 (.cg), so that the size of the working set
+// alone decides between L2 and DRAM. Each pass reads a different chunk, because the compiler could
+// reuse the values of the same one.
 template <class Sink>
 __global__ void __launch_bounds__(kReadThreads)
     read_chunks(const uint4* __restrict__ src, std::int64_t vectors, Sink* __restrict__ sink,
@@ -43,14 +44,14 @@ __global__ void __launch_bounds__(kReadThreads)
       sum.w ^= v[i].w;
     }
   }
-  // Practically never true, but the compiler cannot know, so it has to load.
+  // Almost never true, but the compiler does not know that and must keep the loads.
   if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) *sink = static_cast<Sink>(sum.x);
 }
 
 #endif  // __CUDACC__
 
-// The row of a ceiling: the bytes of `kOperand` read once. What is left over beyond whole vectors
-// does not count.
+// The variant `read`: reads the bytes of `kOperand` once. A tail shorter than one vector is
+// ignored.
 template <class Routine, Array Routine::*kOperand>
 constexpr Variant<Routine> read_row(const char* changes) {
   return {.name = "read",
@@ -59,9 +60,9 @@ constexpr Variant<Routine> read_row(const char* changes) {
           .ceiling = true,
           .why_not =
               [](const Routine& p) {
-                return reinterpret_cast<std::uintptr_t>((p.*kOperand).data) % kVectorBytes != 0
-                           ? "needs an operand that begins at a multiple of 16 bytes"
-                           : nullptr;
+                return starts_at_vector((p.*kOperand).data)
+                           ? nullptr
+                           : "the operand is not aligned to 16 bytes";
               },
           .blocks = {{{kReadThreads}}},
           .grid =

@@ -1,4 +1,4 @@
-// The ceilings of the CPU: bandwidth of each memory level, and floating-point peaks, with all
+// The ceilings of the CPU: bandwidth per memory level and floating-point throughput, with all
 // threads and the widest registers of the instruction set.
 #include "routines/ceilings.hpp"
 
@@ -31,7 +31,7 @@ ADO_INLINE void stream(Payload* to, Payload value) {
 #endif
 }
 
-// One thread's share of an array in whole vectors, aligned for streaming stores.
+// The vectors of an array that one thread accesses, aligned for non-temporal stores.
 struct Share {
   Payload* data;
   std::int64_t vectors;
@@ -53,7 +53,7 @@ ADO_INLINE void on_every_thread(const Work& work) {
   for (int thread = 0; thread < threads; ++thread) work(thread, threads);
 }
 
-void probe_copy(const Ceilings& p, const Launch&) {
+void ceiling_copy(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
     const std::int64_t vectors = from.vectors < to.vectors ? from.vectors : to.vectors;
@@ -71,12 +71,12 @@ void ceiling_write(const Ceilings& p, const Launch&) {
   });
 }
 
-// Each thread reads its own share `passes` times, so that the size chooses the memory level.
-void probe_read(const Ceilings& p, const Launch&) {
+// Each thread reads its own share `passes` times, so that the size of src selects the memory level.
+void ceiling_read(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads);
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
-      // The compiler may not fold the passes into one: the data might have changed.
+      // Tells the compiler that the data may have changed, so that it keeps all passes.
       asm volatile("" ::: "memory");
       read_through(reinterpret_cast<const std::byte*>(from.data), from.vectors * kWidth);
     }
@@ -89,8 +89,8 @@ double bytes_read(const Ceilings& p) {
 }
 double bytes_written(const Ceilings& p) { return static_cast<double>(p.dst.bytes()); }
 
-// Independent chains enough to cover the latency of the longest pipe (4 or 5 cycles, 2 a cycle),
-// few enough for 16 registers.
+// Independent chains: enough to hide the latency (4 or 5 cycles, at 2 instructions per cycle), few
+// enough for 16 registers.
 constexpr int kChains = 12;
 constexpr int kStepsPerPass = 64;
 
@@ -101,7 +101,7 @@ void ceiling_flops(const Ceilings& p, const Launch&) {
     for (int c = 0; c < kChains; ++c) chain[c] = 1.0F + static_cast<float>(thread + c) + Vector{};
     Vector factor = 0.999F + Vector{}, term = 0.001F + Vector{};
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
-      asm volatile("" : "+x"(factor), "+x"(term));  // unknown here, so that nothing is folded
+      asm volatile("" : "+x"(factor), "+x"(term));  // unknown to the compiler: no constant folding
       for (int step = 0; step < kStepsPerPass; ++step)
         for (int c = 0; c < kChains; ++c)
           chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
@@ -133,23 +133,25 @@ constexpr Variant<Ceilings> arithmetic(const char* name, const char* changes) {
 
 constexpr Variant<Ceilings> kVariants[] = {
     {.name = "copy",
-     .changes = "Copies with non-temporal stores, which do not read what they overwrite.",
+     .changes = "Copies with non-temporal stores, which do not read the lines they overwrite.",
      .ceiling = true,
-     .run = probe_copy},
+     .run = ceiling_copy},
     {.name = "read",
-     .changes = "Reads only, each thread its own share.",
+     .changes = "Only reads; each thread reads its own share.",
      .ceiling = true,
      .bytes = bytes_read,
-     .run = probe_read},
+     .run = ceiling_read},
     {.name = "write",
-     .changes = "Writes only, with non-temporal stores.",
+     .changes = "Only writes, with non-temporal stores.",
      .ceiling = true,
      .bytes = bytes_written,
      .run = ceiling_write},
-    arithmetic<Doubles, true>("fma_fp64", "Independent chains of multiply and add in float64."),
-    arithmetic<Doubles, false>("add_fp64", "Independent chains of additions in float64."),
-    arithmetic<Floats, true>("fma_fp32", "Independent chains of multiply and add in float32."),
-    arithmetic<Floats, false>("add_fp32", "Independent chains of additions in float32."),
+    arithmetic<Doubles, true>(
+        "fma_fp64", "Computes independent chains of multiplications and additions in float64."),
+    arithmetic<Doubles, false>("add_fp64", "Computes independent chains of additions in float64."),
+    arithmetic<Floats, true>(
+        "fma_fp32", "Computes independent chains of multiplications and additions in float32."),
+    arithmetic<Floats, false>("add_fp32", "Computes independent chains of additions in float32."),
 };
 
 }  // namespace

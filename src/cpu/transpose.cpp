@@ -1,4 +1,4 @@
-// The transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+// Transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/transpose.hpp"
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------- the problem
+// ------------------------------------------------------------------------------------ the operands
 
-// out[col][row] = a[row][col] with strides in bytes: out_row leads from one row of out to the next.
-struct Problem {
+// out[col][row] = a[row][col], with strides in bytes: out_row is the distance between rows of out.
+struct Matrices {
   int64_t rows, cols;
   const std::byte* a;
   int64_t a_row, a_col;
@@ -26,92 +26,95 @@ struct Problem {
   int64_t out_row, out_col;
   bool in_place;
 
+  // The element (row, col) of a, and the place in out where it belongs.
   const std::byte* from(int64_t row, int64_t col) const { return a + row * a_row + col * a_col; }
   std::byte* to(int64_t row, int64_t col) const { return out + col * out_row + row * out_col; }
 };
 
-Problem problem_of(const Transpose& p) {
+Matrices matrices_of(const Transpose& p) {
   const int64_t size = p.a.type.size;
-  Problem q{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
-            p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
-  // Transposing is the same the other way round; choose the way in which out's rows are contiguous.
-  if (q.rows == 1 || (q.out_col != size && q.out_row == size)) {
-    std::swap(q.rows, q.cols);
-    std::swap(q.a_row, q.a_col);
-    std::swap(q.out_row, q.out_col);
+  Matrices m{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
+             p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
+  // Swapping the roles of rows and columns in both matrices gives the same result. Choose the roles
+  // in which the rows of out are contiguous.
+  if (m.rows == 1 || (m.out_col != size && m.out_row == size)) {
+    std::swap(m.rows, m.cols);
+    std::swap(m.a_row, m.a_col);
+    std::swap(m.out_row, m.out_col);
   }
-  return q;
+  return m;
 }
 
-template <class Rung>
+template <class Step>
 void run(const Transpose& p, const Launch&) {
   if (p.a.elements() == 0) return;
-  const Problem q = problem_of(p);
+  const Matrices m = matrices_of(p);
   switch (p.a.type.size) {
     case 1:
-      return Rung::template run<1>(q);
+      return Step::template run<1>(m);
     case 2:
-      return Rung::template run<2>(q);
+      return Step::template run<2>(m);
     case 4:
-      return Rung::template run<4>(q);
+      return Step::template run<4>(m);
     case 8:
-      return Rung::template run<8>(q);
+      return Step::template run<8>(m);
     case 16:
-      return Rung::template run<16>(q);
+      return Step::template run<16>(m);
   }
 }
 
-// Elements are moved as bytes: they may be of any type and, with odd strides, unaligned.
+// Elements are copied as bytes, because they may have any type and, with odd strides, be unaligned.
 template <int kSize>
-ADO_INLINE void move(std::byte* to, const std::byte* from) {
+ADO_INLINE void copy_element(std::byte* to, const std::byte* from) {
   std::memcpy(to, from, kSize);
 }
 
 template <int kSize>
-ADO_INLINE void exchange(std::byte* x, std::byte* y) {
-  std::byte held[kSize];
-  move<kSize>(held, x);
-  move<kSize>(x, y);
-  move<kSize>(y, held);
+ADO_INLINE void swap_elements(std::byte* x, std::byte* y) {
+  std::byte old_x[kSize];
+  copy_element<kSize>(old_x, x);
+  copy_element<kSize>(x, y);
+  copy_element<kSize>(y, old_x);
 }
 
-// ----------------------------------------------------------------------------------- scalar rungs
+// ------------------------------------------------------------------------------ element by element
 
-struct Textbook {
+struct NaiveLoops {
   template <int kSize>
-  static void run(const Problem& p) {
-    for (int64_t row = 0; row < p.rows; ++row) {
-      if (p.in_place) {
-        for (int64_t col = row + 1; col < p.cols; ++col)
-          exchange<kSize>(p.to(row, col), p.to(col, row));
+  static void run(const Matrices& m) {
+    for (int64_t row = 0; row < m.rows; ++row) {
+      if (m.in_place) {
+        for (int64_t col = row + 1; col < m.cols; ++col)
+          swap_elements<kSize>(m.to(row, col), m.to(col, row));
       } else {
-        for (int64_t col = 0; col < p.cols; ++col) move<kSize>(p.to(row, col), p.from(row, col));
+        for (int64_t col = 0; col < m.cols; ++col)
+          copy_element<kSize>(m.to(row, col), m.from(row, col));
       }
     }
   }
 };
 
-// A tile is two cache lines wide and two high: a pair of lines is what the prefetchers of x86 fetch
-// together, and with rows a power of two apart no more than that fits the few cache sets on which
-// the rows fall. At 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
+// A tile is two cache lines wide and two high. The prefetchers of x86 fetch lines in pairs, and if
+// rows are a power of two bytes apart, larger tiles do not fit into the few cache sets that their
+// rows map to: at 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
 constexpr int64_t kTileBytes = 2 * kLine;
 template <int kSize>
 constexpr int64_t kEdge = kTileBytes / kSize;
 
 struct Blocked {
   template <int kSize>
-  static void run(const Problem& p) {
-    for (int64_t top = 0; top < p.rows; top += kEdge<kSize>) {
-      for (int64_t left = p.in_place ? top : 0; left < p.cols; left += kEdge<kSize>) {
-        const int64_t bottom = min(top + kEdge<kSize>, p.rows);
-        const int64_t right = min(left + kEdge<kSize>, p.cols);
+  static void run(const Matrices& m) {
+    for (int64_t top = 0; top < m.rows; top += kEdge<kSize>) {
+      for (int64_t left = m.in_place ? top : 0; left < m.cols; left += kEdge<kSize>) {
+        const int64_t bottom = min(top + kEdge<kSize>, m.rows);
+        const int64_t right = min(left + kEdge<kSize>, m.cols);
         for (int64_t row = top; row < bottom; ++row) {
-          if (p.in_place) {
+          if (m.in_place) {
             for (int64_t col = max(left, row + 1); col < right; ++col)
-              exchange<kSize>(p.to(row, col), p.to(col, row));
+              swap_elements<kSize>(m.to(row, col), m.to(col, row));
           } else {
             for (int64_t col = left; col < right; ++col)
-              move<kSize>(p.to(row, col), p.from(row, col));
+              copy_element<kSize>(m.to(row, col), m.from(row, col));
           }
         }
       }
@@ -121,7 +124,7 @@ struct Blocked {
 
 // ------------------------------------------------------------------------------------ in registers
 
-// One vector of kBytes from 16-byte pieces `stride` bytes apart.
+// Loads one vector of kBytes from 16-byte pieces that are `stride` bytes apart.
 template <int kSize, int kBytes>
 ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t stride) {
   if constexpr (kBytes == 16) {
@@ -139,7 +142,14 @@ ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t strid
 }
 
 // Transposes kWidth/kSize rows of 16 bytes into 16/kSize rows of kWidth bytes. Lane l of vector i
-// holds row i + l * 16/kSize, so that log2(16/kSize) rounds of unpack inside the lanes do it all.
+// holds row i + l * 16/kSize. Then log2(16/kSize) rounds of unpack instructions, which work within
+// 16-byte lanes, are enough. For one lane and 4 elements per lane (each letter is a row):
+//
+//            loaded         round 1        round 2
+//   v[0]     a0 a1 a2 a3    a0 c0 a1 c1    a0 b0 c0 d0
+//   v[1]     b0 b1 b2 b3    a2 c2 a3 c3    a1 b1 c1 d1
+//   v[2]     c0 c1 c2 c3    b0 d0 b1 d1    a2 b2 c2 d2
+//   v[3]     d0 d1 d2 d3    b2 d2 b3 d3    a3 b3 c3 d3
 template <int kSize>
 ADO_INLINE void transpose_in_registers(const std::byte* from, int64_t from_row, std::byte* to,
                                        int64_t to_row) {
@@ -165,10 +175,10 @@ ADO_INLINE void transpose_in_registers(const std::byte* from, int64_t from_row, 
 
 // ------------------------------------------------------------------------------------------ tiles
 
-// A transposed tile in L1 has rows of kPitch bytes; an odd number of lines, so that the first lines
-// of all rows do not fall on a few cache sets: 1.25 times the speed of 4 lines for elements of 1
-// byte (Zen 5, 2 cores). Two of the lines are used where out's rows lie alike on the lines, else
-// all.
+// A transposed tile is buffered in L1 in rows of kPitch bytes. That is an odd number of lines, so
+// that the first lines of the rows spread over the cache sets: 1.25 times as fast as 4 lines for
+// elements of 1 byte (Zen 5, 2 cores). If lines start at the same elements in all rows of out, two
+// of the five lines are used, otherwise all.
 constexpr int64_t kPitch = 5 * kLine;
 template <int kSize>
 constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
@@ -177,27 +187,28 @@ struct Tile {
   int64_t row, col, height, width;
 };
 
-// Reads a tile of the input, transposed. Whole lines are copied first: the registers take 16 bytes
-// of a row at a time, and with rows a power of two apart a line would not survive in L1 until its
-// last 16 bytes (1.5 times the speed for elements of 1 byte, Zen 5, 2 cores). Any strides will do.
-// Incomplete tiles are transposed with whatever is in the buffer beyond their edge.
+// Loads a tile of a into `buffer`, transposed. Whole lines are copied first: transpose_in_registers
+// takes 16 bytes of a row at a time, and if rows are a power of two bytes apart, a line would be
+// evicted from L1 before its last 16 bytes are used. The copy makes elements of 1 byte 1.5 times as
+// fast (Zen 5, 2 cores). All strides work. In incomplete tiles, undefined elements beyond the edge
+// are transposed too and never stored.
 template <int kSize>
-ADO_INLINE void fetch(const Problem& p, const Tile& tile, std::byte* buffer) {
+ADO_INLINE void load_tile(const Matrices& m, const Tile& tile, std::byte* buffer) {
   for (int64_t top = 0; top < tile.height; top += kEdge<kSize>) {
     alignas(kLine) std::byte rows[kEdge<kSize>][kTileBytes];
     const int64_t height = min(kEdge<kSize>, tile.height - top);
-    const std::byte* from = p.from(tile.row + top, tile.col);
-    if (p.a_col == kSize && tile.width == kEdge<kSize> && height == kEdge<kSize>) {
+    const std::byte* from = m.from(tile.row + top, tile.col);
+    if (m.a_col == kSize && tile.width == kEdge<kSize> && height == kEdge<kSize>) {
 #pragma GCC unroll 4
       for (int64_t row = 0; row < kEdge<kSize>; ++row)
-        std::memcpy(rows[row], from + row * p.a_row, kTileBytes);
-    } else if (p.a_col == kSize) {
+        std::memcpy(rows[row], from + row * m.a_row, kTileBytes);
+    } else if (m.a_col == kSize) {
       for (int64_t row = 0; row < height; ++row)
-        copy_short(rows[row], from + row * p.a_row, tile.width * kSize);
+        copy_short(rows[row], from + row * m.a_row, tile.width * kSize);
     } else {
       for (int64_t row = 0; row < height; ++row)
         for (int64_t col = 0; col < tile.width; ++col)
-          move<kSize>(rows[row] + col * kSize, from + row * p.a_row + col * p.a_col);
+          copy_element<kSize>(rows[row] + col * kSize, from + row * m.a_row + col * m.a_col);
     }
     for (int64_t row = 0; row < height; row += kWidth / kSize)
       for (int64_t col = 0; col < tile.width; col += 16 / kSize)
@@ -206,25 +217,26 @@ ADO_INLINE void fetch(const Problem& p, const Tile& tile, std::byte* buffer) {
   }
 }
 
-// While a row of this tile is written, the same row of a tile to be read soon is on its way to L2,
-// so that reading and writing overlap: 1.1 times the speed for elements of 8 bytes, 1.4 for 4, 1.5
-// for 1 (Zen 5, 2 cores).
+// Prefetches two lines into L2. While a row of a tile is stored, the same row of a later tile is
+// prefetched, so that loads and stores overlap: 1.1 times as fast for elements of 8 bytes, 1.4
+// times for 4, 1.5 times for 1 (Zen 5, 2 cores).
 ADO_INLINE void prefetch(const std::byte* from) {
   constexpr int kIntoL2 = 2;
   __builtin_prefetch(from, 0, kIntoL2);
   __builtin_prefetch(from + kLine, 0, kIntoL2);
 }
 
-template <int kSize>
-ADO_INLINE void store(const Problem& p, const Tile& tile, const std::byte* buffer,
-                      const std::byte* next) {
+// Stores a loaded tile to out. `next` is the start of the tile to prefetch.
+template <int kSize, bool kPrefetch>
+ADO_INLINE void store_tile(const Matrices& m, const Tile& tile, const std::byte* buffer,
+                           const std::byte* next) {
   for (int64_t col = 0; col < tile.width; ++col) {
-    prefetch(next + col * p.a_row);
-    std::byte* to = p.to(tile.row, tile.col + col);
+    if constexpr (kPrefetch) prefetch(next + col * m.a_row);
+    std::byte* to = m.to(tile.row, tile.col + col);
     const std::byte* from = buffer + col * kPitch;
-    if (p.out_col != kSize) {
+    if (m.out_col != kSize) {
       for (int64_t row = 0; row < tile.height; ++row)
-        move<kSize>(to + row * p.out_col, from + row * kSize);
+        copy_element<kSize>(to + row * m.out_col, from + row * kSize);
     } else if (tile.height == kEdge<kSize>) {
       std::memcpy(to, from, kTileBytes);
     } else {
@@ -233,27 +245,29 @@ ADO_INLINE void store(const Problem& p, const Tile& tile, const std::byte* buffe
   }
 }
 
-// Writes a fetched tile line by line past the cache. Where out's rows lie differently on the lines,
-// each row has its own window: it begins and ends where lines do, up to a line below the tile. So
-// no line is written in two pieces, nor by two threads, but for the ends of out's rows.
-template <int kSize>
-ADO_INLINE void store_lines(const Problem& p, const Tile& tile, bool level, const std::byte* buffer,
-                            const std::byte* next) {
-  // The common case, which the loop below would do as well; a tight one is 1.05 to 1.25 times as
-  // fast.
-  if (level && tile.height == kEdge<kSize>) {
+// Stores a loaded tile by whole lines with non-temporal stores. If the rows of out start at
+// different places within a line (not `lines_align`), the tile is loaded up to one line higher than
+// it is stored, and each of its rows starts and ends at a line boundary. So no line is stored in
+// two pieces or by two threads, except at the ends of the rows of out.
+template <int kSize, bool kPrefetch>
+ADO_INLINE void stream_tile(const Matrices& m, const Tile& tile, bool lines_align,
+                            const std::byte* buffer, const std::byte* next) {
+  // The common case. The loop below gives the same result; this one is 1.05 to 1.25 times as fast.
+  if (lines_align && tile.height == kEdge<kSize>) {
     for (int64_t col = 0; col < tile.width; ++col) {
-      prefetch(next + col * p.a_row);
-      std::byte* to = p.to(tile.row, tile.col + col);
+      if constexpr (kPrefetch) prefetch(next + col * m.a_row);
+      std::byte* to = m.to(tile.row, tile.col + col);
       stream_line(to, buffer + col * kPitch);
       stream_line(to + kLine, buffer + col * kPitch + kLine);
     }
     return;
   }
-  const int64_t left = (p.rows - tile.row) * kSize;
+  const int64_t left = (m.rows - tile.row) * kSize;
   for (int64_t col = 0; col < tile.width; ++col) {
-    for (int64_t row = col; row < tile.height; row += kEdge<kSize>) prefetch(next + row * p.a_row);
-    std::byte* to = p.to(tile.row, tile.col + col);
+    if constexpr (kPrefetch)
+      for (int64_t row = col; row < tile.height; row += kEdge<kSize>)
+        prefetch(next + row * m.a_row);
+    std::byte* to = m.to(tile.row, tile.col + col);
     const int64_t height = tile.height * kSize;
     const int64_t begin = tile.row == 0 ? 0 : min(to_next_line(to), left);
     const int64_t end = min(height + to_next_line(to + height), left);
@@ -261,19 +275,19 @@ ADO_INLINE void store_lines(const Problem& p, const Tile& tile, bool level, cons
   }
 }
 
-// The share of one thread in the tiles, band after band of rows and along each band.
-template <int kSize, bool kStream>
-void transpose_tiles(const Problem& p, int thread, int threads) {
-  // Do the lines of all out's rows begin at the same elements? Then tiles begin there as well.
-  const std::intptr_t a = reinterpret_cast<std::intptr_t>(p.a);
-  const std::intptr_t out = reinterpret_cast<std::intptr_t>(p.out);
-  const bool level = p.out_row % kLine == 0 && out % kSize == 0;
-  const int64_t below = kStream && !level ? kLine / kSize : 0;
-  const int64_t step = kStream && !level ? kPitch / kSize - below : kEdge<kSize>;
-  const int64_t above = kStream && level ? out % kTileBytes / kSize : 0;
+// Transposes the tiles of one thread: band by band of rows, and along each band.
+template <int kSize, bool kStream, bool kPrefetch>
+void transpose_tiles(const Matrices& m, int thread, int threads) {
+  // If lines start at the same elements in all rows of out, tiles start there too.
+  const std::intptr_t a = reinterpret_cast<std::intptr_t>(m.a);
+  const std::intptr_t out = reinterpret_cast<std::intptr_t>(m.out);
+  const bool lines_align = m.out_row % kLine == 0 && out % kSize == 0;
+  const int64_t below = kStream && !lines_align ? kLine / kSize : 0;
+  const int64_t step = kStream && !lines_align ? kPitch / kSize - below : kEdge<kSize>;
+  const int64_t above = kStream && lines_align ? out % kTileBytes / kSize : 0;
   const int64_t before = kStream ? a % kTileBytes / kSize : 0;
-  const int64_t bands = (above + p.rows + step - 1) / step;
-  const int64_t columns = (before + p.cols + kEdge<kSize> - 1) / kEdge<kSize>;
+  const int64_t bands = (above + m.rows + step - 1) / step;
+  const int64_t columns = (before + m.cols + kEdge<kSize> - 1) / kEdge<kSize>;
   alignas(kLine) std::byte buffer[kBuffer<kSize>];
   for (int64_t i = bands * columns * thread / threads,
                end = bands * columns * (thread + 1) / threads;
@@ -281,48 +295,50 @@ void transpose_tiles(const Problem& p, int thread, int threads) {
     const int64_t bottom = (i / columns + 1) * step - above;
     const int64_t right = (i % columns + 1) * kEdge<kSize> - before;
     const int64_t row = max(bottom - step, 0), col = max(right - kEdge<kSize>, 0);
-    Tile tile{row, col, min(bottom + below, p.rows) - row, min(right, p.cols) - col};
-    fetch<kSize>(p, tile, buffer);
-    const std::byte* next = p.from(tile.row, tile.col) + 2 * kTileBytes;
+    Tile tile{row, col, min(bottom + below, m.rows) - row, min(right, m.cols) - col};
+    load_tile<kSize>(m, tile, buffer);
+    const std::byte* next = m.from(tile.row, tile.col) + 2 * kTileBytes;
     if constexpr (kStream) {
-      tile.height = min(bottom, p.rows) - tile.row;
-      store_lines<kSize>(p, tile, level, buffer, next);
+      tile.height = min(bottom, m.rows) - tile.row;
+      stream_tile<kSize, kPrefetch>(m, tile, lines_align, buffer, next);
     } else {
-      store<kSize>(p, tile, buffer, next);
+      store_tile<kSize, kPrefetch>(m, tile, buffer, next);
     }
   }
   if constexpr (kStream) finish_streaming();
 }
 
-// In place, a tile changes places with its mirror image. Both have just been read, so ordinary
-// stores find the lines in the cache.
-template <int kSize>
-void exchange_tiles(const Problem& p, int thread, int threads) {
-  const int64_t before = reinterpret_cast<std::intptr_t>(p.a) % kTileBytes / kSize;
-  const int64_t bands = (before + p.rows + kEdge<kSize> - 1) / kEdge<kSize>;
+// In place: swaps each tile with its mirror image. Both have just been loaded, so ordinary stores
+// hit the cache.
+template <int kSize, bool kPrefetch>
+void swap_tiles(const Matrices& m, int thread, int threads) {
+  const int64_t before = reinterpret_cast<std::intptr_t>(m.a) % kTileBytes / kSize;
+  const int64_t bands = (before + m.rows + kEdge<kSize> - 1) / kEdge<kSize>;
   alignas(kLine) std::byte upper[kBuffer<kSize>], lower[kBuffer<kSize>];
   const auto tile_at = [&](int64_t i, int64_t j) {
     const int64_t row = max(i * kEdge<kSize> - before, 0);
     const int64_t col = max(j * kEdge<kSize> - before, 0);
-    return Tile{row, col, min((i + 1) * kEdge<kSize> - before, p.rows) - row,
-                min((j + 1) * kEdge<kSize> - before, p.cols) - col};
+    return Tile{row, col, min((i + 1) * kEdge<kSize> - before, m.rows) - row,
+                min((j + 1) * kEdge<kSize> - before, m.cols) - col};
   };
   for (int64_t i = thread; i < bands; i += threads) {
     for (int64_t j = i; j < bands; ++j) {
-      const Tile over = tile_at(i, j), under = tile_at(j, i);
-      fetch<kSize>(p, over, upper);
-      if (i != j) fetch<kSize>(p, under, lower);
-      store<kSize>(p, over, upper, p.from(under.row + under.height, under.col));
-      if (i != j) store<kSize>(p, under, lower, p.from(over.row, over.col + over.width));
+      const Tile above = tile_at(i, j), below = tile_at(j, i);  // the diagonal
+      load_tile<kSize>(m, above, upper);
+      if (i != j) load_tile<kSize>(m, below, lower);
+      store_tile<kSize, kPrefetch>(m, above, upper, m.from(below.row + below.height, below.col));
+      if (i != j)
+        store_tile<kSize, kPrefetch>(m, below, lower, m.from(above.row, above.col + above.width));
     }
   }
 }
 
-// Where a's columns are contiguous as well, out's rows are copies of them: this thread's share.
-void copy_rows(const Problem& p, int64_t size, bool streaming, int thread, int threads) {
+// If the columns of a are contiguous too, the rows of out are copies of them. Copies those of one
+// thread.
+void copy_rows(const Matrices& m, int64_t size, bool streaming, int thread, int threads) {
   constexpr int64_t kPiece = 64 << 10;
-  int64_t count = p.cols, bytes = p.rows * size;
-  if (p.a_col == bytes && p.out_row == bytes) {
+  int64_t count = m.cols, bytes = m.rows * size;
+  if (m.a_col == bytes && m.out_row == bytes) {
     bytes *= count;
     count = 1;
   }
@@ -330,8 +346,8 @@ void copy_rows(const Problem& p, int64_t size, bool streaming, int thread, int t
   for (int64_t i = count * pieces * thread / threads, end = count * pieces * (thread + 1) / threads;
        i < end; ++i) {
     const int64_t at = i % pieces * kPiece;
-    std::byte* to = p.to(0, i / pieces) + at;
-    const std::byte* from = p.from(0, i / pieces) + at;
+    std::byte* to = m.to(0, i / pieces) + at;
+    const std::byte* from = m.from(0, i / pieces) + at;
     const int64_t length = min(kPiece, bytes - at);
     if (streaming)
       stream(to, from, length);
@@ -341,86 +357,98 @@ void copy_rows(const Problem& p, int64_t size, bool streaming, int thread, int t
   if (streaming) finish_streaming();
 }
 
-// What a thread does, whatever the strides.
-template <int kSize>
-void transpose_share(const Problem& p, bool streaming, int thread, int threads) {
-  if (p.in_place)
-    exchange_tiles<kSize>(p, thread, threads);
-  else if (p.a_row == kSize && p.out_col == kSize)
-    copy_rows(p, kSize, streaming, thread, threads);
-  else if (streaming && p.out_col == kSize)
-    transpose_tiles<kSize, true>(p, thread, threads);
+// The work of one thread, for any strides.
+template <int kSize, bool kPrefetch>
+void transpose_share(const Matrices& m, bool streaming, int thread, int threads) {
+  if (m.in_place)
+    swap_tiles<kSize, kPrefetch>(m, thread, threads);
+  else if (m.a_row == kSize && m.out_col == kSize)
+    copy_rows(m, kSize, streaming, thread, threads);
+  else if (streaming && m.out_col == kSize)
+    transpose_tiles<kSize, true, kPrefetch>(m, thread, threads);
   else
-    transpose_tiles<kSize, false>(p, thread, threads);
+    transpose_tiles<kSize, false, kPrefetch>(m, thread, threads);
 }
 
-// ------------------------------------------------------------------------------------ their rungs
+// --------------------------------------------------------------------------------------- the steps
 
-// Outputs from this size on are streamed: a and out of 2 x 8 MiB fill half an L3 of 32 MiB, and a
-// cached copy of more than that is gone before anyone reads it. Called again and again on one
-// thread (Zen 5, float32), ordinary stores win by a tenth at 8 MiB, are equal at 11 MiB, and lose
-// by half at 16 MiB; for arrays that are not in the cache at the start, streaming wins from 2 MiB
-// on.
+// Outputs of at least this size are streamed (non-temporal stores): a and out of 8 MiB each fill
+// half of an L3 of 32 MiB, and a larger output would be evicted before anyone reads it. Called
+// repeatedly on one thread (Zen 5, float32), ordinary stores win by 10 % at 8 MiB, are equal at
+// 11 MiB, and lose by 50 % at 16 MiB. For arrays that are not in the cache at the start, streaming
+// wins from 2 MiB on.
 constexpr int64_t kStreamFrom = 8 << 20;
 
 template <int kSize>
-bool worth_streaming(const Problem& p) {
-  return p.rows * p.cols * kSize >= kStreamFrom;
+bool worth_streaming(const Matrices& m) {
+  return m.rows * m.cols * kSize >= kStreamFrom;
 }
 
 struct StreamCopy {
   template <int kSize>
-  static void run(const Problem& p) {
-    stream_copy(p.out, p.a, p.rows * p.cols * kSize);
+  static void run(const Matrices& m) {
+    stream_copy(m.out, m.a, m.rows * m.cols * kSize);
   }
 };
 
 struct Simd {
   template <int kSize>
-  static void run(const Problem& p) {
-    transpose_share<kSize>(p, false, 0, 1);
+  static void run(const Matrices& m) {
+    transpose_share<kSize, false>(m, false, 0, 1);
   }
 };
 
 struct Streaming {
   template <int kSize>
-  static void run(const Problem& p) {
-    transpose_share<kSize>(p, worth_streaming<kSize>(p), 0, 1);
+  static void run(const Matrices& m) {
+    transpose_share<kSize, false>(m, worth_streaming<kSize>(m), 0, 1);
+  }
+};
+
+struct Prefetched {
+  template <int kSize>
+  static void run(const Matrices& m) {
+    transpose_share<kSize, true>(m, worth_streaming<kSize>(m), 0, 1);
   }
 };
 
 struct Threaded {
   template <int kSize>
-  static void run(const Problem& p) {
-    in_parallel(threads_for(2 * p.rows * p.cols * kSize), [&](int thread, int threads) {
-      transpose_share<kSize>(p, worth_streaming<kSize>(p), thread, threads);
+  static void run(const Matrices& m) {
+    in_parallel(threads_for(2 * m.rows * m.cols * kSize), [&](int thread, int threads) {
+      transpose_share<kSize, true>(m, worth_streaming<kSize>(m), thread, threads);
     });
   }
 };
 
-const char* copy_refuses(const Transpose& p) {
-  if (!p.a.packed()) return "needs packed a";
-  if (!p.out.packed()) return "needs packed out";
+const char* why_not_copy(const Transpose& p) {
+  if (!p.a.packed()) return "a is not packed";
+  if (!p.out.packed()) return "out is not packed";
   return nullptr;
 }
 
 constexpr Variant<Transpose> kVariants[] = {
     {.name = "stream_copy",
-     .changes = "Moves the bytes straight across, with all threads and past the cache.",
+     .changes = "Copies the same bytes in order, with all threads and non-temporal stores.",
      .ceiling = true,
-     .why_not = copy_refuses,
+     .why_not = why_not_copy,
      .run = run<StreamCopy>},
-    {.name = "textbook",
-     .changes = "Two loops, along the rows of the input.",
-     .run = run<Textbook>},
+    {.name = "naive_loops",
+     .changes = "Two nested loops, along the rows of the input.",
+     .run = run<NaiveLoops>},
     {.name = "blocked",
-     .changes = "Goes over square blocks that fit the L1 cache.",
+     .changes = "Transposes square blocks that fit the L1 cache.",
      .run = run<Blocked>},
     {.name = "simd", .changes = "Transposes each block in vector registers.", .run = run<Simd>},
     {.name = "streaming",
-     .changes = "Writes an output larger than the cache in whole lines with non-temporal stores.",
+     .changes = "Stores an output larger than the cache in whole lines with non-temporal stores.",
      .run = run<Streaming>},
-    {.name = "threaded", .changes = "Shares the blocks out over the cores.", .run = run<Threaded>},
+    {.name = "prefetched",
+     .changes = "Prefetches a later block while it stores the current one.",
+     .run = run<Prefetched>},
+    {.name = "threaded",
+     .changes = "Distributes the blocks over the threads.",
+     .run = run<Threaded>},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Not a computation: what the machine can do. Its rows are the ceilings that ado.machine measures,
-// with the same timer and the same accounting as any ladder.
+// The ceilings of the machine: bandwidth per memory level and floating-point throughput. Nothing is
+// computed. ado.machine measures the variants with the same timer and the same accounting as those
+// of any ladder.
 #pragma once
 
 #include "core/array.hpp"
@@ -17,9 +18,9 @@ struct Ceilings {
 
   template <class Visitor>
   void operands(Visitor&& visit) {
-    visit.input(Operand{"src", "n", kAnyElement, "What is read."}, src);
-    visit.output(Operand{"dst", "n", same_as("src"), "What is written."}, dst);
-    visit.option(Option{"passes", "How often the work is repeated within one call."}, passes);
+    visit.input(Operand{"src", "n", kAnyElement, "The array to read."}, src);
+    visit.output(Operand{"dst", "n", same_as("src"), "The array to write."}, dst);
+    visit.option(Option{"passes", "Repetitions of the work within one call."}, passes);
   }
 
   double flops() const { return 0; }

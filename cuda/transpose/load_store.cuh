@@ -1,0 +1,179 @@
+// Transpose by vectors: between global memory and a tile in shared memory.
+#pragma once
+
+#include "transpose/registers.cuh"
+#include "transpose/tile_shape.cuh"
+
+#ifdef __CUDACC__
+
+namespace ado::cuda {
+namespace {
+
+// Matrices whose columns are counted in bytes.
+using Bytes = Matrix<std::byte>;
+using ConstBytes = Matrix<const std::byte>;
+
+template <class Shape>
+using VectorOf = Vector<unsigned, Shape::kWidth / 4>;
+
+// The remainder only tells the compiler the range: 92 registers for bytes instead of 138.
+__device__ int thread_in_block() {
+  return static_cast<int>((threadIdx.y * kBlock.x + threadIdx.x) % kThreads);
+}
+
+template <class T>
+__device__ T load_as(const std::byte* from) {
+  return *reinterpret_cast<const T*>(from);
+}
+
+// Where a vector lies in shared memory: a tile has kTileCols lines, one per row of out, each of
+// kLoaded vectors. Lanes that write vector `group` of neighbouring micro-tile columns must access
+// different banks, and so must lanes that read along a line. An XOR of the position with the
+// column does both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span the
+// banks (the table shows which vector is stored at each position):
+//
+//   position    0  1  2  3  4  5  6  7
+//   column 0    0  1  2  3  4  5  6  7
+//   column 1    1  0  3  2  5  4  7  6
+//   column 2    2  3  0  1  6  7  4  5
+//   column 3    3  2  1  0  7  6  5  4
+//   ...                                     vector 0 of each column has a position of its own
+template <class Shape>
+__device__ int slot(int column, int i, int group) {
+  constexpr int kPositions = 128 / Shape::kWidth;  // that span the banks
+  static_assert(Shape::kLoaded % kPositions == 0);
+  return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
+}
+
+// Loads and stores are compiled twice. Tiles that lie well inside the matrix (kWhole) need no
+// bounds checks. In one version, predicated code for the others would slow them down and take
+// registers.
+
+// Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
+template <class Shape, bool kWhole>
+__device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t first_col,
+                          VectorOf<Shape>* tile) {
+  using Words = VectorOf<Shape>;
+  using T = Element<Shape::kSize>;
+  constexpr int kLanes = Shape::kAcross < 32 ? Shape::kAcross : 32;
+  constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
+  constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
+  // Vectors of 16 bytes are all loaded before the first is realigned, else too few loads are in
+  // flight: 89 % of cudaMemcpy instead of 83 % (H200). Vectors of 8 bytes prefer the opposite: 77 %
+  // instead of 72 %.
+  constexpr bool kRealignsLate = kWhole && Shape::kRealigns && Shape::kWidth == kVectorBytes;
+  static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
+  const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
+  const std::byte* end = &a(a.rows - 1, a.cols);
+
+#pragma unroll 1
+  for (int group = team; group < Shape::kLoaded; group += kTeams * kInFlight) {
+    Words micro_tile[kInFlight][kPerLane][Shape::kSide], next[kInFlight][kPerLane][Shape::kSide];
+    unsigned shift[Shape::kSide];  // per row; the same in all groups
+#pragma unroll
+    for (int flight = 0; flight < kInFlight; ++flight) {
+#pragma unroll
+      for (int i = 0; i < Shape::kSide; ++i) {
+        const std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
+        if (!kWhole && (row < 0 || row >= a.rows)) continue;
+        const std::int64_t byte = (first_col + lane * Shape::kSide) * Shape::kSize;
+        const std::byte* from = &a(row, byte);
+        const unsigned offset =
+            Shape::kRealigns ? reinterpret_cast<std::uintptr_t>(from) % Shape::kWidth : 0;
+        shift[i] = offset;
+        const std::byte* first = from - offset;
+        const std::byte* second = offset != 0 ? first + Shape::kWidth : first;
+#pragma unroll
+        for (int step = 0; step < kPerLane; ++step) {
+          const int skip = step * kLanes * Shape::kWidth;
+          Words& vector = micro_tile[flight][step][i];
+          if (kWhole || (byte + skip + Shape::kWidth <= a.cols &&
+                         (!Shape::kRealigns ||
+                          (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
+            vector = load_as<Words>(first + skip);
+            if constexpr (kRealignsLate)
+              next[flight][step][i] = load_as<Words>(second + skip);
+            else if constexpr (Shape::kRealigns)
+              vector = realign(vector, load_as<Words>(second + skip), offset);
+          } else if constexpr (Shape::kSide > 1) {
+            T element[Shape::kSide];
+#pragma unroll
+            for (int k = 0; k < Shape::kSide; ++k)
+              if (byte + skip + k * Shape::kSize < a.cols)
+                element[k] = load_as<T>(from + skip + k * Shape::kSize);
+            memcpy(&vector, element, sizeof vector);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int flight = 0; flight < kInFlight; ++flight) {
+#pragma unroll
+      for (int step = 0; step < kPerLane; ++step) {
+        if constexpr (kRealignsLate)
+#pragma unroll
+          for (int i = 0; i < Shape::kSide; ++i)
+            micro_tile[flight][step][i] =
+                realign(micro_tile[flight][step][i], next[flight][step][i], shift[i]);
+        transpose_in_registers<Shape::kSize>(micro_tile[flight][step]);
+#pragma unroll
+        for (int i = 0; i < Shape::kSide; ++i)
+          tile[slot<Shape>(step * kLanes + lane, i, group + flight * kTeams)] =
+              micro_tile[flight][step][i];
+      }
+    }
+  }
+}
+
+// Stores the tile to the rows of `out` from first_row on. In each row it starts at byte `start`,
+// moved back to a multiple of kAlign (tile_shape.cuh). Only bytes [first_byte, last_byte) of the
+// row are written.
+template <class Shape, bool kWhole>
+__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start,
+                           std::int64_t first_byte, std::int64_t last_byte,
+                           const VectorOf<Shape>* tile) {
+  using Words = VectorOf<Shape>;
+  using T = Element<Shape::kSize>;
+  constexpr bool kByVectors = !Shape::kRealigns || Shape::kAlign % Shape::kWidth == 0;
+  constexpr int kLanes = Shape::kStored <= 16 ? 16 : 32;
+  constexpr int kTeams = kThreads / kLanes;
+  const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
+
+#pragma unroll 4
+  for (int row = team; row < Shape::kTileCols; row += kTeams) {
+    if (!kWhole && first_row + row >= out.rows) break;
+    std::byte* to = &out(first_row + row, start);
+    const int early = Shape::kAlign > 0
+                          ? static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % Shape::kAlign)
+                          : 0;
+    const int column = row / Shape::kSide, i = row % Shape::kSide;
+#pragma unroll
+    for (int vector = lane; vector < Shape::kStored; vector += kLanes) {
+      const int at = vector * Shape::kWidth - early;        // from `to`
+      const int from = at + Shape::kSlack * Shape::kWidth;  // from the start of the loaded line
+      Words value = tile[slot<Shape>(column, i, from / Shape::kWidth)];
+      if constexpr (Shape::kRealigns && kByVectors) {
+        const int last = (from + Shape::kWidth - 1) / Shape::kWidth;
+        value = realign(value, tile[slot<Shape>(column, i, last)], from % Shape::kWidth);
+      }
+      if (kByVectors &&
+          (kWhole || (start + at >= first_byte && start + at + Shape::kWidth <= last_byte))) {
+        *reinterpret_cast<Words*>(to + at) = value;
+      } else if constexpr (Shape::kSide > 1) {
+        T element[Shape::kSide];
+        memcpy(element, &value, sizeof value);
+#pragma unroll
+        for (int k = 0; k < Shape::kSide; ++k) {
+          const std::int64_t byte = start + at + k * Shape::kSize;
+          if (byte >= first_byte && byte < last_byte)
+            *reinterpret_cast<T*>(to + at + k * Shape::kSize) = element[k];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ado::cuda
+
+#endif
