@@ -3,6 +3,12 @@
 
 #include <cstdint>
 
+#ifdef __CUDACC__
+#define ADO_HOST_DEVICE __host__ __device__
+#else
+#define ADO_HOST_DEVICE
+#endif
+
 namespace ado::cuda {
 
 // The widest access of a thread in bytes, and how many elements it moves.
@@ -18,8 +24,24 @@ struct alignas(sizeof(T) * kCount) Vector {
 template <class T>
 using WideVector = Vector<T, kVectorLength<T>>;
 
-inline bool starts_at_vector(const void* address, int bytes = kVectorBytes) {
+ADO_HOST_DEVICE inline bool starts_at_vector(const void* address, int bytes = kVectorBytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
+
+#ifdef __CUDACC__
+
+// Loads a 16-byte vector and caches it in L2 only (ld.global.cg).
+template <class T, int kCount>
+__device__ Vector<T, kCount> load_past_l1(const Vector<T, kCount>* from) {
+  return __builtin_bit_cast(Vector<T, kCount>, __ldcg(reinterpret_cast<const uint4*>(from)));
+}
+
+// Loads a 16-byte vector that no kernel writes meanwhile (ld.global.nc). Allocates in L1.
+template <class T, int kCount>
+__device__ Vector<T, kCount> load_read_only(const Vector<T, kCount>* from) {
+  return __builtin_bit_cast(Vector<T, kCount>, __ldg(reinterpret_cast<const uint4*>(from)));
+}
+
+#endif
 
 }  // namespace ado::cuda
