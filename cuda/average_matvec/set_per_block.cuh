@@ -2,6 +2,7 @@
 // matrix, so it reads the whole matrix for every set.
 //
 // A block has kSetThreads threads, one per element of the average, so vectors cannot be longer.
+// Times are those of average_matvec.cu.
 #pragma once
 
 #include "average_matvec/operands.cuh"
@@ -30,7 +31,7 @@ __device__ void tree_reduction(T (&values)[kSetThreads], int thread) {
 
 // ---------------------------------------------------------------------------------------------
 // One block for all sets, one thread per element. Neighbouring threads read samples that are a
-// whole row apart: uncoalesced.
+// whole row apart: uncoalesced. 1510 ms.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_one_block(AverageMatvecOperands<T> p) {
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kSetThreads)
 
 // ---------------------------------------------------------------------------------------------
 // The sets are independent, so each block takes another one. With more sets than a grid can have
-// blocks, a block takes several.
+// blocks, a block takes several. 9.70 ms, 155 times as fast: all multiprocessors work.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_block_per_set(AverageMatvecOperands<T> p) {
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kSetThreads)
 
 // ---------------------------------------------------------------------------------------------
 // A warp averages one element: its lanes read neighbouring samples (coalesced), and their sums are
-// added by shuffles. The block is 32 lanes by 32 warps.
+// added by shuffles. The block is 32 lanes by 32 warps. 6.34 ms, 1.53 times as fast.
 //
 //   samples of element e    0     1     2  ...   31     32    33  ...
 //   read by              lane 0  lane 1 ...  lane 31  lane 0  lane 1 ...   of warp e % 32
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(kSetThreads)
 
 // ---------------------------------------------------------------------------------------------
 // The products of a row are also added by shuffles, first within each warp, then the 32 sums of the
-// warps within the first one: two barriers per row instead of eleven.
+// warps within the first one: two barriers per row instead of eleven. 4.03 ms, 1.57 times as fast.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_warp_shuffle(AverageMatvecOperands<T> p) {

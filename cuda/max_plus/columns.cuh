@@ -4,8 +4,8 @@
 // adds 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
 // and writes: the less a block stores at once, the more time it takes. Blocks of 256 threads take
 // 497 us, 512 take 495, 1024 take 492. Bulk copies into a ring in shared memory take 528 us, loads
-// marked evict-first 505. Storing out with evict-last only seems faster: the next kernel then has
-// to write it back.
+// marked evict-first 505. Storing out with evict-last only seems faster: the next kernel pays for
+// it.
 //
 // Times are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed; reading takes 469 us.
 #pragma once
@@ -18,11 +18,11 @@ namespace ado::cuda {
 inline constexpr int kColumnThreads = 1024;
 
 // The elements that a thread has in flight: of each of kRows rows, kVectors vectors of kLength
-// neighbouring points.
+// neighbouring points. Between two of its vectors lie those of the other threads:
 //
 //              vector 0               vector 1
-//   row k    | kLength points | ... | kLength points |      a block of 1024 threads lies between
-//   row k+1  | kLength points | ... | kLength points |      two vectors of a thread
+//   row k    | kLength points | ... | kLength points |
+//   row k+1  | kLength points | ... | kLength points |
 template <int kLengthOf, int kVectorsOf, int kRowsOf>
 struct ColumnBatch {
   static constexpr int kLength = kLengthOf, kVectors = kVectorsOf, kRows = kRowsOf;
@@ -123,6 +123,7 @@ class ColumnMaxima {
   Points best_[kVectors] = {};
 };
 
+// 492 us, 7 us less than whole_device.
 template <class T, class Batch>
 __global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(MaxPlusOperands<T> p) {
   using Points = Vector<T, Batch::kLength>;

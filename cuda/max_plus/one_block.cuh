@@ -2,7 +2,8 @@
 //
 // The post measures a single multiprocessor, so the first kernels start one or two blocks. Each of
 // their three loops is written out once, followed by the kernels that run it: these differ only in
-// their launch bounds, that is in the registers that the compiler may use for loads in flight.
+// their launch bounds, and so in the registers that the compiler may use for loads in flight.
+// Times are those of max_plus.cu.
 #pragma once
 
 #include "max_plus/operands.cuh"
@@ -34,22 +35,21 @@ __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
 }
 
 // With a bound of 1024 threads, a thread can have 64 registers. For float64 on sm_90 the compiler
-// uses 32 to 44 of them, so that two blocks could fit, and loads wait until the values loaded
-// before them have been used.
+// uses 32 to 44 of them, and loads wait until previously loaded values have been used: 86.4 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads) max_plus_one_block(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
 // One block per multiprocessor is enough: 56 to 64 registers for float64 in the three bounded
-// kernels, so more loads are in flight.
+// kernels, so more loads are in flight: 21.4 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_one_block_bounded(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// Two blocks with half the threads each: the same number of registers per thread.
+// Two blocks with half the threads each, and as many registers per thread: 19.7 ms.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
@@ -85,12 +85,14 @@ __device__ void max_plus_vector_loads_of_small(const MaxPlusOperands<T>& p) {
   }
 }
 
+// 79.7 ms, 8 % less than with scalar loads.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_small(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_small(p);
 }
 
+// 21.3 ms: with the registers of the bounded kernels, wide loads gain nothing.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
@@ -107,13 +109,14 @@ template <class T>
 __device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
   constexpr int kLength = kVectorLength<T>;
   using Points = WideVector<T>;
-  const std::int64_t row_vectors = p.points / kLength;
+  const std::int64_t row_vectors = p.points * sizeof(T) / sizeof(Points);
   for (std::int64_t vector = thread_x(); vector < row_vectors; vector += grid_threads()) {
     const Points* const column = reinterpret_cast<const Points*>(p.big) + vector;
+    const std::int64_t pitch = p.points / kLength;  // from row to row, in vectors
     const std::int64_t vector_terms = starts_at_vector(p.small) ? p.terms / kLength * kLength : 0;
     Points best = {};
     const auto add = [&](std::int64_t k, T term) {
-      const Points points = column[k * row_vectors];
+      const Points points = column[k * pitch];
 #pragma unroll
       for (int i = 0; i < kLength; ++i) best.at[i] = larger(best.at[i], points.at[i] + term);
     };
@@ -129,12 +132,14 @@ __device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
   }
 }
 
+// 24.3 ms with 44 registers for float64: each load brings twice the bytes.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_both(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_both(p);
 }
 
+// 22.0 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_vector_load_both_bounded(MaxPlusOperands<T> p) {
@@ -142,7 +147,7 @@ __global__ void __launch_bounds__(kOneBlockThreads, 1)
 }
 
 // ---------------------------------------------------------------------------------------------
-// One thread per point, so every multiprocessor has work.
+// One thread per point, so every multiprocessor has work: 499 us, 40 times as fast as two blocks.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2)
     max_plus_whole_device(MaxPlusOperands<T> p) {

@@ -3,6 +3,9 @@
 // A thread loads big[k + kPrefetchDistance] about when it uses big[k]. Meanwhile the element stays
 // in a register or in a slot of shared memory. Slots are private to a thread, so nothing has to be
 // synchronised between threads.
+//
+// On an H200, with enough warps to hide the latency, none of the six is faster than whole_device
+// (499 us): 499, 504, 501, 503, 528 and 529 us in the order of this file.
 #pragma once
 
 #include "common/async_copy.cuh"
