@@ -1,106 +1,78 @@
-// One tile of the product of a matrix with averages, by one block.
+// One tile of the product of the matrix with the averages, computed by one block.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "average_matvec/row_averages.cuh"
+#include "common/async_copy.cuh"
 
 namespace ado::cuda {
 
-// kRows rows of the matrix times the averages of kSets sets, a chunk of columns at a time. Teams of
-// threads share out the columns of a chunk: each adds up a product of its own, of which a thread
-// has kDown by kAcross elements, and all products are added in the end.
+// The tile is kRows rows of the matrix times the averages of kSets sets. A block stages a chunk of
+// columns of both in shared memory, multiplies it, and goes on to the next chunk. Teams of threads
+// share the columns of a chunk:
+//
+//                              columns of a chunk
+//                    | team 0 | team 1 | team 2 | ... |
+//   matrix, kRows    |        |        |        |     |
+//   averages, kSets  |        |        |        |     |
+//
+// Each team computes the whole tile from its kTeamColumns columns, and a thread kThreadRows by
+// kThreadSets elements of it. In the end the teams' tiles are added.
 template <class T, int kRows_, int kSets_, int kChunkBytes>
 struct ProductTile {
   static constexpr int kRows = kRows_, kSets = kSets_;
-  static constexpr int kWidth = kVectorBytes / sizeof(T);
+  static constexpr int kLength = kVectorLength<T>;
   static constexpr int kChunk = kChunkBytes / sizeof(T);
-  // 16 bytes more than the chunk: then neighbours read their rows without conflicts of banks.
-  static constexpr int kPitch = kChunk + kWidth;
-  static constexpr int kVectors = kChunk / kWidth;  // of a row
-  static constexpr int kDown = 4, kAcross = kWidth;
-  static constexpr int kTeamDown = kRows / kDown, kTeamAcross = kSets / kAcross;
-  static constexpr int kTeam = kTeamDown * kTeamAcross;
-  static constexpr int kTeams = kAveragingThreads / kTeam;
-  static constexpr int kShare = kChunk / kTeams;
-  static constexpr int kRowLoads = kRows * kVectors / kAveragingThreads;
-  static constexpr int kSetLoads = kSets * kVectors / kAveragingThreads;
+  static constexpr int kChunkVectors = kChunk / kLength;
+
+  // Elements from one staged line (a row or a set) to the next: 16 bytes more than a chunk. Eight
+  // threads are served at a time, and they read the same column of neighbouring lines. First bank:
+  //
+  //   line             0   1   2   3   4   5   6   7
+  //   without padding  0   0   0   0   0   0   0   0   eight-way bank conflict
+  //   with 16 bytes    0   4   8  12  16  20  24  28   all 32 banks, no conflict
+  static constexpr int kPitch = kChunk + kLength;
+
+  // A team is kThreadsDown by kThreadsAcross threads.
+  static constexpr int kThreadRows = 4, kThreadSets = kLength;
+  static constexpr int kThreadsDown = kRows / kThreadRows, kThreadsAcross = kSets / kThreadSets;
+  static constexpr int kTeamThreads = kThreadsDown * kThreadsAcross;
+  static constexpr int kTeams = kAveragingThreads / kTeamThreads;
+  static constexpr int kTeamColumns = kChunk / kTeams;
+
+  // Vectors of a chunk that each thread copies.
+  static constexpr int kRowLoads = kRows * kChunkVectors / kAveragingThreads;
+  static constexpr int kSetLoads = kSets * kChunkVectors / kAveragingThreads;
+
+  // Shared memory: two buffers for rows of the matrix and one for averages; then the teams' tiles.
   static constexpr int kElements = kRows * kSets;
-  static constexpr int kStaged = (2 * kRows + kSets) * kPitch, kReduced = kTeams * kElements;
-  static constexpr std::size_t kSharedBytes = sizeof(T) * (kStaged > kReduced ? kStaged : kReduced);
-  static_assert(kTeams * kTeam == kAveragingThreads && kTeams * kShare == kChunk);
-  static_assert(kShare % kWidth == 0);
-  static_assert(kRowLoads * kAveragingThreads == kRows * kVectors);
-  static_assert(kSetLoads * kAveragingThreads == kSets * kVectors);
+  static constexpr int kStagedElements = (2 * kRows + kSets) * kPitch;
+  static constexpr int kReducedElements = kTeams * kElements;
+  static constexpr std::size_t kSharedBytes =
+      sizeof(T) * (kStagedElements > kReducedElements ? kStagedElements : kReducedElements);
+
+  static_assert(kTeams * kTeamThreads == kAveragingThreads && kTeams * kTeamColumns == kChunk);
+  static_assert(kTeamColumns % kLength == 0);
+  static_assert(kRowLoads * kAveragingThreads == kRows * kChunkVectors);
+  static_assert(kSetLoads * kAveragingThreads == kSets * kChunkVectors);
 };
 
 template <class T>
-struct Product {
+struct ProductOperands {
   const T *matrix, *averages;  // (length, length) and (sets, length)
   T* out;                      // (length, sets)
   std::int64_t sets;
   int length;
-  bool aligned;  // all rows begin at multiples of 16 bytes
+  bool aligned;  // all rows of the matrix and the averages start at a vector
 };
 
 #ifdef __CUDACC__
 
-template <class T>
-struct alignas(kVectorBytes) Elements {
-  T at[kVectorBytes / sizeof(T)];
-};
-
-// Copies to shared memory while the thread goes on. L2 is to keep what was copied, whatever streams
-// through it meanwhile.
-#if __CUDA_ARCH__ >= 800
-inline __device__ std::uint64_t keep_policy() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-inline __device__ unsigned shared_address(const void* at) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(at));
-}
-// kVectorBytes, or zeros.
-template <class T>
-__device__ void copy_vector(T* to, const T* from, bool exists) {
-  asm volatile(
-      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)),
-      "l"(from), "r"(exists ? kVectorBytes : 0), "l"(keep_policy())
-      : "memory");
-}
-template <class T>
-__device__ void copy_element(T* to, const T* from) {
-  asm volatile(
-      "cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-      "l"(from), "n"(sizeof(T)), "l"(keep_policy())
-      : "memory");
-}
-inline __device__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all but the youngest kYoungest groups of copies have arrived.
-template <int kYoungest>
-__device__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kYoungest) : "memory");
-}
-#else
-template <class T>
-__device__ void copy_vector(T* to, const T* from, bool exists) {
-  using Vector = Elements<T>;
-  *reinterpret_cast<Vector*>(to) = exists ? *reinterpret_cast<const Vector*>(from) : Vector{};
-}
-template <class T>
-__device__ void copy_element(T* to, const T* from) {
-  *to = *from;
-}
-inline __device__ void commit_copies() {}
-template <int kYoungest>
-__device__ void wait_for_copies() {}
-#endif
-
-// Averages may be read by blocks of the launch that writes them, if their memory was cleared
-// before: a word without bits is not there yet, and an average of 0 has its sign bit set, which no
-// product shows. A word is written at once, so that it needs no fence and no counter.
+// Averages can be read by blocks of the launch that writes them if their memory was zeroed before:
+// a word of zero bits has not been written yet. An average of 0 is therefore stored as -0, which
+// changes no product. A word is written by a single access, so it needs no fence and no counter.
 template <class T>
 struct Published;
 
@@ -111,14 +83,14 @@ struct Published<float> {
     const float x = average == 0 ? -0.0F : average;
 #if __CUDA_ARCH__ >= 800
     asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x),
-                 "l"(keep_policy())
+                 "l"(keep_in_l2_policy())
                  : "memory");
 #else
     *static_cast<volatile float*>(to) = x;
 #endif
   }
-  static __device__ Elements<float> load(const float* from) {
-    Elements<float> v;
+  static __device__ WideVector<float> load(const float* from) {
+    WideVector<float> v;
     asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
                  : "l"(from)
@@ -134,14 +106,14 @@ struct Published<double> {
     const double x = average == 0 ? -0.0 : average;
 #if __CUDA_ARCH__ >= 800
     asm volatile("st.relaxed.gpu.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x),
-                 "l"(keep_policy())
+                 "l"(keep_in_l2_policy())
                  : "memory");
 #else
     *static_cast<volatile double*>(to) = x;
 #endif
   }
-  static __device__ Elements<double> load(const double* from) {
-    Elements<double> v;
+  static __device__ WideVector<double> load(const double* from) {
+    WideVector<double> v;
     asm volatile("ld.relaxed.gpu.global.v2.f64 {%0, %1}, [%2];"
                  : "=d"(v.at[0]), "=d"(v.at[1])
                  : "l"(from)
@@ -150,6 +122,7 @@ struct Published<double> {
   }
 };
 
+// Waits until the average has been published.
 template <class T>
 __device__ T await_average(const T* from) {
   T average;
@@ -157,101 +130,102 @@ __device__ T await_average(const T* from) {
   return average;
 }
 
-// out = matrix * averages^T, in the tile from first_row and first_set. kAwaited: the averages may
-// still have to be published. `shared` has Tile::kSharedBytes.
+// out = matrix * averages^T, in the tile that begins at first_row and first_set. kAwaited: some
+// averages may not have been published yet. `shared` has Tile::kSharedBytes.
 template <class Tile, bool kAwaited, bool kAligned, class T>
-__device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t first_set,
+__device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::int64_t first_set,
                               T* shared) {
-  constexpr int kWidth = Tile::kWidth, kPitch = Tile::kPitch;
-  using Vector = Elements<T>;
-  T* const set_chunk = shared + 2 * Tile::kRows * kPitch;  // after two buffers for rows
+  constexpr int kLength = Tile::kLength, kPitch = Tile::kPitch;
+  T* const staged_sets = shared + 2 * Tile::kRows * kPitch;  // after two buffers for rows
   const int thread = threadIdx.x;
 
-  // What the thread loads of a chunk: a vector of every kApart-th row and set.
-  constexpr int kApart = kAveragingThreads / Tile::kVectors;
-  const int line = thread / Tile::kVectors, column = thread % Tile::kVectors * kWidth;
+  // Staging: a thread copies one vector of every kLineStep-th row and set.
+  constexpr int kLineStep = kAveragingThreads / Tile::kChunkVectors;
+  const int line = thread / Tile::kChunkVectors, column = thread % Tile::kChunkVectors * kLength;
   const int staged = line * kPitch + column;
   const T* const matrix =
       p.matrix + static_cast<std::int64_t>(first_row + line) * p.length + column;
   const T* const averages = p.averages + (first_set + line) * p.length + column;
-  const std::int64_t step = static_cast<std::int64_t>(kApart) * p.length;
-  const int rows_there = p.length - first_row - line;  // from the first one on
-  const int sets_there =
+  const std::int64_t step = static_cast<std::int64_t>(kLineStep) * p.length;
+  const int rows_left = p.length - first_row - line;
+  const int sets_left =
       static_cast<int>(min(p.sets - first_set - line, static_cast<std::int64_t>(Tile::kSets)));
-  const auto elements_there = [&](int chunk) { return p.length - column - chunk * Tile::kChunk; };
+  const auto columns_left = [&](int chunk) { return p.length - column - chunk * Tile::kChunk; };
   const auto copy_rows = [&](int chunk) {
     T* const to = shared + chunk % 2 * (Tile::kRows * kPitch) + staged;
     const T* const from = matrix + chunk * Tile::kChunk;
-    const int elements = elements_there(chunk);
+    const int columns = columns_left(chunk);
     if constexpr (kAligned) {
 #pragma unroll
       for (int i = 0; i < Tile::kRowLoads; ++i) {
-        const bool exists = i * kApart < rows_there && elements > 0;
-        copy_vector(to + i * (kApart * kPitch), exists ? from + i * step : p.matrix, exists);
+        const bool exists = i * kLineStep < rows_left && columns > 0;
+        copy_vector_async_keep(to + i * (kLineStep * kPitch), exists ? from + i * step : p.matrix,
+                               exists);
       }
     } else {
 #pragma unroll 1
       for (int i = 0; i < Tile::kRowLoads; ++i)
-        for (int j = 0; j < kWidth; ++j)
-          if (i * kApart < rows_there && j < elements)
-            copy_element(to + i * (kApart * kPitch) + j, from + i * step + j);
+        for (int j = 0; j < kLength; ++j)
+          if (i * kLineStep < rows_left && j < columns)
+            copy_element_async_keep(to + i * (kLineStep * kPitch) + j, from + i * step + j);
           else
-            to[i * (kApart * kPitch) + j] = 0;
+            to[i * (kLineStep * kPitch) + j] = 0;
     }
     commit_copies();
   };
-  // Averages come one chunk ahead to registers, where it shows whether they were there already. If
-  // they are not aligned they come late.
-  Vector next[Tile::kSetLoads];
+  // Averages are loaded into registers one chunk ahead, where a missing one can be detected. If
+  // they are not aligned, they are loaded only when they are staged.
+  WideVector<T> next[Tile::kSetLoads];
   const auto load_sets = [&](int chunk) {
     if constexpr (kAligned) {
 #pragma unroll
       for (int i = 0; i < Tile::kSetLoads; ++i) {
         next[i] = {};
-        if (i * kApart < sets_there && elements_there(chunk) > 0)
+        if (i * kLineStep < sets_left && columns_left(chunk) > 0)
           next[i] = Published<T>::load(averages + chunk * Tile::kChunk + i * step);
       }
     }
   };
   const auto store_sets = [&](int chunk) {
-    T* const to = set_chunk + staged;
+    T* const to = staged_sets + staged;
     const T* const from = averages + chunk * Tile::kChunk;
-    const int elements = elements_there(chunk);
+    const int columns = columns_left(chunk);
     if constexpr (kAligned) {
 #pragma unroll
       for (int i = 0; i < Tile::kSetLoads; ++i) {
         if constexpr (kAwaited)
 #pragma unroll
-          for (int j = 0; j < kWidth; ++j)
-            if (Published<T>::missing(next[i].at[j]) && i * kApart < sets_there && elements > 0)
+          for (int j = 0; j < kLength; ++j)
+            if (Published<T>::missing(next[i].at[j]) && i * kLineStep < sets_left && columns > 0)
               next[i].at[j] = await_average(from + i * step + j);
-        *reinterpret_cast<Vector*>(to + i * (kApart * kPitch)) = next[i];
+        *reinterpret_cast<WideVector<T>*>(to + i * (kLineStep * kPitch)) = next[i];
       }
     } else {
 #pragma unroll 1
       for (int i = 0; i < Tile::kSetLoads; ++i)
-        for (int j = 0; j < kWidth; ++j) {
+        for (int j = 0; j < kLength; ++j) {
           T average = 0;
-          if (i * kApart < sets_there && j < elements) {
+          if (i * kLineStep < sets_left && j < columns) {
             const T* const at = from + i * step + j;
             average = kAwaited ? await_average(at) : *at;
           }
-          to[i * (kApart * kPitch) + j] = average;
+          to[i * (kLineStep * kPitch) + j] = average;
         }
     }
   };
 
-  // What the thread computes.
-  const int member = thread % Tile::kTeam, team = thread / Tile::kTeam;
-  const int row = member / Tile::kTeamAcross, set = member % Tile::kTeamAcross;
-  T product[Tile::kDown][Tile::kAcross] = {};
+  // Multiplication: the thread computes rows `row`, row + kThreadsDown, ... and sets `set`,
+  // set + kThreadsAcross, ... of the tile.
+  const int member = thread % Tile::kTeamThreads, team = thread / Tile::kTeamThreads;
+  const int row = member / Tile::kThreadsAcross, set = member % Tile::kThreadsAcross;
+  T product[Tile::kThreadRows][Tile::kThreadSets] = {};
 
   const int chunks = (p.length + Tile::kChunk - 1) / Tile::kChunk;
   copy_rows(0);
   if constexpr (kAwaited) {
-    // One thread waits for what is probably the last to come. If all do, they take bandwidth of L2:
-    // a first version with 66 blocks at products took 1.12 times the ceiling's time instead
-    // of 1.04.
+    // One thread waits for the average that is probably the last to be published. If all threads
+    // wait, their polling takes bandwidth of L2: a first version, with 66 blocks that multiplied,
+    // took 1.12 times the ceiling's time instead of 1.04.
     if (thread == 0) {
       const std::int64_t end = first_set + Tile::kSets;
       await_average(p.averages + (end < p.sets ? end : p.sets) * p.length - 1);
@@ -260,7 +234,7 @@ __device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t f
   }
   load_sets(0);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    __syncthreads();  // nobody reads the chunk before any more
+    __syncthreads();  // all threads have read the previous chunk
     store_sets(chunk);
     if (chunk + 1 < chunks) {
       copy_rows(chunk + 1);
@@ -271,34 +245,37 @@ __device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t f
     }
     __syncthreads();
     const T* const rows =
-        shared + chunk % 2 * (Tile::kRows * kPitch) + row * kPitch + team * Tile::kShare;
-    const T* const sets = set_chunk + set * kPitch + team * Tile::kShare;
-#pragma unroll 1  // or registers are spilled, which slows even the blocks that average
-    for (int k = 0; k < Tile::kShare; k += kWidth) {
-      Vector left[Tile::kDown], right[Tile::kAcross];
+        shared + chunk % 2 * (Tile::kRows * kPitch) + row * kPitch + team * Tile::kTeamColumns;
+    const T* const sets = staged_sets + set * kPitch + team * Tile::kTeamColumns;
+#pragma unroll 1  // otherwise registers spill, which also slows the blocks that average
+    for (int k = 0; k < Tile::kTeamColumns; k += kLength) {
+      WideVector<T> left[Tile::kThreadRows], right[Tile::kThreadSets];
 #pragma unroll
-      for (int i = 0; i < Tile::kDown; ++i)
-        left[i] = *reinterpret_cast<const Vector*>(rows + i * Tile::kTeamDown * kPitch + k);
+      for (int i = 0; i < Tile::kThreadRows; ++i)
+        left[i] =
+            *reinterpret_cast<const WideVector<T>*>(rows + i * Tile::kThreadsDown * kPitch + k);
 #pragma unroll
-      for (int j = 0; j < Tile::kAcross; ++j)
-        right[j] = *reinterpret_cast<const Vector*>(sets + j * Tile::kTeamAcross * kPitch + k);
+      for (int j = 0; j < Tile::kThreadSets; ++j)
+        right[j] =
+            *reinterpret_cast<const WideVector<T>*>(sets + j * Tile::kThreadsAcross * kPitch + k);
 #pragma unroll
-      for (int i = 0; i < Tile::kDown; ++i)
+      for (int i = 0; i < Tile::kThreadRows; ++i)
 #pragma unroll
-        for (int j = 0; j < Tile::kAcross; ++j)
+        for (int j = 0; j < Tile::kThreadSets; ++j)
 #pragma unroll
-          for (int e = 0; e < kWidth; ++e)
+          for (int e = 0; e < kLength; ++e)
             product[i][j] = fma(left[i].at[e], right[j].at[e], product[i][j]);
     }
   }
 
+  // Reduction over the teams.
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < Tile::kDown; ++i)
+  for (int i = 0; i < Tile::kThreadRows; ++i)
 #pragma unroll
-    for (int j = 0; j < Tile::kAcross; ++j)
-      shared[team * Tile::kElements + (row + i * Tile::kTeamDown) * Tile::kSets + set +
-             j * Tile::kTeamAcross] = product[i][j];
+    for (int j = 0; j < Tile::kThreadSets; ++j)
+      shared[team * Tile::kElements + (row + i * Tile::kThreadsDown) * Tile::kSets + set +
+             j * Tile::kThreadsAcross] = product[i][j];
   __syncthreads();
   for (int element = thread; element < Tile::kElements; element += kAveragingThreads) {
     T sum = 0;
@@ -311,7 +288,7 @@ __device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t f
 }
 
 template <class Tile, bool kAwaited, class T>
-__device__ void multiply_tile(const Product<T>& p, int first_row, std::int64_t first_set,
+__device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::int64_t first_set,
                               T* shared) {
   if (p.aligned)
     multiply_tile<Tile, kAwaited, true>(p, first_row, first_set, shared);

@@ -1,58 +1,77 @@
-// Averages of the rows of a packed matrix, however long they are and wherever they begin.
+// Averages of the rows of a packed matrix, for rows of any length and alignment.
+//
+// The lanes of a warp share a row such that their loads in flight cover it about once; very long
+// rows are shared by several warps of a block:
+//
+//   row length     up to 32 bytes  one lane averages several rows, element by element
+//                  up to 128       1 lane per row
+//                  up to 448       4 lanes per row
+//                  up to 2048      8 lanes per row
+//                  above           1, 2, 4 or 8 warps per row
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "common/read_ceiling.cuh"
+#include "common/vector.cuh"
+#include "common/warp.cuh"
 #include "core/compensated.hpp"
 
 namespace ado::cuda {
 
 inline constexpr int kAveragingThreads = 256;
-inline constexpr int kAveragingWarps = kAveragingThreads / 32;
+inline constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
 
-// Rows of at most two vectors: a lane averages several, element by element.
-inline constexpr std::int64_t kShortRow = 2 * kVectorBytes;
+// Rows of at most two vectors are short: a thread averages kShortRows of them.
+inline constexpr std::int64_t kShortRowBytes = 2 * kVectorBytes;
 inline constexpr int kShortRows = 8;
 
-// What a block does. Long rows are shared by several warps, so that what is in flight lies side by
-// side: each of them adds up a piece.
+// How the warps of a block share rows. With warps_per_row = 2:
+//
+//          | 4 KiB  | 4 KiB  | 4 KiB  | 4 KiB  |    a warp has 8 vectors of 16 bytes per lane in
+//   row 0  | warp 0 | warp 1 | warp 0 | warp 1 |    flight: 4 KiB
+//   row 1  | warp 2 | warp 3 | warp 2 | warp 3 |
+//
+// What the block has in flight of a row is contiguous.
 struct RowSharing {
   int rows_per_block;
-  int pieces = 1;  // a power of two
+  int warps_per_row = 1;  // a power of two
 };
 
+// kLanes as from with_lanes.
 template <int kLanes>
 constexpr RowSharing sharing_of(std::int64_t row_bytes) {
   if constexpr (kLanes == 0) {
     return {.rows_per_block = kAveragingThreads * kShortRows};
   } else {
     RowSharing sharing{.rows_per_block = kAveragingThreads / kLanes};
-    // What is in flight of a row. A quarter more than fits is faster with a second, small flight.
-    constexpr std::int64_t kFlight = std::int64_t{kVectorsPerThread} * kVectorBytes * kLanes;
-    while (kLanes == 32 && sharing.rows_per_block > 1 &&
-           sharing.pieces * kFlight * 5 / 4 < row_bytes) {
-      sharing.pieces *= 2;
+    // A row up to a quarter longer than what is in flight is faster with a second, small batch of
+    // loads than with twice the warps (H200).
+    constexpr std::int64_t kInFlight = std::int64_t{kVectorsPerThread} * kVectorBytes * kLanes;
+    while (kLanes == kWarpSize && sharing.rows_per_block > 1 &&
+           sharing.warps_per_row * kInFlight * 5 / 4 < row_bytes) {
+      sharing.warps_per_row *= 2;
       sharing.rows_per_block /= 2;
     }
     return sharing;
   }
 }
 
-// Calls `visit` with how many lanes share a row: so many that their vectors in flight cover it
-// about once. With 0 rows are short.
+// Calls `visit` with the number of lanes that share a row; 0 for short rows. The limits were tuned
+// on an H200 (132 multiprocessors).
 template <class Visit>
 auto with_lanes(std::int64_t row_bytes, Visit visit) {
-  if (row_bytes > 2048) return visit(std::integral_constant<int, 32>{});
+  if (row_bytes > 2048) return visit(std::integral_constant<int, kWarpSize>{});
   if (row_bytes > 448) return visit(std::integral_constant<int, 8>{});
   if (row_bytes > 128) return visit(std::integral_constant<int, 4>{});
-  if (row_bytes > kShortRow) return visit(std::integral_constant<int, 1>{});
+  if (row_bytes > kShortRowBytes) return visit(std::integral_constant<int, 1>{});
   return visit(std::integral_constant<int, 0>{});
 }
 
+// `rows` rows of `samples` elements each.
 template <class T>
-struct Rows {
+struct SampleRows {
   const T* data;
   std::int64_t rows, samples;
   RowSharing sharing;
@@ -60,22 +79,14 @@ struct Rows {
 
 #ifdef __CUDACC__
 
-template <class T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  using Type = float4;
-};
-template <>
-struct VectorOf<double> {
-  using Type = double2;
-};
+inline __device__ float sum_of(WideVector<float> v) {
+  return (v.at[0] + v.at[1]) + (v.at[2] + v.at[3]);
+}
+inline __device__ double sum_of(WideVector<double> v) { return v.at[0] + v.at[1]; }
 
-inline __device__ float sum_of(float4 v) { return (v.x + v.y) + (v.z + v.w); }
-inline __device__ double sum_of(double2 v) { return v.x + v.y; }
-
+// Pairwise sum; overwrites the terms.
 template <class T, int kCount>
-__device__ T sum_of_tree(T (&terms)[kCount]) {
+__device__ T pairwise_sum(T (&terms)[kCount]) {
 #pragma unroll
   for (int half = kCount / 2; half > 0; half /= 2)
 #pragma unroll
@@ -83,37 +94,33 @@ __device__ T sum_of_tree(T (&terms)[kCount]) {
   return terms[0];
 }
 
-// In every lane the sum over its group of kLanes in the warp.
+// One lane's share of a row's sum. The row is split at addresses that are multiples of 16 bytes:
+//
+//   | edge elements | vector 0 | vector 1 | ... | vector n - 1 | edge elements |
+//
+// In each batch, the lane loads kVectorsPerThread vectors that are kLanes apart: first, first +
+// kLanes, and so on; the next batch begins `batch_stride` vectors later. It also adds edge element
+// number `first`, if there is one. Whole warps load past L1; with fewer lanes per row, a sector is
+// shared by several loads and L1 keeps it for them.
 template <int kLanes, class T>
-__device__ T sum_over_lanes(T x) {
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    x += __shfl_xor_sync(0xffffffffU, x, distance);
-  return x;
-}
-
-// What one thread of those that share a row adds up of it: the vectors from the first-th of each
-// `flight` on, kLanes apart, and one of the elements before the first and after the last vector.
-// Past L1 where whole warps read; few lanes a row leave parts of its sectors to each other's loads.
-template <int kLanes, class T>
-__device__ T sum_of_part(const T* row, std::int64_t samples, int first, int flight) {
-  using Vector = typename VectorOf<T>::Type;
-  constexpr int kWidth = kVectorBytes / sizeof(T);
-  const int begin = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) / sizeof(T) % kWidth);
-  const int early =
-      static_cast<int>(min(samples, static_cast<std::int64_t>((kWidth - begin) % kWidth)));
-  const std::int64_t vectors = (samples - early) / kWidth;
-  const int edges = static_cast<int>(samples - vectors * kWidth);
-  const auto edge = [&](int i) { return row[i < early ? i : samples - edges + i]; };
-  const auto* from = reinterpret_cast<const Vector*>(row + early) + first;
+__device__ T sum_of_lane(const T* row, std::int64_t samples, int first, int batch_stride) {
+  constexpr int kLength = kVectorLength<T>;
+  const int offset = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) / sizeof(T) % kLength);
+  const int leading =
+      static_cast<int>(min(samples, static_cast<std::int64_t>((kLength - offset) % kLength)));
+  const std::int64_t vectors = (samples - leading) / kLength;
+  const int edges = static_cast<int>(samples - vectors * kLength);
+  const auto edge = [&](int i) { return row[i < leading ? i : samples - edges + i]; };
+  const auto* from = reinterpret_cast<const WideVector<T>*>(row + leading) + first;
   const auto load = [&](int i) {
-    return kLanes == 32 ? __ldcg(from + i * kLanes) : __ldg(from + i * kLanes);
+    return kLanes == kWarpSize ? load_past_l1(from + i * kLanes)
+                               : load_read_only(from + i * kLanes);
   };
 
   CompensatedSum<T> sum;
-  const T own_edge = first < edges ? edge(first) : T(0);  // under way together with the vectors
-  for (std::int64_t left = vectors - first; left > 0; left -= flight, from += flight) {
-    Vector vector[kVectorsPerThread] = {};
+  const T own_edge = first < edges ? edge(first) : T(0);  // in flight together with the vectors
+  for (std::int64_t left = vectors - first; left > 0; left -= batch_stride, from += batch_stride) {
+    WideVector<T> vector[kVectorsPerThread] = {};
     if (left > (kVectorsPerThread - 1) * kLanes) {
 #pragma unroll
       for (int i = 0; i < kVectorsPerThread; ++i) vector[i] = load(i);
@@ -125,16 +132,18 @@ __device__ T sum_of_part(const T* row, std::int64_t samples, int first, int flig
     T terms[kVectorsPerThread];
 #pragma unroll
     for (int i = 0; i < kVectorsPerThread; ++i) terms[i] = sum_of(vector[i]);
-    sum.add(sum_of_tree(terms));
+    sum.add(pairwise_sum(terms));
   }
   sum.add(own_edge);
-  if constexpr (kLanes < 2 * (kWidth - 1))  // one edge a lane may not be all
+  if constexpr (kLanes < 2 * (kLength - 1))  // there can be more edge elements than lanes
     for (int i = first + kLanes; i < edges; i += kLanes) sum.add(edge(i));
   return sum.total();
 }
 
+// Rows first, first + kAveragingThreads, ...: kShortRows of them by one thread.
 template <class T, class Store>
-__device__ void average_short_rows(const Rows<T>& p, std::int64_t first, T samples, Store store) {
+__device__ void average_short_rows(const SampleRows<T>& p, std::int64_t first, T samples,
+                                   Store store) {
   T sum[kShortRows] = {};
   for (int sample = 0; sample < p.samples; ++sample)
 #pragma unroll
@@ -149,40 +158,42 @@ __device__ void average_short_rows(const Rows<T>& p, std::int64_t first, T sampl
   }
 }
 
-// Gives the averages of the rows of block number `block` to `store`. `part` is a number a warp in
-// shared memory.
+// Averages the rows of block number `block` and calls store(row, average) for each, in one thread.
+// `warp_sums` has kAveragingWarps elements in shared memory.
 template <int kLanes, class T, class Store>
-__device__ void average_rows_of(const Rows<T>& p, std::int64_t block, T* part, Store store) {
+__device__ void average_rows_of(const SampleRows<T>& p, std::int64_t block, T* warp_sums,
+                                Store store) {
   const T samples = static_cast<T>(p.samples);
-  const int thread = threadIdx.x, warp = thread / 32;
+  const int thread = threadIdx.x, warp = thread / kWarpSize;
   const std::int64_t first = block * p.sharing.rows_per_block;
   if constexpr (kLanes == 0) {
     average_short_rows(p, first + thread, samples, store);
-  } else if constexpr (kLanes < 32) {
+  } else if constexpr (kLanes < kWarpSize) {
     const std::int64_t row = first + thread / kLanes;
-    const T sum = row < p.rows ? sum_of_part<kLanes>(p.data + row * p.samples, p.samples,
+    const T own = row < p.rows ? sum_of_lane<kLanes>(p.data + row * p.samples, p.samples,
                                                      thread % kLanes, kVectorsPerThread * kLanes)
                                : T(0);
-    const T all = sum_over_lanes<kLanes>(sum);
-    if (thread % kLanes == 0 && row < p.rows) store(row, all / samples);
+    const T sum = sum_over_lanes<kLanes>(own);
+    if (thread % kLanes == 0 && row < p.rows) store(row, sum / samples);
   } else {
-    constexpr int kFlight = kVectorsPerThread * 32;
-    const int pieces = p.sharing.pieces, piece = warp & (pieces - 1);
-    const std::int64_t row = first + warp / pieces;
-    const T sum = row < p.rows ? sum_of_part<32>(p.data + row * p.samples, p.samples,
-                                                 piece * kFlight + thread % 32, pieces * kFlight)
+    constexpr int kWarpVectors = kVectorsPerThread * kWarpSize;  // that a warp has in flight
+    const int sharing = p.sharing.warps_per_row, sharer = warp & (sharing - 1);
+    const std::int64_t row = first + warp / sharing;
+    const T own = row < p.rows ? sum_of_lane<kWarpSize>(p.data + row * p.samples, p.samples,
+                                                        sharer * kWarpVectors + thread % kWarpSize,
+                                                        sharing * kWarpVectors)
                                : T(0);
-    const T all = sum_over_lanes<32>(sum);
-    if (pieces == 1) {
-      if (thread % 32 == 0 && row < p.rows) store(row, all / samples);
+    const T warp_sum = sum_over_lanes(own);
+    if (sharing == 1) {
+      if (thread % kWarpSize == 0 && row < p.rows) store(row, warp_sum / samples);
       return;
     }
-    if (thread % 32 == 0) part[warp] = all;
+    if (thread % kWarpSize == 0) warp_sums[warp] = warp_sum;
     __syncthreads();
     if (thread < p.sharing.rows_per_block && first + thread < p.rows) {
-      T row_sum = 0;
-      for (int i = 0; i < pieces; ++i) row_sum += part[thread * pieces + i];
-      store(first + thread, row_sum / samples);
+      T sum = 0;
+      for (int i = 0; i < sharing; ++i) sum += warp_sums[thread * sharing + i];
+      store(first + thread, sum / samples);
     }
   }
 }

@@ -2,6 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#define ADO_HOST_DEVICE __host__ __device__
+#else
+#define ADO_HOST_DEVICE
+#endif
 
 namespace ado::cuda {
 
@@ -18,8 +25,31 @@ struct alignas(sizeof(T) * kCount) Vector {
 template <class T>
 using WideVector = Vector<T, kVectorLength<T>>;
 
-inline bool starts_at_vector(const void* address, int bytes = kVectorBytes) {
+ADO_HOST_DEVICE inline bool starts_at_vector(const void* address, int bytes = kVectorBytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
+
+#ifdef __CUDACC__
+
+// The built-in vector type of 16 bytes. For double its registers are 64 bits wide, which saves the
+// moves that a cast from four words would need.
+template <class T>
+using BuiltinVector = std::conditional_t<sizeof(T) == 8, double2, float4>;
+
+// Loads a 16-byte vector and caches it in L2 only (ld.global.cg).
+template <class T, int kCount>
+__device__ Vector<T, kCount> load_past_l1(const Vector<T, kCount>* from) {
+  return __builtin_bit_cast(Vector<T, kCount>,
+                            __ldcg(reinterpret_cast<const BuiltinVector<T>*>(from)));
+}
+
+// Loads a 16-byte vector that no kernel writes meanwhile (ld.global.nc). Allocates in L1.
+template <class T, int kCount>
+__device__ Vector<T, kCount> load_read_only(const Vector<T, kCount>* from) {
+  return __builtin_bit_cast(Vector<T, kCount>,
+                            __ldg(reinterpret_cast<const BuiltinVector<T>*>(from)));
+}
+
+#endif
 
 }  // namespace ado::cuda

@@ -1,12 +1,12 @@
 // Warp-level helpers.
 #pragma once
 
-#ifdef __CUDACC__
-
 namespace ado::cuda {
 
 inline constexpr int kWarpSize = 32;
 inline constexpr unsigned kAllLanes = 0xffffffff;
+
+#ifdef __CUDACC__
 
 // Butterfly reduction: every lane gets the sum over its group of kLanes neighbouring lanes.
 template <int kLanes = kWarpSize, class T>
@@ -17,6 +17,6 @@ __device__ T sum_over_lanes(T x) {
   return x;
 }
 
-}  // namespace ado::cuda
-
 #endif
+
+}  // namespace ado::cuda

@@ -1,149 +1,137 @@
-// Columns of big, a few to a thread, and its rows in batches.
+// Maxima of columns: a thread computes a few columns of big and loads its rows in batches.
 //
-// Almost any shape of block and batch reads at 99 % of the ceiling, as long as nothing is stored.
-// Storing adds 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to turn around:
-// the less a block stores at once, the longer. 256 threads take 497 us, 512 take 495, 1024 take
-// 492. Bulk copies into a ring in shared memory take 528 us, loads marked evict-first 505. To keep
-// out in L2 by evict-last stores only looks faster: the next kernel pays.
+// Nearly every block size and batch reads at 99 % of the ceiling if nothing is stored. Storing out
+// adds 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
+// and writes: the less a block stores at once, the more time it takes. Blocks of 256 threads take
+// 497 us, 512 take 495, 1024 take 492. Bulk copies into a ring in shared memory take 528 us, loads
+// marked evict-first 505. Storing out with evict-last only seems faster: the next kernel pays for
+// it.
 //
 // Times are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed; reading takes 469 us.
 #pragma once
 
+#include "core/real.hpp"
 #include "max_plus/operands.cuh"
 
 namespace ado::cuda {
 
-inline constexpr int kColumnThreads = 1024;  // of a block
+inline constexpr int kColumnThreads = 1024;
 
-// What a thread has under way: of each of kRows rows, kRuns times kCount elements.
-template <int kCountOf, int kRunsOf, int kRowsOf>
-struct Shape {
-  static constexpr int kCount = kCountOf, kRuns = kRunsOf, kRows = kRowsOf;
-  static constexpr int kPoints = kCount * kRuns;
+// The elements that a thread has in flight: of each of kRows rows, kVectors vectors of kLength
+// neighbouring points. Between two of its vectors lie those of the other threads:
+//
+//              vector 0               vector 1
+//   row k    | kLength points | ... | kLength points |
+//   row k+1  | kLength points | ... | kLength points |
+template <int kLengthOf, int kVectorsOf, int kRowsOf>
+struct ColumnBatch {
+  static constexpr int kLength = kLengthOf, kVectors = kVectorsOf, kRows = kRowsOf;
+  static constexpr int kPoints = kLength * kVectors;
 };
+
+// Whether all rows of big, and out, start at a vector.
+inline bool rows_aligned(const MaxPlus& p) {
+  return starts_at_vector(p.big.data) && starts_at_vector(p.out.data) &&
+         p.points() * p.big.type.size % kVectorBytes == 0;
+}
+
+// Calls `visit` with a zero of the element type and with the batch: one 16-byte vector of each of
+// two rows or, if rows are not aligned, two elements of each. With more rows in a batch, the
+// compiler does not load more at once within 32 registers; with more registers, a multiprocessor
+// holds only one block.
+template <class Visit>
+auto with_batch(const MaxPlus& p, Visit visit) {
+  return with_real(p.big.type, [&]<class T>(T zero) {
+    return rows_aligned(p) ? visit(zero, ColumnBatch<kVectorLength<T>, 1, 2>{})
+                           : visit(zero, ColumnBatch<1, 2, 2>{});
+  });
+}
 
 #ifdef __CUDACC__
 
-// The largest sums of a few runs of points.
-template <class T, class Shape>
-class Column {
+// The maxima of the points in a thread's vectors.
+template <class T, class Batch>
+class ColumnMaxima {
  public:
-  static constexpr int kCount = Shape::kCount, kRuns = Shape::kRuns, kRows = Shape::kRows;
-  using Points = Run<T, kCount>;
+  static constexpr int kLength = Batch::kLength, kVectors = Batch::kVectors, kRows = Batch::kRows;
+  using Points = Vector<T, kLength>;
 
-  // The runs from `first` on that are `stride` apart. Beyond the row, the last one stands in.
-  __device__ Column(const Terms<T>& p, std::int64_t first, int stride)
-      : p_(p), runs_(p.points / kCount), first_(first), stride_(stride) {
+  // The vectors are `stride` apart, from `first` on. Indices past the end of a row are clamped to
+  // its last vector, so that every load is valid.
+  __device__ ColumnMaxima(const MaxPlusOperands<T>& p, std::int64_t first, int stride)
+      : p_(p), row_vectors_(p.points / kLength), first_(first), stride_(stride) {
 #pragma unroll
-    for (int j = 0; j < kRuns; ++j)
-      at_[j] = reinterpret_cast<const Points*>(p.big) + min(first + j * stride, runs_ - 1);
+    for (int j = 0; j < kVectors; ++j)
+      column_[j] =
+          reinterpret_cast<const Points*>(p.big) + min(first + j * stride, row_vectors_ - 1);
   }
 
-  // Rows k, k + step and so on below `end`.
+  // Adds rows k, k + step, ... below `end`.
   __device__ void add(std::int64_t k, std::int64_t end, int step) {
 #pragma unroll 1
     for (; k + (kRows - 1) * step < end; k += kRows * step)
-      add_rows([&](int r) { return k + r * step; });
-    // Some row again changes no maximum.
-    if (k < end) add_rows([&](int r) { return k + r * step < end ? k + r * step : k; });
+      add_batch([&](int r) { return k + r * step; });
+    // The last batch repeats row k instead of missing rows, which changes no maximum.
+    if (k < end) add_batch([&](int r) { return k + r * step < end ? k + r * step : k; });
   }
 
-  // Those of the same column that `other` gives for the j-th run.
+  // Merges other maxima of the same points; other(j) returns those of vector j.
   template <class Other>
   __device__ void merge(Other other) {
 #pragma unroll
-    for (int j = 0; j < kRuns; ++j) {
+    for (int j = 0; j < kVectors; ++j) {
       const Points points = other(j);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) best_[j].at[i] = larger(best_[j].at[i], points.at[i]);
+      for (int i = 0; i < kLength; ++i) best_[j].at[i] = larger(best_[j].at[i], points.at[i]);
     }
   }
 
-  // Calls `visit` with the index and the largest sums of each run within the row.
+  // Calls `visit` with the index and the maxima of each vector that lies within the row.
   template <class Visit>
-  __device__ void for_runs(Visit visit) const {
+  __device__ void for_vectors(Visit visit) const {
 #pragma unroll
-    for (int j = 0; j < kRuns; ++j)
-      if (first_ + j * stride_ < runs_) visit(first_ + j * stride_, best_[j]);
+    for (int j = 0; j < kVectors; ++j)
+      if (first_ + j * stride_ < row_vectors_) visit(first_ + j * stride_, best_[j]);
   }
 
   __device__ const Points& best(int j) const { return best_[j]; }
 
  private:
+  // Loads all elements of a batch before it uses any; row(r) returns the index of its r-th row.
   template <class Row>
-  __device__ void add_rows(Row row) {
-    Points value[kRows][kRuns];
+  __device__ void add_batch(Row row) {
+    Points value[kRows][kVectors];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
-      for (int j = 0; j < kRuns; ++j) value[r][j] = at_[j][row(r) * runs_];
+      for (int j = 0; j < kVectors; ++j) value[r][j] = column_[j][row(r) * row_vectors_];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const T term = p_.small[row(r)];
 #pragma unroll
-      for (int j = 0; j < kRuns; ++j)
+      for (int j = 0; j < kVectors; ++j)
 #pragma unroll
-        for (int i = 0; i < kCount; ++i)
+        for (int i = 0; i < kLength; ++i)
           best_[j].at[i] = larger(best_[j].at[i], value[r][j].at[i] + term);
     }
   }
 
-  const Terms<T>& p_;
-  const std::int64_t runs_, first_;
+  const MaxPlusOperands<T>& p_;
+  const std::int64_t row_vectors_, first_;
   const int stride_;
-  const Points* at_[kRuns];
-  Points best_[kRuns] = {};
+  const Points* column_[kVectors];
+  Points best_[kVectors] = {};
 };
 
-template <class T, class Shape>
-__global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(Terms<T> p) {
-  Column<T, Shape> column(p, block_x() * kColumnThreads * Shape::kRuns + threadIdx.x,
-                          kColumnThreads);
-  column.add(0, p.terms, 1);
-  column.for_runs([&](std::int64_t run, const Run<T, Shape::kCount>& best) {
-    reinterpret_cast<Run<T, Shape::kCount>*>(p.out)[run] = best;
-  });
-}
-
-// ---------------------------------------------------------------------------------------------
-// A block is `lanes` threads wide, as many as its points need; the rest of its threads form teams
-// that take rows in turn. What blocks with rows of their own find is put together in memory:
-// nothing is negative there, so the bits of larger numbers are larger, and those of a NaN, once
-// positive, are the largest.
-inline __device__ void raise(float* to, float best) {
-  atomicMax(reinterpret_cast<unsigned*>(to), __float_as_uint(best) & 0x7fffffffU);
-}
-inline __device__ void raise(double* to, double best) {
-  atomicMax(reinterpret_cast<unsigned long long*>(to),
-            static_cast<unsigned long long>(__double_as_longlong(best)) & 0x7fffffffffffffffULL);
-}
-
-template <class T, class Shape>
-__global__ void __launch_bounds__(kColumnThreads)
-    max_plus_split_terms(Terms<T> p, int lanes, std::int64_t rows) {
-  using Points = Run<T, Shape::kCount>;
-  const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kColumnThreads / lanes;
-  const std::int64_t first = block_y() * rows;
-  Column<T, Shape> column(p, block_x() * lanes * Shape::kRuns + lane, lanes);
-  if (team < teams) column.add(first + team, min(first + rows, p.terms), teams);
-
-  __shared__ Points found[Shape::kRuns][kColumnThreads];
-  for (int left = teams; left > 1;) {
-    const int half = (left + 1) / 2;
-#pragma unroll
-    for (int j = 0; j < Shape::kRuns; ++j) found[j][threadIdx.x] = column.best(j);
-    __syncthreads();
-    if (team + half < left)
-      column.merge([&](int j) { return found[j][threadIdx.x + half * lanes]; });
-    __syncthreads();
-    left = half;
-  }
-  if (team != 0) return;
-  column.for_runs([&](std::int64_t run, const Points& best) {
-    if (gridDim.y == 1)
-      reinterpret_cast<Points*>(p.out)[run] = best;
-    else
-      for (int i = 0; i < Shape::kCount; ++i) raise(p.out + run * Shape::kCount + i, best.at[i]);
+// 492 us, 7 us less than whole_device.
+template <class T, class Batch>
+__global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(MaxPlusOperands<T> p) {
+  using Points = Vector<T, Batch::kLength>;
+  const std::int64_t first = block_x() * kColumnThreads * Batch::kVectors + threadIdx.x;
+  ColumnMaxima<T, Batch> maxima(p, first, kColumnThreads);
+  maxima.add(0, p.terms, 1);
+  maxima.for_vectors([&](std::int64_t vector, const Points& best) {
+    reinterpret_cast<Points*>(p.out)[vector] = best;
   });
 }
 

@@ -1,164 +1,172 @@
-// Six ways to ask for the numbers of big before they are needed, a thread a point.
+// Six ways to load elements of big before they are needed, with one point per thread.
 //
-// A thread asks for big[k + kDistance] about when it uses big[k], and waits in registers or in
-// slots of shared memory. The slots are private to a thread, so nothing has to be synchronised.
+// A thread loads big[k + kPrefetchDistance] about when it uses big[k]. Meanwhile the element stays
+// in a register or in a slot of shared memory. Slots are private to a thread, so nothing has to be
+// synchronised between threads.
+//
+// On an H200, with enough warps to hide the latency, none of the six is faster than whole_device
+// (499 us): 499, 504, 501, 503, 528 and 529 us in the order of this file.
 #pragma once
 
+#include "common/async_copy.cuh"
 #include "max_plus/operands.cuh"
-
-#ifdef __CUDACC__
-#include <cuda_pipeline.h>
-#endif
 
 namespace ado::cuda {
 
-// Numbers that a thread has asked for and not used yet; the post was fastest with six. Its padding
-// makes that 2^n + 1.
-inline constexpr int kDistance = 6, kPadding = 3;
+// Elements that a thread has loaded and not used yet; six were the fastest in the post.
+inline constexpr int kPrefetchDistance = 6;
+// The post pads the slots of a thread from six to nine.
+inline constexpr int kSlotPadding = 3;
 
-inline constexpr int kPrefetchThreads = 512;  // of a block, at most
+inline constexpr int kPrefetchThreads = 512;  // the largest block
 
 #ifdef __CUDACC__
 
-// The next of the slots, which are used in turn.
-inline __device__ int after(int slot) { return slot + 1 == kDistance ? 0 : slot + 1; }
-
-// This thread's slots, each thread's beginning kPitch after its neighbour's. Volatile, or the
-// compiler would keep the numbers in registers instead, and read slots before the copies to them
-// have been waited for.
+// The slots of the calling thread; kPitch is the distance in elements between the first slots of
+// two neighbouring threads. Volatile: otherwise the compiler could keep the elements in registers,
+// or read a slot before the copy to it has been waited for.
 template <class T, int kPitch>
 __device__ volatile T* private_slots() {
   extern __shared__ __align__(kVectorBytes) std::byte shared[];
   return reinterpret_cast<T*>(shared) + threadIdx.x * kPitch;
 }
 
+// The slots are used in turn, as a ring.
+inline __device__ int next_slot(int slot) { return slot + 1 == kPrefetchDistance ? 0 : slot + 1; }
+
 // ---------------------------------------------------------------------------------------------
-// kDistance numbers are asked for together and then used one after the other, so a thread has none
-// under way while it uses the last.
-template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_batched(Terms<T> p) {
-  const std::int64_t point = thread_x();
-  if (point >= p.points) return;
+// Batched: a thread loads kPrefetchDistance elements together and then uses one after another. It
+// has no load in flight while it uses the last one.
+//
+//   load 0 1 2 3 4 5 | use 0 1 2 3 4 5 | load 6 7 8 9 10 11 | use 6 7 8 9 10 11 | ...
+template <class T, class Slots>
+__device__ void max_plus_batched(const MaxPlusOperands<T>& p, std::int64_t point, Slots& slots) {
   T best = 0;
   std::int64_t k = 0;
 #pragma unroll 1
-  for (; k + kDistance <= p.terms; k += kDistance) {
-    T value[kDistance];
+  for (; k + kPrefetchDistance <= p.terms; k += kPrefetchDistance) {
+    T loaded[kPrefetchDistance];
 #pragma unroll
-    for (int j = 0; j < kDistance; ++j) value[j] = p.big[(k + j) * p.points + point];
+    for (int i = 0; i < kPrefetchDistance; ++i) loaded[i] = p.big[(k + i) * p.points + point];
 #pragma unroll
-    for (int j = 0; j < kDistance; ++j) best = larger(best, value[j] + p.small[k + j]);
+    for (int i = 0; i < kPrefetchDistance; ++i) slots[i] = loaded[i];
+#pragma unroll
+    for (int i = 0; i < kPrefetchDistance; ++i) best = larger(best, slots[i] + p.small[k + i]);
   }
 #pragma unroll 1
-  for (; k < p.terms; ++k) best = larger(best, p.sum(k, point));
+  for (; k < p.terms; ++k) best = larger(best, p.big[k * p.points + point] + p.small[k]);
   p.out[point] = best;
 }
 
-// ---------------------------------------------------------------------------------------------
 template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(Terms<T> p) {
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_batched(MaxPlusOperands<T> p) {
   const std::int64_t point = thread_x();
   if (point >= p.points) return;
-  volatile T* const slots = private_slots<T, kDistance>();
-  T best = 0;
-  std::int64_t k = 0;
-#pragma unroll 1
-  for (; k + kDistance <= p.terms; k += kDistance) {
-    T value[kDistance];
-#pragma unroll
-    for (int j = 0; j < kDistance; ++j) value[j] = p.big[(k + j) * p.points + point];
-#pragma unroll
-    for (int j = 0; j < kDistance; ++j) slots[j] = value[j];
-#pragma unroll
-    for (int j = 0; j < kDistance; ++j) best = larger(best, slots[j] + p.small[k + j]);
-  }
-#pragma unroll 1
-  for (; k < p.terms; ++k) best = larger(best, p.sum(k, point));
-  p.out[point] = best;
+  T slots[kPrefetchDistance];  // in registers
+  max_plus_batched(p, point, slots);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(MaxPlusOperands<T> p) {
+  const std::int64_t point = thread_x();
+  if (point >= p.points) return;
+  volatile T* const slots = private_slots<T, kPrefetchDistance>();
+  max_plus_batched(p, point, slots);
 }
 
 // ---------------------------------------------------------------------------------------------
-// A number takes the place of the one just used. As registers have no index, the loop goes once
-// around all of them.
+// Rolling: as soon as an element has been used, the next one is loaded into its place. Registers
+// cannot be indexed at run time, so one iteration of the loop uses all of them once.
+//
+//   load 0 1 2 3 4 5 | use 0, load 6 | use 1, load 7 | use 2, load 8 | ...
 template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(Terms<T> p) {
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(MaxPlusOperands<T> p) {
   const std::int64_t point = thread_x();
   if (point >= p.points) return;
-  T value[kDistance] = {};
+  T slots[kPrefetchDistance] = {};  // in registers
 #pragma unroll
-  for (int j = 0; j < kDistance; ++j)
-    if (j < p.terms) value[j] = p.big[j * p.points + point];
+  for (int i = 0; i < kPrefetchDistance; ++i)
+    if (i < p.terms) slots[i] = p.big[i * p.points + point];
   T best = 0;
 #pragma unroll 1
-  for (std::int64_t first = 0; first < p.terms; first += kDistance) {
+  for (std::int64_t first = 0; first < p.terms; first += kPrefetchDistance) {
 #pragma unroll
-    for (int j = 0; j < kDistance; ++j) {
-      const std::int64_t k = first + j;
+    for (int i = 0; i < kPrefetchDistance; ++i) {
+      const std::int64_t k = first + i;
       if (k >= p.terms) break;
-      best = larger(best, value[j] + p.small[k]);
-      if (k + kDistance < p.terms) value[j] = p.big[(k + kDistance) * p.points + point];
+      best = larger(best, slots[i] + p.small[k]);
+      if (k + kPrefetchDistance < p.terms)
+        slots[i] = p.big[(k + kPrefetchDistance) * p.points + point];
     }
   }
   p.out[point] = best;
 }
 
 // ---------------------------------------------------------------------------------------------
-// What goes to shared memory through a register is waited for on its way.
+// An element goes to shared memory through a register, and the store of the register waits for the
+// load.
 template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(Terms<T> p) {
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxPlusOperands<T> p) {
   const std::int64_t point = thread_x();
   if (point >= p.points) return;
-  volatile T* const slots = private_slots<T, kDistance>();
+  volatile T* const slots = private_slots<T, kPrefetchDistance>();
 #pragma unroll
-  for (int j = 0; j < kDistance; ++j)
-    if (j < p.terms) slots[j] = p.big[j * p.points + point];
+  for (int i = 0; i < kPrefetchDistance; ++i)
+    if (i < p.terms) slots[i] = p.big[i * p.points + point];
   T best = 0;
   int slot = 0;
   for (std::int64_t k = 0; k < p.terms; ++k) {
     best = larger(best, slots[slot] + p.small[k]);
-    if (k + kDistance < p.terms) slots[slot] = p.big[(k + kDistance) * p.points + point];
-    slot = after(slot);
+    if (k + kPrefetchDistance < p.terms)
+      slots[slot] = p.big[(k + kPrefetchDistance) * p.points + point];
+    slot = next_slot(slot);
   }
   p.out[point] = best;
 }
 
 // ---------------------------------------------------------------------------------------------
-// Each copy is a group of its own, and at the end groups are empty, so that the oldest but
-// kDistance - 1 always is the one for the next number.
+// An asynchronous copy bypasses the registers. Each copy is a group of its own; past the last term
+// the groups are empty. So the copy of the element needed next is always in the oldest of
+// kPrefetchDistance groups, and the others may still be in flight.
 template <class T, int kPitch>
-__device__ void max_plus_async(const Terms<T>& p) {
+__device__ void max_plus_async_copies(const MaxPlusOperands<T>& p) {
   const std::int64_t point = thread_x();
   if (point >= p.points) return;
   volatile T* const slots = private_slots<T, kPitch>();
   const auto fetch = [&](std::int64_t k, int slot) {
-    if (k < p.terms)
-      __pipeline_memcpy_async(const_cast<T*>(slots + slot), p.big + k * p.points + point,
-                              sizeof(T));
-    __pipeline_commit();
+    if (k < p.terms) copy_element_async(const_cast<T*>(slots + slot), p.big + k * p.points + point);
+    commit_copies();
   };
 #pragma unroll
-  for (int j = 0; j < kDistance; ++j) fetch(j, j);
+  for (int i = 0; i < kPrefetchDistance; ++i) fetch(i, i);
   T best = 0;
   int slot = 0;
   for (std::int64_t k = 0; k < p.terms; ++k) {
-    __pipeline_wait_prior(kDistance - 1);
+    wait_for_copies<kPrefetchDistance - 1>();
     best = larger(best, slots[slot] + p.small[k]);
-    fetch(k + kDistance, slot);
-    slot = after(slot);
+    fetch(k + kPrefetchDistance, slot);
+    slot = next_slot(slot);
   }
   p.out[point] = best;
 }
 
 template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_async_rolling(Terms<T> p) {
-  max_plus_async<T, kDistance>(p);
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_async_rolling(MaxPlusOperands<T> p) {
+  max_plus_async_copies<T, kPrefetchDistance>(p);
 }
 
 // ---------------------------------------------------------------------------------------------
-// With a pitch of six numbers, a warp's threads meet in every other bank; with an odd one, in none.
+// The threads of a warp access the same slot at the same time. Bank of that slot for float32, where
+// a slot occupies one of the 32 banks:
+//
+//   thread          0   1   2   3   4   5 ...  15  16  17 ...
+//   pitch 6 (even)  0   6  12  18  24  30 ...  26   0   6 ...   16 banks, two threads in each
+//   pitch 9 (odd)   0   9  18  27   4  13 ...   7  16  25 ...   32 banks, no conflict
+//
+// float64 is accessed by half a warp at a time, and the same holds for its 16 pairs of banks.
 template <class T>
-__global__ void __launch_bounds__(kPrefetchThreads) max_plus_padded(Terms<T> p) {
-  max_plus_async<T, kDistance + kPadding>(p);
+__global__ void __launch_bounds__(kPrefetchThreads) max_plus_padded(MaxPlusOperands<T> p) {
+  max_plus_async_copies<T, kPrefetchDistance + kSlotPadding>(p);
 }
 
 #endif

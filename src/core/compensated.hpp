@@ -9,54 +9,54 @@
 
 namespace ado {
 
-// A sum and, apart, what rounding has lost of it (Knuth's TwoSum; Neumaier, 1974). T is a number or
-// a vector of them.
+// A sum plus its accumulated rounding error (Knuth's TwoSum; Neumaier, 1974). T is a number or a
+// vector of numbers, summed element by element.
 //
-// What is lost is added up plainly, so that n terms may be wrong by u + (n u)^2 of their magnitudes
-// (270000 equal terms in float32 by 2 to 77 u). After kAdditions, which are good for u, the part is
-// therefore added to the whole and another begun.
+// The error term is itself a plain sum, so n terms can be wrong by u + (n u)^2 of their magnitudes
+// (270000 equal terms in float32: by 2 to 77 u). Therefore the sum is folded into a total after
+// kAdditions terms, for which it is good to u, and another one is begun.
 //
-// Infinities and NaN come out as from a plain sum, because a sum never reads what was lost.
-// -ffast-math would break it.
+// Infinities and NaN come out as from a plain sum, because the sum never depends on its error term.
+// -ffast-math would remove the compensation.
 template <class T>
 class CompensatedSum {
  public:
   static constexpr int kFlopsOfAdd = 7;
 
   ADO_ANYWHERE void add(T x) {
-    part_.add(x);
+    recent_.add(x);
     if (++additions_ == kAdditions) fold();
   }
 
-  // The sum, in each element. The last word: nothing is to be added afterwards.
+  // Finalises the sum; do not call add() afterwards.
   ADO_ANYWHERE T total() {
     fold();
-    const T lost_nothing = whole_.lost - whole_.lost;  // NaN if the sum is not finite
-    return lost_nothing == T{} ? whole_.sum + whole_.lost : whole_.sum;
+    const T zero_if_finite = folded_.error - folded_.error;  // NaN if the sum is not finite
+    return zero_if_finite == T{} ? folded_.sum + folded_.error : folded_.sum;
   }
 
  private:
   static constexpr int kAdditions = 4096;
 
-  struct Pair {
-    T sum{}, lost{};
+  struct SumAndError {
+    T sum{}, error{};
 
     ADO_ANYWHERE void add(T x) {
       const T before = sum;
       sum = before + x;
       const T added = sum - before;
-      lost = lost + ((before - (sum - added)) + (x - added));
+      error = error + ((before - (sum - added)) + (x - added));
     }
   };
 
   ADO_ANYWHERE void fold() {
-    whole_.add(part_.sum);
-    whole_.lost = whole_.lost + part_.lost;
-    part_ = {};
+    folded_.add(recent_.sum);
+    folded_.error = folded_.error + recent_.error;
+    recent_ = {};
     additions_ = 0;
   }
 
-  Pair whole_, part_;
+  SumAndError folded_, recent_;
   int additions_ = 0;
 };
 

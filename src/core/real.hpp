@@ -1,4 +1,4 @@
-// Real numbers as elements: which there are, and code for each.
+// The real element types that kernels accept, and dispatch to code for each of them.
 #pragma once
 
 #include "core/array.hpp"
@@ -11,7 +11,7 @@ inline constexpr TypeRule kRealElements{
     .text = "float32 or float64",
     .accepts = [](ElementType type) { return type == kFloat32 || type == kFloat64; }};
 
-// Calls `visit` with a zero of the C++ type of such elements.
+// Calls `visit` with a zero of the C++ type of the elements: float or double.
 template <class Visit>
 ADO_INLINE auto with_real(ElementType type, Visit visit) {
   return type == kFloat32 ? visit(float{}) : visit(double{});

@@ -1,4 +1,4 @@
-// The unsigned integer of so many bytes: what elements are where only their size counts.
+// Unsigned integer type of kSize bytes, for code that only moves elements.
 #pragma once
 
 #include <cstdint>

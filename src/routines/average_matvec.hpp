@@ -8,11 +8,11 @@
 
 namespace ado {
 
-// Every rung keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with
-// u = 2^-24 in float32 and 2^-53 in float64: L roundings of a product of length L, and an average
+// Every variant keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with
+// u = 2^-24 in float32 and 2^-53 in float64: L roundings in a product of length L, and an average
 // whose error does not grow with M. Plain sums of M = 10^6 numbers would lose half of float32's
-// digits, so partial sums are compensated (core/compensated.hpp). Not if a sum overflows, as
-// NumPy's do, too, or an average underflows.
+// digits, so partial sums are compensated (core/compensated.hpp). The bound does not hold if a sum
+// overflows, as NumPy's sums do, too, or if an average underflows.
 struct AverageMatvec {
   static constexpr const char* kName = "average_matvec";
   static constexpr const char* kSummary =
@@ -25,13 +25,12 @@ struct AverageMatvec {
 
   template <class Visitor>
   void operands(Visitor&& visit) {
-    visit.input(
-        Operand{"vectors", "N L M", kRealElements,
-                "N sets of M vectors of length L; the M values of an element side by side."},
-        vectors);
+    visit.input(Operand{"vectors", "N L M", kRealElements,
+                        "N sets of M vectors of length L, with the M samples along the last axis."},
+                vectors);
     visit.input(Operand{"matrix", "L L", same_as("vectors"), "The matrix."}, matrix);
     visit.output(Operand{"out", "L N", same_as("vectors"),
-                         "In column n the product of the matrix with the average of set n."},
+                         "Column n is the product of the matrix with the average of set n."},
                  out);
   }
 
@@ -40,7 +39,8 @@ struct AverageMatvec {
   std::int64_t samples() const { return vectors.shape[2]; }
 
   const char* why_not() const {
-    return samples() == 0 ? "M is 0, and the average of no vectors is no number" : nullptr;
+    return samples() == 0 ? "M must be at least 1: the average of zero vectors is undefined"
+                          : nullptr;
   }
 
   double flops() const {

@@ -1,0 +1,59 @@
+// Averages first, then one matrix product for all sets.
+//
+// Averaging needs no block per set: it is a warp per row, wherever the row belongs. The product of
+// all sets is a matrix product, which reads the matrix a few times instead of once per set.
+#pragma once
+
+#include "average_matvec/operands.cuh"
+#include "average_matvec/product_tile.cuh"
+#include "average_matvec/row_averages.cuh"
+
+namespace ado::cuda {
+
+template <class T>
+using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
+
+#ifdef __CUDACC__
+
+// ---------------------------------------------------------------------------------------------
+// One warp per row; cuBLAS computes the product. A grid-stride loop covers more rows than a grid
+// has warps. 1.08 ms, 3.74 times as fast as warp_shuffle.
+template <class T>
+__global__ void __launch_bounds__(kAveragingThreads)
+    average_matvec_average(AverageMatvecOperands<T> p, T* averages) {
+  const int lane = threadIdx.x % kWarpSize;
+  const std::int64_t rows = p.sets * p.length;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kAveragingWarps; first < rows;
+       first += std::int64_t{gridDim.x} * kAveragingWarps) {
+    const std::int64_t row = first + threadIdx.x / kWarpSize;
+    if (row >= rows) return;
+    const T sum =
+        sum_over_lanes(sum_of_samples(p.vectors + row * p.samples, p.samples, lane, kWarpSize));
+    if (lane == 0) averages[row] = sum / static_cast<T>(p.samples);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// 16 bytes per load, eight loads in flight per lane, and as many lanes per row as its length needs
+// (row_averages.cuh). The averages take 937 us, 13 of them for their few stores; with the product
+// it is 1.02 ms.
+template <int kLanes, class T>
+__global__ void __launch_bounds__(kAveragingThreads, 4)
+    average_matvec_wide_average(SampleRows<T> rows, T* averages) {
+  __shared__ T warp_sums[kAveragingWarps];
+  average_rows_of<kLanes>(rows, blockIdx.x, warp_sums,
+                          [&](std::int64_t row, T average) { averages[row] = average; });
+}
+
+// One block per tile of the product (product_tile.cuh).
+template <class Tile, class T>
+__global__ void __launch_bounds__(kAveragingThreads, 2)
+    average_matvec_product(ProductOperands<T> p) {
+  extern __shared__ __align__(kVectorBytes) std::byte shared[];
+  multiply_tile<Tile, false>(p, static_cast<int>(blockIdx.y) * Tile::kRows,
+                             std::int64_t{blockIdx.x} * Tile::kSets, reinterpret_cast<T*>(shared));
+}
+
+#endif
+
+}  // namespace ado::cuda

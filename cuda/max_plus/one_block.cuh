@@ -1,0 +1,165 @@
+// The simple steps, from one block to the whole device.
+//
+// The post measures a single multiprocessor, so the first kernels start one or two blocks. Each of
+// their three loops is written out once, followed by the kernels that run it: these differ only in
+// their launch bounds, and so in the registers that the compiler may use for loads in flight.
+// Times are those of max_plus.cu.
+#pragma once
+
+#include "max_plus/operands.cuh"
+
+namespace ado::cuda {
+
+inline constexpr int kOneBlockThreads = 1024;
+inline constexpr int kTwoBlocksThreads = 512;  // of each of the two blocks
+
+#ifdef __CUDACC__
+
+// Terms per iteration of an unrolled loop.
+inline constexpr int kUnrolledTerms = 8;
+
+// The stride of a grid-stride loop along x.
+inline __device__ std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
+
+// ---------------------------------------------------------------------------------------------
+// One point per thread and iteration of the grid-stride loop, one element per load.
+template <class T>
+__device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
+  for (std::int64_t point = thread_x(); point < p.points; point += grid_threads()) {
+    T best = 0;
+#pragma unroll kUnrolledTerms
+    for (std::int64_t k = 0; k < p.terms; ++k)
+      best = larger(best, p.big[k * p.points + point] + p.small[k]);
+    p.out[point] = best;
+  }
+}
+
+// With a bound of 1024 threads, a thread can have 64 registers. For float64 on sm_90 the compiler
+// uses 32 to 44 of them, and loads wait until previously loaded values have been used: 86.4 ms.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads) max_plus_one_block(MaxPlusOperands<T> p) {
+  max_plus_scalar_loads(p);
+}
+
+// One block per multiprocessor is enough: 56 to 64 registers for float64 in the three bounded
+// kernels, so more loads are in flight: 21.4 ms.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads, 1)
+    max_plus_one_block_bounded(MaxPlusOperands<T> p) {
+  max_plus_scalar_loads(p);
+}
+
+// Two blocks with half the threads each, and as many registers per thread: 19.7 ms.
+template <class T>
+__global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
+  max_plus_scalar_loads(p);
+}
+
+// ---------------------------------------------------------------------------------------------
+// All threads of a warp load the same element of small. A 16-byte load brings the next ones along
+// (float64: two terms per load):
+//
+//   small   | k  k+1 | k+2 k+3 | ...       one vector load per two terms
+//   big     row k    | . . . point . . .   one scalar load per term
+//           row k+1  | . . . point . . .
+template <class T>
+__device__ void max_plus_vector_loads_of_small(const MaxPlusOperands<T>& p) {
+  constexpr int kLength = kVectorLength<T>;
+  for (std::int64_t point = thread_x(); point < p.points; point += grid_threads()) {
+    const T* const column = p.big + point;
+    // If small does not start at a vector, all its terms are loaded one by one. Computed inside the
+    // loop: hoisted out of it, nvcc 13.0 generates a third more instructions for sm_90.
+    const std::int64_t vector_terms = starts_at_vector(p.small) ? p.terms / kLength * kLength : 0;
+    T best = 0;
+#pragma unroll(kUnrolledTerms / kLength)
+    for (std::int64_t k = 0; k < vector_terms; k += kLength) {
+      const auto small = *reinterpret_cast<const WideVector<T>*>(p.small + k);
+#pragma unroll
+      for (int i = 0; i < kLength; ++i)
+        best = larger(best, column[(k + i) * p.points] + small.at[i]);
+    }
+#pragma unroll 1
+    for (std::int64_t k = vector_terms; k < p.terms; ++k)
+      best = larger(best, column[k * p.points] + p.small[k]);
+    p.out[point] = best;
+  }
+}
+
+// 79.7 ms, 8 % less than with scalar loads.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads)
+    max_plus_vector_load_small(MaxPlusOperands<T> p) {
+  max_plus_vector_loads_of_small(p);
+}
+
+// 21.3 ms: with the registers of the bounded kernels, wide loads gain nothing.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads, 1)
+    max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
+  max_plus_vector_loads_of_small(p);
+}
+
+// ---------------------------------------------------------------------------------------------
+// A thread computes the neighbouring points of one vector of big. All rows must start at a vector
+// (float64: two points per thread):
+//
+//   row k   | thread 0 | thread 1 | thread 2 | ...   16 bytes per thread and load,
+//   row k+1 | thread 0 | thread 1 | thread 2 | ...   512 contiguous bytes per warp
+template <class T>
+__device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
+  constexpr int kLength = kVectorLength<T>;
+  using Points = WideVector<T>;
+  const std::int64_t row_vectors = p.points * sizeof(T) / sizeof(Points);
+  for (std::int64_t vector = thread_x(); vector < row_vectors; vector += grid_threads()) {
+    const Points* const column = reinterpret_cast<const Points*>(p.big) + vector;
+    const std::int64_t pitch = p.points / kLength;  // from row to row, in vectors
+    const std::int64_t vector_terms = starts_at_vector(p.small) ? p.terms / kLength * kLength : 0;
+    Points best = {};
+    const auto add = [&](std::int64_t k, T term) {
+      const Points points = column[k * pitch];
+#pragma unroll
+      for (int i = 0; i < kLength; ++i) best.at[i] = larger(best.at[i], points.at[i] + term);
+    };
+#pragma unroll(kUnrolledTerms / kLength)
+    for (std::int64_t k = 0; k < vector_terms; k += kLength) {
+      const auto small = *reinterpret_cast<const WideVector<T>*>(p.small + k);
+#pragma unroll
+      for (int i = 0; i < kLength; ++i) add(k + i, small.at[i]);
+    }
+#pragma unroll 1
+    for (std::int64_t k = vector_terms; k < p.terms; ++k) add(k, p.small[k]);
+    reinterpret_cast<Points*>(p.out)[vector] = best;
+  }
+}
+
+// 24.3 ms with 44 registers for float64: each load brings twice the bytes.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads)
+    max_plus_vector_load_both(MaxPlusOperands<T> p) {
+  max_plus_vector_loads_of_both(p);
+}
+
+// 22.0 ms.
+template <class T>
+__global__ void __launch_bounds__(kOneBlockThreads, 1)
+    max_plus_vector_load_both_bounded(MaxPlusOperands<T> p) {
+  max_plus_vector_loads_of_both(p);
+}
+
+// ---------------------------------------------------------------------------------------------
+// One thread per point, so every multiprocessor has work: 499 us, 40 times as fast as two blocks.
+template <class T>
+__global__ void __launch_bounds__(kTwoBlocksThreads, 2)
+    max_plus_whole_device(MaxPlusOperands<T> p) {
+  const std::int64_t point = thread_x();
+  if (point >= p.points) return;
+  T best = 0;
+#pragma unroll kUnrolledTerms
+  for (std::int64_t k = 0; k < p.terms; ++k)
+    best = larger(best, p.big[k * p.points + point] + p.small[k]);
+  p.out[point] = best;
+}
+
+#endif
+
+}  // namespace ado::cuda

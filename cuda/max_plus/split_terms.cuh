@@ -1,0 +1,125 @@
+// Terms split over threads and blocks, for problems with too few points to keep a device busy.
+//
+// A block has `lanes` threads per row, as many as its points need. Its remaining threads form more
+// teams of `lanes` threads, and the teams take the block's rows in turn. Blocks of the same points
+// take different rows (4 teams of 256 lanes, 2 blocks along the terms):
+//
+//                        points of a block
+//                        lane 0 ............ lane 255
+//   block y = 0   row 0  team 0 ....................     then rows 4, 8, ...
+//                 row 1  team 1 ....................          rows 5, 9, ...
+//                 row 2  team 2 ....................
+//                 row 3  team 3 ....................
+//   block y = 1   row n  team 0 ....................     n = rows per block
+//                 ...
+//
+// The teams' maxima are merged in shared memory, and those of the blocks in out.
+#pragma once
+
+#include <algorithm>
+
+#include "max_plus/columns.cuh"
+
+namespace ado::cuda {
+
+// Blocks that keep the device busy; tuned on an H200 (132 multiprocessors).
+inline constexpr std::int64_t kBusyBlocks = 768;
+// Batches of rows that each team processes at least, if the terms are split over blocks.
+inline constexpr int kMinBatches = 4;
+
+// Calls `visit` as with_batch does. If rows are not aligned but a block has a thread for every
+// point, the batch is one element of each of four rows.
+template <class Visit>
+auto with_split_batch(const MaxPlus& p, Visit visit) {
+  if (rows_aligned(p) || p.points() > kColumnThreads) return with_batch(p, visit);
+  return with_real(p.big.type, [&](auto zero) { return visit(zero, ColumnBatch<1, 1, 4>{}); });
+}
+
+struct TermSplit {
+  int lanes;              // threads of a team
+  std::int64_t blocks_x;  // along the points
+  std::int64_t blocks_y;  // along the terms
+  std::int64_t rows_per_block;
+};
+
+inline TermSplit term_split_of(const MaxPlus& p) {
+  if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
+  return with_split_batch(p, [&]<class Batch>(auto, Batch) {
+    const std::int64_t row_threads = ceil_div(p.points(), Batch::kPoints);
+    // Narrow the teams, in whole warps, until the device is busy or teams would lack rows.
+    std::int64_t lanes = kColumnThreads;
+    while (lanes > 32 && ceil_div(row_threads, lanes) < kBusyBlocks &&
+           2 * kColumnThreads / lanes * Batch::kRows <= p.terms())
+      lanes /= 2;
+    lanes = std::min(lanes, row_threads);
+    const std::int64_t blocks_x = ceil_div(row_threads, lanes);
+    const std::int64_t batch_rows = kColumnThreads / lanes * Batch::kRows;  // of all teams
+    const std::int64_t max_splits =
+        std::max<std::int64_t>(p.terms() / (kMinBatches * batch_rows), 1);
+    const std::int64_t splits = std::clamp<std::int64_t>(kBusyBlocks / blocks_x, 1, max_splits);
+    const std::int64_t rows =
+        std::max<std::int64_t>(ceil_div(p.terms(), splits * batch_rows), 1) * batch_rows;
+    return TermSplit{.lanes = static_cast<int>(lanes),
+                     .blocks_x = blocks_x,
+                     .blocks_y = std::max<std::int64_t>(ceil_div(p.terms(), rows), 1),
+                     .rows_per_block = rows};
+  });
+}
+
+// Without a split, each thread would have a column of its own, as in `vectorised`.
+inline const char* why_not_split(const MaxPlus& p) {
+  const TermSplit split = term_split_of(p);
+  if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
+  return split.blocks_x >= kBusyBlocks
+             ? "every multiprocessor already has enough blocks without splitting the terms"
+             : "there are too few terms to split them";
+}
+
+#ifdef __CUDACC__
+
+// Atomic maximum. Neither value is negative, and bits of non-negative numbers compare like the
+// numbers. A NaN is largest once its sign bit is cleared.
+inline __device__ void atomic_larger(float* to, float best) {
+  atomicMax(reinterpret_cast<unsigned*>(to), __float_as_uint(best) & 0x7fffffffU);
+}
+inline __device__ void atomic_larger(double* to, double best) {
+  atomicMax(reinterpret_cast<unsigned long long*>(to),
+            static_cast<unsigned long long>(__double_as_longlong(best)) & 0x7fffffffffffffffULL);
+}
+
+// With more than one block along y, out must be zero beforehand.
+template <class T, class Batch>
+__global__ void __launch_bounds__(kColumnThreads)
+    max_plus_split_terms(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
+  using Points = Vector<T, Batch::kLength>;
+  const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kColumnThreads / lanes;
+  const std::int64_t first_row = block_y() * rows_per_block;
+  ColumnMaxima<T, Batch> maxima(p, block_x() * lanes * Batch::kVectors + lane, lanes);
+  if (team < teams) maxima.add(first_row + team, min(first_row + rows_per_block, p.terms), teams);
+
+  // Tree reduction: in each iteration the upper half of the remaining teams hands its maxima to the
+  // lower half.
+  __shared__ Points shared_maxima[Batch::kVectors][kColumnThreads];
+  for (int left = teams; left > 1;) {
+    const int half = (left + 1) / 2;
+#pragma unroll
+    for (int j = 0; j < Batch::kVectors; ++j) shared_maxima[j][threadIdx.x] = maxima.best(j);
+    __syncthreads();
+    if (team + half < left)
+      maxima.merge([&](int j) { return shared_maxima[j][threadIdx.x + half * lanes]; });
+    __syncthreads();
+    left = half;
+  }
+  if (team != 0) return;
+  maxima.for_vectors([&](std::int64_t vector, const Points& best) {
+    if (gridDim.y == 1)
+      reinterpret_cast<Points*>(p.out)[vector] = best;
+    else
+      for (int i = 0; i < Batch::kLength; ++i)
+        atomic_larger(p.out + vector * Batch::kLength + i, best.at[i]);
+  });
+}
+
+#endif
+
+}  // namespace ado::cuda
