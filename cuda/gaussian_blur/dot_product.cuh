@@ -1,13 +1,14 @@
 // Gaussian blur in registers: dot products of four packed pixels, without shared memory.
 //
 // A thread computes 16 rows of four pixels. Along a row, three 32-bit words contain all ten pixels
-// that the four sums need. Instead of the pixels, the taps are shifted:
+// that the four sums need. Instead of the pixels, the taps are shifted (a dot is a weight of zero):
 //
-//   column     -4 -3 -2 -1 |  0  1  2  3 |  4  5  6  7
-//   pixel 0     0  1  2  3 |  4  3  2  1 |  -  -  -  -      __dp4a(before, 0x03020100,
-//   pixel 1     -  0  1  2 |  3  4  3  2 |  1  0  -  -        __dp4a(here, 0x01020304, ...))
-//   pixel 2     -  -  0  1 |  2  3  4  3 |  2  1  0  -
-//   pixel 3     -  -  -  0 |  1  2  3  4 |  3  2  1  0      (- and 0: weight zero)
+//   column      -4 -3 -2 -1 |  0  1  2  3 |  4  5  6  7
+//   word           before   |    here     |    after
+//   pixel 0      .  1  2  3 |  4  3  2  1 |  .  .  .  .     __dp4a(before, 0x03020100,
+//   pixel 1      .  .  1  2 |  3  4  3  2 |  1  .  .  .         __dp4a(here, 0x01020304, 0))
+//   pixel 2      .  .  .  1 |  2  3  4  3 |  2  1  .  .
+//   pixel 3      .  .  .  . |  1  2  3  4 |  3  2  1  .
 #pragma once
 
 #include "gaussian_blur/weights.cuh"

@@ -1,5 +1,5 @@
 // Gaussian blur on the GPU: out = the 7x7 weighted sum around each pixel. From 49 loads per pixel
-// to about ten instructions.
+// to a few instructions per pixel.
 //
 // The files in reading order: weights, naive, shared, separable and dot_product.cuh, and
 // image/sliding_window.cuh. The variants are those of the GTC 2015 talk: loads go to shared memory,

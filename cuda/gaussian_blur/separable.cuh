@@ -70,13 +70,13 @@ __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
 //                 at a sixth of their rate. Here multiplications are not the limit, and the
 //                 conversions cost more than is saved.
 //
-// One row of the first pass with 2 columns per thread, and so 8-byte accesses (kAcross = kLoaded =
-// 2). The margin is 4 columns, so that accesses are aligned; tap 0 of pixel 0 needs column 1:
+// With kAcross = kLoaded = 2, a thread reads ten columns of a tile's row as five vectors of 8
+// bytes. The margin is four columns instead of three, so that these vectors are aligned:
 //
-//   column of the tile     col+0 1 | 2  3 | 4  5 | 6  7 | 8  9
-//   8-byte accesses        [0   1] [2  3] [4  5] [6  7] [8  9]
-//   taps of pixel 0             0   1  2   3  4   5  6
-//   taps of pixel 1                 0  1   2  3   4  5   6
+//   column - col       0  1   2  3   4  5   6  7   8  9
+//   8-byte accesses   [    ] [    ] [    ] [    ] [    ]
+//   taps of pixel 0       0   1  2   3  4   5  6
+//   taps of pixel 1           0  1   2  3   4  5   6
 template <class Number, int kAcross, int kDown, int kLoaded>
 __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
     gaussian_blur_two_passes(Batch batch) {

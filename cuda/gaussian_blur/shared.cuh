@@ -12,8 +12,8 @@
 //   |                                    |  3
 //   +------------------------------------+  v
 //
-// The 4 x 32 threads load the 10 x 38 pixels in 3 x 2 rounds. In the last round down or across,
-// most threads have no pixel left to load.
+// The 4 x 32 threads load the 10 x 38 pixels in 3 x 2 rounds. In the last round in each direction,
+// some threads have no pixel left to load.
 #pragma once
 
 #include "gaussian_blur/weights.cuh"

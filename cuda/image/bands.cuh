@@ -46,7 +46,8 @@ struct SlidingWindow {
   int channels = 1;
   int words;               // words of four packed pixels per lane
   int radius;              // rows and columns on either side that all stages together need
-  bool aligned;            // rows of the input and the output begin at multiples of 16 bytes
+  bool aligned;            // arrays begin at multiples of 16 bytes and rows at multiples of the
+                           // pixels of a lane
   bool halo_words = true;  // true: every lane also loads the words beside its own, so that all
                            // lanes store. false: neighbours come by shuffle, and the outer lanes
                            // only serve the others. A second stage always needs the latter.

@@ -203,11 +203,15 @@ __device__ inline unsigned lengths(unsigned x, unsigned y) {
 #endif
 }
 
-// Gradient magnitude. Pixels are computed in pairs of neighbours in one register, 2 apart:
+// Gradient magnitude of two pixels per register, which are two columns apart so that a pair of left
+// or right neighbours is also one register:
 //
-//   word w         |  p0  p1  p2  p3  |
-//   even           ( p0, p2 )             before  ( p-1, p1 )     gradients of p0 and p2 are
-//   odd            ( p1, p3 )             after   (  p2, p4 )     made from before, even, odd
+//   word                       |  p0  p1  p2  p3  |
+//   pair         left neighbours     right neighbours
+//   (p0, p2)       (p-1, p1)            (p1, p3)
+//   even           before               odd
+//   (p1, p3)       (p0, p2)             (p2, p4)
+//   odd            even                 after
 template <int kWords>
 struct SobelStage {
   static constexpr int kRadius = 1;
