@@ -237,7 +237,7 @@ def test_alpha_is_ignored(rng):
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("variant", rungs(ado.gaussian_blur))
 def test_borders_and_taps(variant, border, taps, rng):
-    """A variant supports all borders and taps, or only the defaults."""
+    """A rung computes any of them, or none but the default."""
     general = not refusal(
         ado.gaussian_blur, variant, (np.zeros((1, 1), "u1"),), border="replicate", taps=TAPS[1]
     )
