@@ -1,4 +1,4 @@
-"""Every rung of the image filters against NumPy, at sizes and layouts chosen to hurt."""
+"""Every variant of the image filters against NumPy, at edge-case sizes and layouts."""
 
 import functools
 import re
@@ -29,11 +29,10 @@ SHAPES = (
 BORDERS = ("constant", "replicate", "reflect101")
 TAPS = [(1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1), (0, 0, 0, 1, 0, 0, 0), (1,) * 7]
 TAPS += [(256, 0, 0, 0, 0, 0, 0), (0, 0, 3, 5, 7, 0, 100), (36, 37, 36, 38, 36, 37, 36)]
-PLAIN = "only border"  # how the rungs that cannot do options begin their reason
 
 
 def luminance(rgba):
-    """What all variants of grayscale promise, written once more and in another way."""
+    """The result that all variants of grayscale promise, computed in another way."""
     r, g, b = (rgba[..., c].astype(np.uint32) for c in range(3))
     return ((19585 * r + 38457 * g + 7494 * b) >> 16).astype(np.uint8)
 
@@ -73,7 +72,7 @@ def test_large_odd_shapes(name, variant, rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "variant"), [p for p in RUNGS if p.marks])
 def test_as_many_pixels_as_are_measured(name, variant, rng):
-    """Kernels may choose another way for large problems."""
+    """Kernels may be launched with another configuration for large problems."""
     routine = ado.routines[name]
     for shape in [(4096, 4112), (4096, 64, 64), (70_001, 8, 32)]:
         assert compare(routine, image_for(rng, routine, shape), variant=variant)
@@ -90,7 +89,7 @@ def test_borders_of_as_many_pixels_as_are_measured(border, rng):
 
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
 def test_flat_images_and_extremes(name, variant, rng):
-    """Sums at their largest, where a lane of 16 bits would overflow first."""
+    """Sums are largest here, so 16-bit arithmetic would overflow here first."""
     routine = ado.routines[name]
     image = image_for(rng, routine, (70, 133))
     for level in (0, 1, 254, 255):
@@ -364,7 +363,7 @@ def test_edges_are_the_three_filters_in_turn(variant, rng):
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_stages_exist_and_never_refuse(device):
+def test_pipelines_have_the_three_filters_as_stages(device):
     pipelines = [v for v in ado.edge_detect if v.stages and v.device == device]
     assert len(pipelines) == 2
     for pipeline in pipelines:

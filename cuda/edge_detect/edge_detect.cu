@@ -1,7 +1,8 @@
-// Edges on the GPU: out = sobel(blur(gray(rgba))), from three kernels to one.
+// Edge detection on the GPU: out = sobel(blur(gray(rgba))), in three kernels or in one.
 //
-// Three kernels move 9 bytes a pixel: 5 for the luminance and 2 for each filter. One that keeps
-// what lies between in registers moves 5, and there are arithmetic units to spare for all three.
+// Three kernels move 9 bytes per pixel: 5 for the luminance and 2 for each filter. One kernel that
+// keeps the intermediate rows in registers moves 5, and has enough arithmetic throughput for all
+// three filters.
 //
 // Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
 #include "routines/edge_detect.hpp"
@@ -17,71 +18,86 @@ Ladder<Sobel> sobel_ladder();
 
 namespace {
 
-constexpr Stages kNaive = {
-    {{"grayscale", "naive"}, {"gaussian_blur", "naive"}, {"sobel", "naive"}}};
-constexpr Stages kBest = {
-    {{"grayscale", "wide"}, {"gaussian_blur", "marching"}, {"sobel", "marching"}}};
+FilterLadders filters() { return {grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder()}; }
 
+constexpr Stages kNaive = filter_stages("naive", "naive", "naive");
+constexpr Stages kBest = filter_stages("wide", "sliding_window", "sliding_window");
+
+// The fields of a pipeline.
 template <const Stages& kStages>
-double bytes_of_three(const EdgeDetect& p) {
-  return bytes_of_stages(p, kStages, grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder());
+const char* why_not(const EdgeDetect& p) {
+  return why_not_stages(p, kStages, filters());
 }
+template <const Stages& kStages>
+double requested_bytes(const EdgeDetect& p) {
+  return bytes_of_stages(p, kStages, filters());
+}
+#ifdef __CUDACC__
+template <const Stages& kStages>
+void run_pipeline(const EdgeDetect& p, const Launch& go) {
+  run_stages(p, go, kStages, filters());
+}
+#endif
 
-// Eight pixels a lane and strips of 72 rows: 340 us, 93 % of the speed of a copy.
-// Four pixels a lane take 355 us; strips of 34 rows, whose edges are a fifth of what is loaded,
-// 381. Five blocks a multiprocessor leave 96 registers to a thread, of which it takes 91 on sm_90.
+// Eight pixels per lane and bands of 72 rows take 340 us, 93 % of the speed of a copy. Four pixels
+// per lane take 355 us; bands of 34 rows, of which a fifth of the loads are rows at seams, 381 us.
+// Five blocks per multiprocessor leave 96 registers per thread; on sm_90 the kernel uses 91. Tuned
+// on an H200.
 template <int kChannels, bool kAligned>
-using Fused = MarchShape<Marching{.channels = kChannels,
-                                  .words = 2,
-                                  .reach = GaussianBlur::kRadius + 1,
-                                  .aligned = kAligned,
-                                  .beside = false,
-                                  .blocks = 5,
-                                  .highest = 72}>;
+using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
+                                             .words = 2,
+                                             .radius = GaussianBlur::kRadius + 1,
+                                             .aligned = kAligned,
+                                             .halo_words = false,
+                                             .blocks = 5,
+                                             .max_rows = 72}>;
 
+// Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
-  const bool aligned = lanes_aligned(p.rgba, p.out, Fused<4, true>::kPixels);
-  if (p.channels() == 4) return aligned ? visit(Fused<4, true>{}) : visit(Fused<4, false>{});
-  return aligned ? visit(Fused<3, true>{}) : visit(Fused<3, false>{});
+  const bool aligned = lanes_aligned(p.rgba, p.out, FusedShape<4, true>::kPixels);
+  if (p.channels() == 4)
+    return aligned ? visit(FusedShape<4, true>{}) : visit(FusedShape<4, false>{});
+  return aligned ? visit(FusedShape<3, true>{}) : visit(FusedShape<3, false>{});
 };
 
 constexpr Variant<EdgeDetect> kVariants[] = {
-    {.name = "three_naive",
-     .changes = "Three kernels, one pixel a thread, with two images between them.",
+    {.name = "pipeline_naive",
+     .changes = "Three kernels with one pixel per thread; two intermediate images in memory.",
      .device = Device::kCuda,
+     .why_not = why_not<kNaive>,
      .scratch_bytes = bytes_between_stages,
      .stages = kNaive,
-     .bytes = bytes_of_three<kNaive>,
-     .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       run_stages(p, go, kNaive, grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder());
-     })},
-    {.name = "three_best",
-     .changes = "Three kernels, the last of each ladder.",
+     .bytes = requested_bytes<kNaive>,
+     .run = ADO_RUN(run_pipeline<kNaive>)},
+    {.name = "pipeline_best",
+     .changes = "Three kernels, the fastest of each ladder.",
      .device = Device::kCuda,
+     .why_not = why_not<kBest>,
      .scratch_bytes = bytes_between_stages,
      .stages = kBest,
-     .bytes = bytes_of_three<kBest>,
-     .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
-       run_stages(p, go, kBest, grayscale_ladder(), gaussian_blur_ladder(), sobel_ladder());
-     })},
+     .bytes = requested_bytes<kBest>,
+     .run = ADO_RUN(run_pipeline<kBest>)},
     {.name = "fused",
-     .changes = "One kernel: rows march from luminance through blur to gradient in registers.",
+     .changes = "One kernel streams rows through luminance, blur and gradient in registers.",
      .device = Device::kCuda,
-     .blocks = {{kMarchBlock}},
-     .grid = march_grid<EdgeDetect, with_shape>,
-     .shared_bytes = march_shared_bytes<EdgeDetect, with_shape>,
-     .bytes = march_bytes<EdgeDetect, with_shape>,
+     .blocks = {{kWindowBlock}},
+     .grid = window_grid<EdgeDetect, with_shape>,
+     .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
+     .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) {
-         const auto kernel = march<Shape, Blur<Shape::kWords>, SobelMagnitude<Shape::kWords>>;
+         const auto kernel =
+             sliding_window<Shape, GaussianStage<Shape::kWords>, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), strips_of<Shape>(p), {}, {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {}, {});
        });
      })},
 };
 
 }  // namespace
 
-Ladder<EdgeDetect> edge_detect_ladder() { return ladder_of(kVariants); }
+Ladder<EdgeDetect> edge_detect_ladder() {
+  return with_checked_stages(ladder_of(kVariants), filters());
+}
 
 }  // namespace ado::cuda

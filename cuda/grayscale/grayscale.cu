@@ -1,10 +1,10 @@
-// Grayscale on the GPU: out = the luminance of each pixel, from one byte a load to 16.
+// Grayscale on the GPU: out = the luminance of each pixel. Loads grow from 1 to 16 bytes.
 //
-// Four or three bytes in and one out: nothing but memory counts. The arrays are packed, so the
-// pixels of all images of a batch are one long line.
+// Each pixel reads four or three bytes and writes one, so the kernels are memory-bound. Arrays are
+// packed, so the pixels of all images of a batch form one line.
 //
-// Shares in the comments are of cudaMemcpy's speed for as many bytes, on an H200 with L2 flushed
-// and 16384 x 16384 pixels.
+// Percentages in the comments are relative to cudaMemcpy's speed for the same number of bytes, for
+// 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/grayscale.hpp"
 
 #include <type_traits>
@@ -15,12 +15,11 @@
 namespace ado::cuda {
 namespace {
 
-constexpr int kVector = 16;  // bytes that a thread moves at most
 constexpr int kThreads = 256;
 
-// In the last rung a thread has four pixels at a time, so many times.
-constexpr int kWideTurns = 4;
-constexpr int kWidePixels = kThreads * 4 * kWideTurns;  // of a block
+// In `wide`, each thread has kWideGroups groups of four pixels in flight.
+constexpr int kWideGroups = 4;
+constexpr int kWidePixels = kThreads * 4 * kWideGroups;  // per block
 
 // Calls `visit` with the number of channels as a constant.
 template <class Visit>
@@ -29,20 +28,20 @@ auto with_channels(const Grayscale& p, Visit visit) {
                            : visit(std::integral_constant<int, 3>{});
 }
 
-Extent grid_of_pixels(const Grayscale& p, int pixels_a_block) {
-  return grid_of(ceil_div(p.out.elements(), pixels_a_block), 1);
+Extent grid_of_pixels(const Grayscale& p, int pixels_per_block) {
+  return grid_of(ceil_div(p.out.elements(), pixels_per_block), 1);
 }
 
 #ifdef __CUDACC__
 
-// The pixels of a batch, in one line.
+// The pixels of a batch as one line.
 template <int kChannels>
 struct Line {
   const std::uint8_t* in;
   std::uint8_t* out;
   std::int64_t pixels;
 
-  // Luminance of one pixel, byte by byte.
+  // Computes the luminance of one pixel, byte by byte.
   __device__ void convert(std::int64_t pixel) const {
     const std::uint8_t* from = in + pixel * kChannels;
     out[pixel] = static_cast<std::uint8_t>(
@@ -61,8 +60,8 @@ __device__ bool aligned(const void* at, int bytes) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// One thread a pixel. That is so little work that the GPU cannot start blocks as fast as they end:
-// blocks of 128 threads take 1.8 times as long as blocks of 256 (25 and 45 %).
+// One thread per pixel. That is so little work that the GPU cannot launch blocks as fast as they
+// finish: blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
 template <int kChannels>
 __global__ void grayscale_naive(Line<kChannels> line) {
   const std::int64_t pixel = block_x() * blockDim.x + threadIdx.x;
@@ -70,10 +69,15 @@ __global__ void grayscale_naive(Line<kChannels> line) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Two pixels a thread: 8 bytes at once, or three times 2.
+// Two pixels per thread: one load of 8 bytes or, with three channels, three loads of 2 bytes.
 __device__ unsigned luminances(const uint2& rgba) {
   return pack(luminance(rgba.x), luminance(rgba.y));
 }
+
+//   16-bit loads   |   x   |   y   |   z   |
+//   bytes          | R0 G0 | B0 R1 | G1 B1 |
+//   y << 16 | x  =  [R0 G0   B0 R1]             pixel 0 in bytes 0 to 2
+//   z << 16 | y  =          [B0 R1   G1 B1]     pixel 1 in bytes 1 to 3
 __device__ unsigned luminances(const ushort3& rgb) {
   const unsigned middle = rgb.y;
   return pack(luminance(middle << 16 | rgb.x), luminance<1>(unsigned{rgb.z} << 16 | middle));
@@ -94,40 +98,44 @@ __global__ void grayscale_two_pixels(Line<kChannels> line) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Four pixels are one vector, or three words, and one word of the result. One such group a thread
-// is too little in flight (98 % of the speed of cudaMemcpy, 92 with three channels); from two
-// groups on, a block apart so that a warp's accesses stay side by side, it is as fast as a copy and
-// more (101 to 105 %, since less is written than read). Neither stores of 16 bytes, after an
-// exchange through shared memory, nor RGB staged there as whole vectors were any faster.
-template <int kChannels>
-struct alignas(kChannels == 4 ? kVector : 4) FourPixels {
-  unsigned word[kChannels];
-};
-
-__device__ unsigned luminances(const FourPixels<4>& rgba) {
-  return pack(luminance(rgba.word[0]), luminance(rgba.word[1]), luminance(rgba.word[2]),
-              luminance(rgba.word[3]));
+// Four pixels per load: 16 bytes, stored as one 32-bit word. With three channels, three loads of 4
+// bytes. One such group per thread leaves too few loads in flight (98 %, and 92 % with three
+// channels). From two groups on, the kernel is as fast as a copy or faster (101 to 105 %, since it
+// writes less than it reads). The groups of a thread are one block apart, so that a warp's accesses
+// are coalesced:
+//
+//   group of four pixels   |  0    1   ...  255 | 256  257  ...  511 | 512 ...
+//   thread                 |  0    1   ...  255 |  0    1   ...  255 |  0  ...
+//   its i-th load          |        i = 0       |        i = 1       | i = 2
+//
+// Neither stores of 16 bytes, after an exchange through shared memory, nor whole vectors of RGB
+// staged there were faster.
+__device__ unsigned luminances(const uint4& rgba) {
+  return pack(luminance(rgba.x), luminance(rgba.y), luminance(rgba.z), luminance(rgba.w));
 }
-__device__ unsigned luminances(const FourPixels<3>& rgb) {
-  const auto& word = rgb.word;
-  return pack(luminance(word[0]), luminance(__funnelshift_r(word[0], word[1], 24)),
-              luminance(__funnelshift_r(word[1], word[2], 16)), luminance<1>(word[2]));
+
+//   32-bit loads   |      x      |      y      |      z      |
+//   bytes          | R0 G0 B0 R1 | G1 B1 R2 G2 | B2 R3 G3 B3 |
+//   pixel 1                  [R1   G1 B1 R2]                      = __funnelshift_r(x, y, 24)
+__device__ unsigned luminances(const uint3& rgb) {
+  return pack(luminance(rgb.x), luminance(__funnelshift_r(rgb.x, rgb.y, 24)),
+              luminance(__funnelshift_r(rgb.y, rgb.z, 16)), luminance<1>(rgb.z));
 }
 
 template <int kChannels>
 __global__ void __launch_bounds__(kThreads) grayscale_wide(Line<kChannels> line) {
-  using Four = FourPixels<kChannels>;
+  using Group = std::conditional_t<kChannels == 4, uint4, uint3>;
   const std::int64_t first = block_x() * kWidePixels;
   const std::uint8_t* from = line.in + first * kChannels;
   std::uint8_t* to = line.out + first;
-  if (first + kWidePixels <= line.pixels && aligned(from, alignof(Four)) && aligned(to, 4)) {
-    Four four[kWideTurns];
+  if (first + kWidePixels <= line.pixels && aligned(from, alignof(Group)) && aligned(to, 4)) {
+    Group group[kWideGroups];
 #pragma unroll
-    for (int i = 0; i < kWideTurns; ++i)
-      four[i] = reinterpret_cast<const Four*>(from)[threadIdx.x + i * kThreads];
+    for (int i = 0; i < kWideGroups; ++i)
+      group[i] = reinterpret_cast<const Group*>(from)[threadIdx.x + i * kThreads];
 #pragma unroll
-    for (int i = 0; i < kWideTurns; ++i)
-      reinterpret_cast<unsigned*>(to)[threadIdx.x + i * kThreads] = luminances(four[i]);
+    for (int i = 0; i < kWideGroups; ++i)
+      reinterpret_cast<unsigned*>(to)[threadIdx.x + i * kThreads] = luminances(group[i]);
   } else {
     const std::int64_t end = min(first + kWidePixels, line.pixels);
     for (std::int64_t i = first + threadIdx.x; i < end; i += kThreads) line.convert(i);
@@ -140,7 +148,7 @@ constexpr Blocks kBlocks = {{{kThreads}, {128}, {512}}};
 
 constexpr Variant<Grayscale> kVariants[] = {
     {.name = "naive",
-     .changes = "One thread a pixel, which loads and multiplies its bytes one by one.",
+     .changes = "One thread per pixel loads and multiplies its bytes one by one.",
      .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
@@ -150,7 +158,7 @@ constexpr Variant<Grayscale> kVariants[] = {
            p, [&](auto channels) { launch(go, grayscale_naive<channels>, line_of<channels>(p)); });
      })},
     {.name = "two_pixels",
-     .changes = "Two pixels a thread and load, and dot products of whole words.",
+     .changes = "Each thread loads and processes two pixels at a time, with dot products of bytes.",
      .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
@@ -161,7 +169,8 @@ constexpr Variant<Grayscale> kVariants[] = {
        });
      })},
     {.name = "wide",
-     .changes = "Four loads of four pixels in flight a thread, and stores of whole words.",
+     .changes =
+         "Each thread has four loads of four pixels in flight and stores four pixels at a time.",
      .device = Device::kCuda,
      .blocks = {{{kThreads}}},
      .grid = [](const Grayscale& p, Extent) { return grid_of_pixels(p, kWidePixels); },

@@ -1,206 +1,227 @@
-// How images are cut into strips for marching, and what that asks of a GPU.
+// How images are cut into bands for the sliding window, and what the bands request of a GPU.
+//
+//              warp 0    warp 1    warp 2
+//            +---------+---------+---------+
+//   band 0   |    |    |    |    |    |    |   even bands: from the top row down
+//            |    v    |    v    |    v    |
+//            +---------+---------+---------+
+//   band 1   |    ^    |    ^    |    ^    |   odd bands: from the bottom row up
+//            |    |    |    |    |    |    |
+//            +---------+---------+---------+
+//
+// A warp loads `radius` rows above and below its band as well. Directions alternate so that the two
+// bands at a seam load its rows at about the same time, and DRAM is read once for both.
 #pragma once
 
 #include <algorithm>
 
 #include "common/grid.cuh"
+#include "common/vector.cuh"
 #include "core/array.hpp"
 
 namespace ado::cuda {
 
-// What stands for the three rows and columns just before an image ([0]) and just after it ([1])
-// where the border continues it: how many rows away that row is, and how many bytes into a slot
-// that column. Replicated, the rows one, two and three before the first are one, two and three rows
-// off.
+// Where to find the three rows and columns just before an image ([0]) and just after it ([1]) if
+// the border extends the image: the distance to the row that is loaded instead, and the byte of
+// that row's slot in which the column is. For example, replication loads the first row for the rows
+// one, two and three above it, so their distances are one, two and three.
 struct BorderTable {
-  static constexpr int kOutside = 3;  // of each four; the fourth makes a vector of them
+  static constexpr int kOutside = 3;  // entries in use; with a fourth, they are one vector
   int rows[2][4], cols[2][4];
 };
 
-inline constexpr int kLanes = 32;
-inline constexpr int kChunk = 16;          // bytes that one copy to shared memory moves
-inline constexpr Extent kMarchBlock{128};  // warps side by side
+inline constexpr int kLanes = 32;           // per warp; kWarpSize exists only in CUDA builds
+inline constexpr Extent kWindowBlock{128};  // four warps side by side
 
-// Grids are asked for before a device is known, so strips are measured out for this many
-// multiprocessors (of an H100 or H200). Elsewhere they give the same pixels; only the end of a
-// march, when few blocks are left to run, may be longer there.
-inline constexpr int kMultiprocessors = 132;
+// Tuned on an H200 (132 multiprocessors). The grid is computed before a device is known, so the
+// height of a band does not adapt to the device. Other devices compute the same pixels; only the
+// end of the kernel, when few blocks are left to run, may take longer there.
+inline constexpr int kTunedMultiprocessors = 132;
 
-// From so many pixels on, an image is large enough for sixteen pixels a lane.
+// Images with at least this many pixels have enough bands for 16 pixels per lane. Tuned on an H200.
 inline constexpr std::int64_t kManyPixels = 1 << 24;
 
-// How a march is compiled.
-struct Marching {
+// Compile-time configuration of the kernel.
+struct SlidingWindow {
   int channels = 1;
-  int words;             // of four pixels, of a lane
-  int reach;             // of all stages together
-  bool aligned;          // rows begin at multiples of a chunk, in and out
-  bool beside = true;    // the words beside a lane's own come from memory too, so that all lanes
-                         // count; otherwise they come by shuffle, and the outer lanes only serve
-                         // the others, as they must before a second stage
-  bool extends = false;  // the border continues the image; otherwise zeros lie outside
-  int ahead = 4;         // slots of the ring: one row less than that is on its way
-  int blocks;            // per multiprocessor, for which registers are rationed
-  int highest;           // about the most rows that a strip should have
+  int words;               // words of four packed pixels per lane
+  int radius;              // rows and columns on either side that all stages together need
+  bool aligned;            // arrays begin at multiples of 16 bytes and rows at multiples of the
+                           // pixels of a lane
+  bool halo_words = true;  // true: every lane also loads the words beside its own, so that all
+                           // lanes store. false: neighbours come by shuffle, and the outer lanes
+                           // only serve the others. A second stage always needs the latter.
+  bool extends = false;    // true: the border extends the image. false: zeros surround it
+  int ring_rows = 4;       // rows in the shared-memory ring; all but one are in flight
+  int blocks;              // per multiprocessor; limits the registers per thread
+  int max_rows;            // approximate limit of a band's height
 };
 
-template <Marching kMarching>
-struct MarchShape {
-  static constexpr int kChannels = kMarching.channels, kWords = kMarching.words;
-  static constexpr int kReach = kMarching.reach;
-  static constexpr bool kAligned = kMarching.aligned, kBeside = kMarching.beside;
-  static constexpr bool kExtends = kMarching.extends;
-  static constexpr int kAhead = kMarching.ahead, kBlocks = kMarching.blocks;
-  static constexpr int kHighest = kMarching.highest;
+template <SlidingWindow kWindow>
+struct WindowShape {
+  static constexpr int kChannels = kWindow.channels, kWords = kWindow.words;
+  static constexpr int kRadius = kWindow.radius;
+  static constexpr bool kAligned = kWindow.aligned, kHaloWords = kWindow.halo_words;
+  static constexpr bool kExtends = kWindow.extends;
+  static constexpr int kRingRows = kWindow.ring_rows, kBlocks = kWindow.blocks;
+  static constexpr int kMaxRows = kWindow.max_rows;
 
-  static constexpr int kPixels = 4 * kWords;                                   // of a lane
-  static constexpr int kOwn = kWords * kChannels, kBesides = kBeside ? 1 : 0;  // words, a side
-  static constexpr int kAll = kOwn + 2 * kBesides;
+  // Words that a lane reads per row: kSideWords, its own kOwnWords, kSideWords.
+  static constexpr int kPixels = 4 * kWords;  // per lane
+  static constexpr int kOwnWords = kWords * kChannels, kSideWords = kHaloWords ? 1 : 0;
+  static constexpr int kAllWords = kOwnWords + 2 * kSideWords;
 
-  static_assert(!kBeside || (kChannels == 1 && kReach <= 4), "one word is there on each side");
-  static_assert(kBeside || kReach <= kPixels, "one lane on each side serves the others");
-  static_assert(!kExtends || (kBeside && kReach <= BorderTable::kOutside), "the table has no more");
-  static_assert(kAligned || (kWords & (kWords - 1)) == 0, "vectors are moved by halves");
+  static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "a side has one word");
+  static_assert(kHaloWords || kRadius <= kPixels, "one lane on each side serves the others");
+  static_assert(!kExtends || (kHaloWords && kRadius <= BorderTable::kOutside),
+                "the border table has no more entries");
+  static_assert(kAligned || (kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
 
-  // Lanes that store. Where rows begin anywhere, one vector takes pixels of two lanes.
-  static constexpr int kFirst = (kBeside ? 0 : 1) + (kAligned ? 0 : 1);
-  static constexpr int kLast = kBeside ? kLanes - 1 : kLanes - 2;
-  static constexpr int kWidth = (kLast - kFirst + 1) * kPixels;  // of a strip
+  // Lanes that store. In unaligned rows, a stored vector combines the pixels of two lanes.
+  static constexpr int kFirstLane = (kHaloWords ? 0 : 1) + (kAligned ? 0 : 1);
+  static constexpr int kLastLane = kHaloWords ? kLanes - 1 : kLanes - 2;
+  static constexpr int kBandCols = (kLastLane - kFirstLane + 1) * kPixels;  // that a warp stores
 
-  // Lanes of three-byte pixels do not begin at multiples of a chunk even where rows do.
+  // Whether the first byte of a row may be anywhere in its first vector. Even in aligned rows, the
+  // three-byte pixels of a band may begin anywhere.
   static constexpr bool kShifts = !kAligned || kChannels == 3;
-  static constexpr int kPhase = kBeside ? kChunk - 4 : 0;  // of the first byte, unless it shifts
-  static constexpr int kChunks = static_cast<int>(
-      ceil_div(4 * (kLanes * kOwn + 2 * kBesides) + (kShifts ? kChunk - 1 : kPhase), kChunk));
-  static constexpr int kRing = kAhead * kChunks * kChunk;                 // bytes of a warp
-  static constexpr int kTable = kExtends ? int{sizeof(BorderTable)} : 0;  // likewise
+  // Otherwise: where the first byte is in its vector.
+  static constexpr int kFirstByte = kHaloWords ? kVectorBytes - 4 : 0;
+  static constexpr int kVectors = static_cast<int>(  // copied per row and warp
+      ceil_div(
+          4 * (kLanes * kOwnWords + 2 * kSideWords) + (kShifts ? kVectorBytes - 1 : kFirstByte),
+          kVectorBytes));
+  static constexpr int kRingBytes = kRingRows * kVectors * kVectorBytes;       // per warp
+  static constexpr int kTableBytes = kExtends ? int{sizeof(BorderTable)} : 0;  // per warp
 
-  // Steps that are unrolled: the rings of all stages turn with them.
-  static constexpr int kTurn = kAhead > 4 ? kAhead : 4;
-  static_assert(kTurn % 4 == 0 && kTurn % kAhead == 0);
+  // Unrolled iterations: a multiple of the length of every ring, so that ring positions are
+  // compile-time constants.
+  static constexpr int kUnrolled = kRingRows > 4 ? kRingRows : 4;
+  static_assert(kUnrolled % 4 == 0 && kUnrolled % kRingRows == 0);
 };
 
-// How images are cut into strips, `height` rows each.
-struct Strips {
+// The bands of a batch, `height` rows each.
+struct Bands {
   std::int64_t images, rows, cols;
-  std::int64_t across, down;  // strips of one image
+  std::int64_t across, down;  // bands per image
   int height;
 };
 
-// Strips are as high as lets all run at once, within limits: a strip of h rows loads h + 2 kReach,
-// but in high ones the end of a march is a long time with few left to run. (Cutting the last
-// quarter of an image lower, or what makes whole turns of the multiprocessors, gained nothing.)
-// The lower limit, 10 rows or 3 kReach + 1, keeps what is loaded in addition below two rows for
-// three that are stored.
+// Makes bands as high as possible while all of them run at the same time, within limits. A band of
+// h rows loads h + 2 kRadius rows, so low bands load more; but with high bands, few blocks are left
+// for a long time at the end. (Lower bands in the last quarter of an image, or a number of bands
+// that fills the multiprocessors evenly, gained nothing.) The lower limit, 10 rows or 3 kRadius +
+// 1, keeps the additional loads below two rows per three that are stored.
 template <class Shape, class Routine>
-Strips strips_of(const Routine& p) {
-  constexpr std::int64_t kLowest = std::max(10, 3 * Shape::kReach + 1);
-  constexpr std::int64_t kAtOnce = kMultiprocessors * Shape::kBlocks * (kMarchBlock.x / kLanes);
-  Strips s{.images = p.images(),
-           .rows = p.rows(),
-           .cols = p.cols(),
-           .across = 0,
-           .down = 0,
-           .height = 0};
-  if (s.images == 0 || s.rows == 0 || s.cols == 0) return s;
-  s.across = ceil_div(s.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1), Shape::kWidth);
-  const double even = static_cast<double>(s.images) * s.across * s.rows / kAtOnce;
-  const std::int64_t height = even < kLowest           ? kLowest
-                              : even < Shape::kHighest ? static_cast<std::int64_t>(even)
-                                                       : Shape::kHighest;
-  // Whole turns of the unrolled loop.
-  s.height = static_cast<int>(ceil_div(height + 2 * Shape::kReach, Shape::kTurn) * Shape::kTurn -
-                              2 * Shape::kReach);
-  s.down = ceil_div(s.rows, s.height);
-  return s;
+Bands bands_of(const Routine& p) {
+  constexpr std::int64_t kMinRows = std::max(10, 3 * Shape::kRadius + 1);
+  constexpr std::int64_t kConcurrent =
+      kTunedMultiprocessors * Shape::kBlocks * (kWindowBlock.x / kLanes);
+  Bands b{.images = p.images(),
+          .rows = p.rows(),
+          .cols = p.cols(),
+          .across = 0,
+          .down = 0,
+          .height = 0};
+  if (b.images == 0 || b.rows == 0 || b.cols == 0) return b;
+  b.across = ceil_div(b.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1), Shape::kBandCols);
+  const double even = static_cast<double>(b.images) * b.across * b.rows / kConcurrent;
+  const std::int64_t height = even < kMinRows          ? kMinRows
+                              : even < Shape::kMaxRows ? static_cast<std::int64_t>(even)
+                                                       : Shape::kMaxRows;
+  // Round up to whole iterations of the unrolled loop.
+  b.height =
+      static_cast<int>(ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
+                       2 * Shape::kRadius);
+  b.down = ceil_div(b.rows, b.height);
+  return b;
 }
 
-// Whether rows of the images begin and end at multiples of a lane that stores so many pixels.
+// Whether all rows of the images begin and end at multiples of `pixels`, the pixels per lane.
 inline bool lanes_aligned(const Array& in, const Array& out, int pixels) {
-  const auto misaligned = [](const Array& a) {
-    return reinterpret_cast<std::uintptr_t>(a.data) % kChunk != 0;
-  };
-  return out.shape[out.rank - 1] % pixels == 0 && !misaligned(in) && !misaligned(out);
+  return out.shape[out.rank - 1] % pixels == 0 && starts_at_vector(in.data) &&
+         starts_at_vector(out.data);
 }
 
 // ---------------------------------------------------------------------------------------------
-// What a row of a ladder says of its march. kWithShape calls a visitor with the shape that a
-// problem is marched in.
+// Fields of a variant that runs the sliding window. kWithShape calls a visitor with the WindowShape
+// that is used for a problem.
 
 template <class Routine, auto kWithShape>
-Extent march_grid(const Routine& p, Extent block) {
+Extent window_grid(const Routine& p, Extent block) {
   return kWithShape(p, [&]<class Shape>(Shape) -> Extent {
-    const Strips s = strips_of<Shape>(p);
-    if (s.down == 0) return {};
-    return grid_of(ceil_div(s.across, block.x / kLanes), s.images * s.down);
+    const Bands b = bands_of<Shape>(p);
+    if (b.down == 0) return {};
+    return grid_of(ceil_div(b.across, block.x / kLanes), b.images * b.down);
   });
 }
 
 template <class Routine, auto kWithShape>
-std::size_t march_shared_bytes(const Routine& p, Extent block) {
+std::size_t window_shared_bytes(const Routine& p, Extent block) {
   return kWithShape(p, [&]<class Shape>(Shape) {
-    return std::size_t{block.x} / kLanes * (Shape::kRing + Shape::kTable);
+    return std::size_t{block.x} / kLanes * (Shape::kRingBytes + Shape::kTableBytes);
   });
 }
 
-// What the strips ask of memory, about. What lies outside an image is not asked for; where the
-// border continues it, the rows that stand for those outside are.
+// Approximate number of bytes requested. Pixels outside the image are not requested, but if the
+// border extends the image, the rows that replace those outside are.
 template <class Routine, auto kWithShape>
-double march_bytes(const Routine& p) {
+double window_bytes(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
-    const Strips s = strips_of<Shape>(p);
-    if (s.down == 0) return 0;
-    constexpr int kLoaded = Shape::kChunks * kChunk;  // bytes of a strip's row, at most
-    constexpr int kTwice = kLoaded - Shape::kWidth * Shape::kChannels;
+    const Bands b = bands_of<Shape>(p);
+    if (b.down == 0) return 0;
+    constexpr int kLoaded = Shape::kVectors * kVectorBytes;  // at most, per row of a band
+    constexpr int kOverlap = kLoaded - Shape::kBandCols * Shape::kChannels;
     const std::int64_t row =
-        std::min(s.cols * Shape::kChannels + (s.across - 1) * kTwice, s.across * kLoaded);
-    const std::int64_t rows = s.rows + 2 * Shape::kReach * (s.down - (Shape::kExtends ? 0 : 1));
-    return static_cast<double>(s.images) *
-           (static_cast<double>(rows) * row + static_cast<double>(s.rows) * s.cols);
+        std::min(b.cols * Shape::kChannels + (b.across - 1) * kOverlap, b.across * kLoaded);
+    const std::int64_t rows = b.rows + 2 * Shape::kRadius * (b.down - (Shape::kExtends ? 0 : 1));
+    return static_cast<double>(b.images) *
+           (static_cast<double>(rows) * row + static_cast<double>(b.rows) * b.cols);
   });
 }
 
 #ifdef __CUDACC__
 
 // ---------------------------------------------------------------------------------------------
-// The strip of a block: the same rows for all its warps, so everything here is uniform, and neither
-// loops nor shuffles have to reckon with lanes that go other ways. Rows count in marching order.
-struct March {
+// The rows that a block loads, in the order in which it loads them. All warps of a block have the
+// same rows, so everything here is uniform: loops and shuffles need no care for divergence.
+struct BandWalk {
   std::int64_t image, row;  // the first row that is loaded
-  int step;                 // 1 or -1: down or up the image
-  int steps;                // rows that are loaded
-  int inside, inside_rows;  // the first of them that the image has, and how many it has
+  int direction;            // 1: down the image, -1: up
+  int count;                // rows that are loaded
+  int inside, inside_rows;  // index of the first row inside the image, and their number
 
-  __device__ March(const Strips& strips, int reach) {
+  __device__ BandWalk(const Bands& bands, int radius) {
     const std::int64_t y = block_y();
-    image = y < strips.down ? 0 : y / strips.down;
-    const std::int64_t strip = y - image * strips.down;
-    const std::int64_t first = strip * strips.height;
-    const int height = static_cast<int>(min(strips.rows - first, std::int64_t{strips.height}));
-    const bool up = strip % 2 == 1;
-    step = up ? -1 : 1;
-    steps = image < strips.images ? height + 2 * reach : 0;
-    row = up ? first + height - 1 + reach : first - reach;
-    // How many rows lie between the first that is loaded and the edges of the image.
-    const std::int64_t before = up ? row - (strips.rows - 1) : -row;
-    const std::int64_t after = up ? row + 1 : strips.rows - row;
+    image = y < bands.down ? 0 : y / bands.down;
+    const std::int64_t band = y - image * bands.down;
+    const std::int64_t first = band * bands.height;
+    const int height = static_cast<int>(min(bands.rows - first, std::int64_t{bands.height}));
+    const bool up = band % 2 == 1;
+    direction = up ? -1 : 1;
+    count = image < bands.images ? height + 2 * radius : 0;
+    row = up ? first + height - 1 + radius : first - radius;
+    // Rows between the first that is loaded and the edges of the image.
+    const std::int64_t before = up ? row - (bands.rows - 1) : -row;
+    const std::int64_t after = up ? row + 1 : bands.rows - row;
     inside = static_cast<int>(max(before, std::int64_t{0}));
-    inside_rows = static_cast<int>(min(after, std::int64_t{steps})) - inside;
+    inside_rows = static_cast<int>(min(after, std::int64_t{count})) - inside;
   }
 
+  // Whether the index-th row is inside the image.
   __device__ bool has_row(int index) const {
     return static_cast<unsigned>(index - inside) < static_cast<unsigned>(inside_rows);
   }
 };
 
-// p += pitch, in a way that the compiler keeps to one pointer: it would rather have one for each
-// step of an unrolled loop, and those take registers.
+// Adds `pitch` to `p`. Written in assembly so that the compiler keeps one pointer: otherwise it
+// uses one per iteration of an unrolled loop, and those take registers.
 template <class T>
 __device__ void advance(T*& p, std::int64_t pitch) {
   asm("add.s64 %0, %0, %1;" : "+l"(p) : "l"(pitch));
 }
 
-// A distance in an image, or one beyond any strip if it is farther.
+// A distance within an image, limited to 32 bits: a value beyond every band if it is farther.
 inline constexpr int kFar = 1 << 24;
 __device__ inline int clamp_distance(std::int64_t distance) {
   return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));

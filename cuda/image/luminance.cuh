@@ -1,4 +1,4 @@
-// Luminance of pixels in words, four bytes at a time.
+// Luminance of pixels that are packed into 32-bit words, by dot products of four bytes.
 #pragma once
 
 #include "routines/grayscale.hpp"
@@ -7,8 +7,12 @@
 
 namespace ado::cuda {
 
-// The weights have 16 bits and a dot product takes 8, so one is made of two: of the low bytes of
-// the weights and of the high ones, where the pixel has its bytes.
+// The weights have 16 bits but a dot product multiplies bytes, so the luminance takes two dot
+// products: one with the low bytes of the weights, one with the high bytes.
+//
+//   byte of the word     0      1      2      3
+//   kFirst = 0           R      G      B    (alpha or the next pixel, weight 0)
+//   kFirst = 1      (previous)  R      G      B
 constexpr unsigned packed_weights(int shift, int first) {
   const auto byte = [=](int weight, int at) {
     return (static_cast<unsigned>(weight) >> shift & 0xffU) << (8 * (first + at));
@@ -20,13 +24,13 @@ inline constexpr unsigned kLowWeights = packed_weights(0, kFirst);
 template <int kFirst>
 inline constexpr unsigned kHighWeights = packed_weights(8, kFirst);
 
-// The luminance of the pixel in bytes kFirst to kFirst + 2 of a word, times 2^16.
+// Luminance, times 2^16, of the pixel in bytes kFirst to kFirst + 2 of a word.
 template <int kFirst = 0>
 __device__ unsigned luminance(unsigned word) {
   return __dp4a(word, kLowWeights<kFirst>, __dp4a(word, kHighWeights<kFirst>, 0U) << 8);
 }
 
-// Of such results the third bytes, which are the results proper.
+// Packs two or four luminances. Each is in the third byte of its word, since it is times 2^16.
 __device__ inline unsigned pack(unsigned first, unsigned second) {
   return __byte_perm(first, second, 0x0062);
 }

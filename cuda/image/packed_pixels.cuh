@@ -1,35 +1,42 @@
-// Rows of pixels as the lanes of a warp hold them: words of four.
+// Rows of pixels as the lanes of a warp hold them: four pixels packed into each 32-bit word.
 #pragma once
 
 #include <cstdint>
+
+#include "common/vector.cuh"
+#include "common/warp.cuh"
 
 #ifdef __CUDACC__
 
 namespace ado::cuda {
 
-// kCount words of four pixels each, the leftmost pixel in the lowest byte.
-template <int kCount>
-struct Words {
-  unsigned at[kCount];
-};
-
-// The words of a lane with one of its left and one of its right neighbour around them.
+// kWords words of four pixels each, the leftmost pixel in the lowest byte.
 template <int kWords>
-struct Surrounded {
+using PackedPixels = Vector<unsigned, kWords>;
+
+// The pixels of a lane, with four more on either side. For kWords = 2:
+//
+//   word    |      at[0]      |     at[1]     |     at[2]     |     at[3]     |
+//   pixel   |  -4 -3 -2 -1    |  0  1  2  3   |  4  5  6  7   |  8  9 10 11   |
+//              left neighbour           the lane's own          right neighbour
+template <int kWords>
+struct PixelsAround {
   unsigned at[kWords + 2];
 
-  // The four pixels from the `pixel`-th own one on.
-  __device__ unsigned window(int pixel) const {
+  // Four pixels, packed, beginning with any own one or a neighbour of it:
+  //
+  //   four_from(-3) = [-3 -2 -1  0] = __funnelshift_r(at[0], at[1], 8 * 1)
+  __device__ unsigned four_from(int pixel) const {
     const int byte = pixel + 4;
     return byte % 4 == 0 ? at[byte / 4]
                          : __funnelshift_r(at[byte / 4], at[byte / 4 + 1], 8 * (byte % 4));
   }
 };
 
+// Gets the four pixels on either side from the neighbouring lanes.
 template <int kWords>
-__device__ Surrounded<kWords> surround(const Words<kWords>& own) {
-  constexpr unsigned kAllLanes = 0xffffffff;
-  Surrounded<kWords> all;
+__device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& own) {
+  PixelsAround<kWords> all;
   all.at[0] = __shfl_up_sync(kAllLanes, own.at[kWords - 1], 1);
 #pragma unroll
   for (int w = 0; w < kWords; ++w) all.at[w + 1] = own.at[w];
@@ -37,7 +44,7 @@ __device__ Surrounded<kWords> surround(const Words<kWords>& own) {
   return all;
 }
 
-// The pixels of a lane that are inside the image.
+// Clears the pixels of a lane that are outside the image. In aligned rows, all are inside or none.
 template <int kWords, bool kAligned>
 struct ColumnMask {
   unsigned mask[kAligned ? 1 : kWords];
@@ -51,9 +58,9 @@ struct ColumnMask {
         if (col + 4 * w + i >= 0 && col + 4 * w + i < cols) mask[w] |= 0xffu << (8 * i);
     }
   }
-  __device__ void apply(Words<kWords>& words) const {
+  __device__ void apply(PackedPixels<kWords>& pixels) const {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) words.at[w] &= mask[kAligned ? 0 : w];
+    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kAligned ? 0 : w];
   }
 };
 

@@ -1,13 +1,21 @@
-// Where a march begins: rows of gray pixels, from images of one, three or four channels.
+// The input of the sliding window: rows of gray pixels, from images of one, three or four channels.
 //
-// Rows are copied to a ring in shared memory as they lie in memory, in aligned chunks, some rows
-// before they are needed. Loaded into registers instead, they come late: the compiler moves a load
-// down to where its value is used. The blur then takes 180 us instead of 144 and the gradient 167
-// instead of 149 (times are march.cuh's).
+// Rows are copied asynchronously to a ring in shared memory, as aligned 16-byte vectors, some rows
+// before they are needed. Loads into registers arrive too late, because the compiler moves a load
+// down to where its value is used: the blur then takes 180 us instead of 144 and the gradient 167
+// instead of 149 (measured as in sliding_window.cuh).
+//
+// In unaligned rows, the copy begins up to 15 bytes before the row, and lanes assemble their words
+// from two neighbouring ones:
+//
+//   vectors in the slot    | x x x x x r0 r1 r2 r3 r4 r5 r6 r7 ...      r0: first byte of the row,
+//   32-bit words of it     |    w0   |     w1    |     w2    | ...          5 bytes into the slot
+//   first word of the row              [r0 r1 r2   r3] = __funnelshift_r(w1, w2, 8 * (5 % 4))
 #pragma once
 
 #include <cstddef>
 
+#include "common/async_copy.cuh"
 #include "image/bands.cuh"
 #include "image/luminance.cuh"
 #include "image/packed_pixels.cuh"
@@ -17,62 +25,21 @@
 
 namespace ado::cuda {
 
-// The index inside [0, size) of the pixel that stands for one outside.
+// Index in [0, size) of the pixel that replaces one outside of the image.
 __device__ inline std::int64_t border_index(Border border, std::int64_t index, std::int64_t size) {
   if (border == Border::kReplicate || size == 1) return min(max(index, std::int64_t{0}), size - 1);
   while (index < 0 || index >= size) index = index < 0 ? -index : 2 * (size - 1) - index;
   return index;
 }
 
-// Copies the first `bytes` of a chunk to shared memory, then zeros, and touches nothing else.
+// Copies the first `bytes` of a vector to shared memory and fills the rest with zeros. Unlike
+// copy_vector_async, it does not touch the other bytes of the source.
 __device__ inline void copy_bytes(std::uint32_t to, const std::uint8_t* from, int bytes) {
 #pragma unroll 1
-  for (int i = 0; i < kChunk; ++i) {
+  for (int i = 0; i < kVectorBytes; ++i) {
     const unsigned byte = i < bytes ? from[i] : 0;
     asm volatile("st.shared.u8 [%0], %1;" ::"r"(to + i), "r"(byte) : "memory");
   }
-}
-
-// Starts to copy an aligned chunk so, all of which may be touched. The first chunk of a row
-// that begins anywhere has up to 15 bytes from before the row, and even from before the array:
-// those are in the same allocation, since allocations begin at multiples of a chunk. Through L1,
-// which finds again what warps side by side both need: past it the blur takes a tenth longer.
-//
-// Below sm_80 nothing is in flight: a chunk has come when this returns.
-__device__ inline void copy_chunk(std::uint32_t to, const std::uint8_t* from, int bytes) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-               : "memory");
-#else
-  uint4 chunk = {};
-  if (bytes > 0) chunk = *reinterpret_cast<const uint4*>(from);
-  if (bytes < kChunk) {
-    const auto first_bytes = [bytes](int word) {
-      const int count = min(max(bytes - 4 * word, 0), 4);
-      return static_cast<unsigned>((std::uint64_t{1} << (8 * count)) - 1);
-    };
-    chunk.x &= first_bytes(0);
-    chunk.y &= first_bytes(1);
-    chunk.z &= first_bytes(2);
-    chunk.w &= first_bytes(3);
-  }
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y),
-               "r"(chunk.z), "r"(chunk.w)
-               : "memory");
-#endif
-}
-__device__ inline void end_row_of_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Until all rows but the last kPending have come.
-template <int kPending>
-__device__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#endif
-  __syncwarp();
 }
 
 __device__ inline unsigned shared_byte(std::uint32_t from) {
@@ -88,6 +55,7 @@ __device__ inline unsigned shared_word(std::uint32_t from) {
 __device__ inline void store_shared_word(std::uint32_t to, unsigned word) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
 }
+// Loads kCount words as vectors.
 template <int kCount>
 __device__ void shared_words(std::uint32_t from, unsigned* to) {
   if constexpr (kCount % 4 == 0) {
@@ -109,148 +77,152 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Copies rows to the ring of the calling warp and reads them from there.
 template <class Shape>
-class Rows {
+class RowSource {
  public:
   static constexpr int kWords = Shape::kWords;
 
-  __device__ Rows(const std::uint8_t* data, Border border, const Strips& strips, const March& march,
-                  std::int64_t strip_col, std::uint32_t ring)
+  __device__ RowSource(const std::uint8_t* data, Border border, const Bands& bands,
+                       const BandWalk& walk, std::int64_t band_col, std::uint32_t ring)
       : lane_(threadIdx.x % kLanes),
-        row_bytes_(strips.cols * Shape::kChannels),
-        pitch_(march.step * row_bytes_),
-        ring_(ring + lane_ * kChunk),
-        table_(ring + Shape::kRing) {
-    const std::int64_t begin = strip_col * Shape::kChannels - 4 * Shape::kBesides;
-    const std::int64_t col = strip_col + lane_ * Shape::kPixels;
+        row_bytes_(bands.cols * Shape::kChannels),
+        pitch_(walk.direction * row_bytes_),
+        ring_(ring + lane_ * kVectorBytes),
+        table_(ring + Shape::kRingBytes) {
+    const std::int64_t begin = band_col * Shape::kChannels - 4 * Shape::kSideWords;
+    const std::int64_t col = band_col + lane_ * Shape::kPixels;
     row_begin_ = clamp_distance(-begin);
     row_end_ = clamp_distance(row_bytes_ - begin);
     inside_ = col < 0 ? 0 : 0xffffffff;
     left_inside_ = col <= 0 ? 0 : 0xffffffff;
-    next_ = data + (march.image * strips.rows + march.row) * row_bytes_ + begin;
-    end_ = data + strips.images * strips.rows * row_bytes_;
+    next_ = data + (walk.image * bands.rows + walk.row) * row_bytes_ + begin;
+    end_ = data + bands.images * bands.rows * row_bytes_;
     const std::int64_t last =
-        min(march.step > 0 ? march.row + march.steps - 1 : march.row, strips.rows - 1);
-    nears_end_ = end_ - (data + (march.image * strips.rows + last + 1) * row_bytes_) < kChunk;
-    phase_ = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(next_));
+        min(walk.direction > 0 ? walk.row + walk.count - 1 : walk.row, bands.rows - 1);
+    nears_end_ = end_ - (data + (walk.image * bands.rows + last + 1) * row_bytes_) < kVectorBytes;
+    address_ = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(next_));
     if (!Shape::kShifts) {
-      next_ += lane_ * kChunk - Shape::kPhase;
+      next_ += lane_ * kVectorBytes - Shape::kFirstByte;
 #pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        bytes_[i] = bytes_at((lane_ + i * kLanes) * kChunk - Shape::kPhase);
+      for (int i = 0; i < kCopies; ++i)
+        bytes_[i] = bytes_at((lane_ + i * kLanes) * kVectorBytes - Shape::kFirstByte);
     }
-    if (Shape::kExtends) start_border(border, strips, march, begin, col);
+    if (Shape::kExtends) start_border(border, bands, walk, begin, col);
   }
 
-  // Starts to copy the next row in marching order.
-  __device__ void fetch(const March& march, int index, int slot) {
+  // Starts to copy the index-th row, which must be the next one. Copies go through L1, where
+  // neighbouring warps find the vectors that they share: without L1, the blur takes a tenth longer.
+  //
+  // The first vector of an unaligned row may contain up to 15 bytes from before the row, even from
+  // before the array: those are in the same allocation, since allocations are aligned to vectors.
+  __device__ void start_copy(const BandWalk& walk, int index, int slot) {
     const std::uint8_t* from = next_;
-    bool copies = march.has_row(index);
-    if (Shape::kExtends && !copies && index < march.steps) {
-      from += border_rows(march, index) * row_bytes_;
+    bool copies = walk.has_row(index);
+    if (Shape::kExtends && !copies && index < walk.count) {
+      from += border_rows(walk, index) * row_bytes_;
       copies = true;
     }
     int early = 0;
     if (Shape::kShifts) {
-      early = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kChunk);
-      from += lane_ * kChunk - early;
+      early = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kVectorBytes);
+      from += lane_ * kVectorBytes - early;
     }
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-      const int chunk = lane_ + i * kLanes;
-      if (chunk >= Shape::kChunks) continue;
-      const std::uint32_t to = ring_ + (slot * Shape::kChunks + i * kLanes) * kChunk;
-      const std::uint8_t* chunk_from = from + i * kLanes * kChunk;
-      const int inside = Shape::kShifts ? bytes_at(chunk * kChunk - early) : bytes_[i];
+    for (int i = 0; i < kCopies; ++i) {
+      const int vector = lane_ + i * kLanes;
+      if (vector >= Shape::kVectors) continue;
+      const std::uint32_t to = ring_ + (slot * Shape::kVectors + i * kLanes) * kVectorBytes;
+      const std::uint8_t* vector_from = from + i * kLanes * kVectorBytes;
+      const int inside = Shape::kShifts ? bytes_at(vector * kVectorBytes - early) : bytes_[i];
       const int bytes = copies ? inside : 0;
       if (Shape::kShifts && nears_end_) {  // the same for the whole warp
-        if (bytes > 0 && chunk_from + kChunk > end_)
-          copy_bytes(to, chunk_from, bytes);
+        if (bytes > 0 && vector_from + kVectorBytes > end_)
+          copy_bytes(to, vector_from, bytes);
         else
-          copy_chunk(to, chunk_from, bytes);
+          copy_vector_async(to, vector_from, bytes);
       } else {
-        copy_chunk(to, chunk_from, bytes);
+        copy_vector_async(to, vector_from, bytes);
       }
     }
-    end_row_of_copies();
+    commit_copies();
     advance(next_, pitch_);
   }
 
-  // The row in a slot.
+  // Reads the index-th row from its slot, as gray pixels.
   template <class Mask>
-  __device__ Surrounded<kWords> take(const March& march, int index, int slot, const Mask& mask) {
-    std::uint32_t row = ring_ - lane_ * kChunk + slot * Shape::kChunks * kChunk;
-    Words<Shape::kAll> words;
+  __device__ PixelsAround<kWords> read(const BandWalk& walk, int index, int slot,
+                                       const Mask& mask) {
+    std::uint32_t row = ring_ - lane_ * kVectorBytes + slot * Shape::kVectors * kVectorBytes;
+    unsigned words[Shape::kAllWords];
     if constexpr (Shape::kShifts) {
-      unsigned phase = phase_ + static_cast<unsigned>(pitch_) * index;
-      if (Shape::kExtends && !march.has_row(index))
-        phase += border_rows(march, index) * static_cast<unsigned>(row_bytes_);
-      phase %= kChunk;
-      row += phase;
-      Words<Shape::kAll + 1> around;
-      shared_words_of(row - phase % 4 + lane_ * 4 * Shape::kOwn, around);
+      unsigned first_byte = address_ + static_cast<unsigned>(pitch_) * index;
+      if (Shape::kExtends && !walk.has_row(index))
+        first_byte += border_rows(walk, index) * static_cast<unsigned>(row_bytes_);
+      first_byte %= kVectorBytes;
+      row += first_byte;
+      unsigned aligned[Shape::kAllWords + 1];
+      const std::uint32_t from = row - first_byte % 4 + lane_ * 4 * Shape::kOwnWords;
 #pragma unroll
-      for (int w = 0; w < Shape::kAll; ++w)
-        words.at[w] = __funnelshift_r(around.at[w], around.at[w + 1], 8 * phase);
+      for (int w = 0; w < Shape::kAllWords + 1; ++w) aligned[w] = shared_word(from + 4 * w);
+#pragma unroll
+      for (int w = 0; w < Shape::kAllWords; ++w)
+        words[w] = __funnelshift_r(aligned[w], aligned[w + 1], 8 * first_byte);
     } else {
-      row += Shape::kPhase;
-      const std::uint32_t from = row + lane_ * 4 * Shape::kOwn;
-      if (Shape::kBeside) {
-        words.at[0] = shared_word(from);
-        words.at[Shape::kAll - 1] = shared_word(from + 4 * (Shape::kAll - 1));
+      row += Shape::kFirstByte;
+      const std::uint32_t from = row + lane_ * 4 * Shape::kOwnWords;
+      if (Shape::kHaloWords) {
+        words[0] = shared_word(from);
+        words[Shape::kAllWords - 1] = shared_word(from + 4 * (Shape::kAllWords - 1));
       }
-      shared_words<Shape::kOwn>(from + 4 * Shape::kBesides, &words.at[Shape::kBesides]);
+      shared_words<Shape::kOwnWords>(from + 4 * Shape::kSideWords, &words[Shape::kSideWords]);
     }
 
-    if constexpr (Shape::kBeside) {
-      Surrounded<kWords> in;
+    if constexpr (Shape::kHaloWords) {
+      PixelsAround<kWords> in;
 #pragma unroll
-      for (int w = 0; w < Shape::kAll; ++w) in.at[w] = words.at[w];
-      if (Shape::kShifts) {  // what lies before the row is the end of another
+      for (int w = 0; w < Shape::kAllWords; ++w) in.at[w] = words[w];
+      if (Shape::kShifts) {  // the bytes before the row belong to another row
         in.at[0] &= left_inside_;
 #pragma unroll
-        for (int w = 1; w < Shape::kAll; ++w) in.at[w] &= inside_;
+        for (int w = 1; w < Shape::kAllWords; ++w) in.at[w] &= inside_;
       }
       if (Shape::kExtends) extend(row, in);
       return in;
     } else {
-      Words<kWords> gray;
+      PackedPixels<kWords> gray;
 #pragma unroll
-      for (int w = 0; w < kWords; ++w) gray.at[w] = luminance_of(words, w);
+      for (int w = 0; w < kWords; ++w) gray.at[w] = four_luminances(words, w);
       if (Shape::kShifts) mask.apply(gray);
-      return surround(gray);
+      return exchange_neighbours<kWords>(gray);
     }
   }
 
  private:
-  static constexpr int kTurns = static_cast<int>(ceil_div(Shape::kChunks, kLanes));
+  static constexpr int kCopies = static_cast<int>(ceil_div(Shape::kVectors, kLanes));  // per lane
 
-  template <int kCount>
-  __device__ static void shared_words_of(std::uint32_t from, Words<kCount>& words) {
-#pragma unroll
-    for (int w = 0; w < kCount; ++w) words.at[w] = shared_word(from + 4 * w);
-  }
-
-  // How many of the bytes of a chunk are in the row; it begins `offset` bytes into the strip.
+  // Number of bytes inside the row of the vector that begins `offset` bytes into the band.
   __device__ int bytes_at(int offset) const {
-    return offset > row_begin_ - kChunk ? min(max(row_end_ - offset, 0), kChunk) : 0;
+    return offset > row_begin_ - kVectorBytes ? min(max(row_end_ - offset, 0), kVectorBytes) : 0;
   }
 
-  __device__ static unsigned luminance_of(const Words<Shape::kOwn>& own, int word) {
+  // Luminances of the word-th four colour pixels of a lane.
+  __device__ static unsigned four_luminances(const unsigned (&own)[Shape::kOwnWords], int word) {
     unsigned of[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int byte = (word * 4 + i) * Shape::kChannels;
       const unsigned pixel =
-          byte % 4 == 0   ? own.at[byte / 4]
-          : byte % 4 == 1 ? own.at[byte / 4] >> 8
-                          : __funnelshift_r(own.at[byte / 4], own.at[byte / 4 + (byte % 4 > 1)],
-                                            8 * (byte % 4));
+          byte % 4 == 0 ? own[byte / 4]
+          : byte % 4 == 1
+              ? own[byte / 4] >> 8
+              : __funnelshift_r(own[byte / 4], own[byte / 4 + (byte % 4 > 1)], 8 * (byte % 4));
       of[i] = luminance(pixel);
     }
     return pack(of[0], of[1], of[2], of[3]);
   }
 
+  // The border table of the warp. Side 0 is before the image, side 1 after it.
   static constexpr int kOutside = BorderTable::kOutside;
 
   __device__ std::uint32_t row_entry(int side, int i) const {
@@ -262,35 +234,37 @@ class Rows {
            i * sizeof(int);
   }
 
-  __device__ void start_border(Border border, const Strips& strips, const March& march,
+  __device__ void start_border(Border border, const Bands& bands, const BandWalk& walk,
                                std::int64_t begin, std::int64_t col) {
-    const std::int64_t edges[2] = {-kOutside, strips.cols};
+    const std::int64_t edges[2] = {-kOutside, bands.cols};
 #pragma unroll
-    for (int side = 0; side < 2; ++side) beside_[side] = clamp_distance(edges[side] - (col - 4));
+    for (int side = 0; side < 2; ++side)
+      outside_at_[side] = clamp_distance(edges[side] - (col - 4));
     if (lane_ < 2 * kOutside) {
       const int side = lane_ / kOutside, i = lane_ % kOutside;
-      const int index = i + (side == 0 ? 0 : march.inside + march.inside_rows);
-      const std::int64_t row = march.row + march.step * index;
-      const std::int64_t edge = (side == 0 ? -kOutside : strips.cols) + i;
+      const int index = i + (side == 0 ? 0 : walk.inside + walk.inside_rows);
+      const std::int64_t row = walk.row + walk.direction * index;
+      const std::int64_t edge = (side == 0 ? -kOutside : bands.cols) + i;
       store_shared_word(row_entry(side, i),
-                        clamp_distance(border_index(border, row, strips.rows) - row));
+                        clamp_distance(border_index(border, row, bands.rows) - row));
       store_shared_word(col_entry(side, i),
-                        clamp_distance(border_index(border, edge, strips.cols) - begin));
+                        clamp_distance(border_index(border, edge, bands.cols) - begin));
     }
     __syncwarp();
   }
 
-  __device__ int border_rows(const March& march, int index) const {
-    const bool before = index < march.inside;
-    const int i = before ? index : index - march.inside - march.inside_rows;
+  // Distance from the index-th row, which is outside the image, to the row that replaces it.
+  __device__ int border_rows(const BandWalk& walk, int index) const {
+    const bool before = index < walk.inside;
+    const int i = before ? index : index - walk.inside - walk.inside_rows;
     return static_cast<int>(shared_word(row_entry(before ? 0 : 1, i)));
   }
 
-  // Puts the pixels beside the image into the words of the lane, where zeros were.
-  __device__ void extend(std::uint32_t row, Surrounded<kWords>& in) const {
+  // Inserts the pixels outside the image into the words of the lane, which are zero there.
+  __device__ void extend(std::uint32_t row, PixelsAround<kWords>& in) const {
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
-      if (beside_[side] <= -kOutside || beside_[side] >= 4 * Shape::kAll) continue;
+      if (outside_at_[side] <= -kOutside || outside_at_[side] >= 4 * Shape::kAllWords) continue;
       unsigned at[4];
       shared_words<4>(col_entry(side, 0), at);
       std::uint64_t pixels = 0;
@@ -298,8 +272,8 @@ class Rows {
       for (int i = 0; i < kOutside; ++i)
         pixels |= std::uint64_t{shared_byte(row + at[i])} << (32 + 8 * i);
 #pragma unroll
-      for (int w = 0; w < Shape::kAll; ++w) {
-        const int bit = 8 * beside_[side] - 32 * w;
+      for (int w = 0; w < Shape::kAllWords; ++w) {
+        const int bit = 8 * outside_at_[side] - 32 * w;
         if (bit > -32 && bit < 32) in.at[w] |= static_cast<unsigned>(pixels >> (32 - bit));
       }
     }
@@ -307,15 +281,14 @@ class Rows {
 
   int lane_;
   std::int64_t row_bytes_, pitch_;
-  std::uint32_t ring_, table_;  // in shared memory: the chunk of the lane, the table of the warp
+  std::uint32_t ring_, table_;  // in shared memory: the lane's first vector; the warp's table
   const std::uint8_t *next_, *end_;
-  bool nears_end_;           // so that a chunk could reach beyond it
-  unsigned phase_;           // the address of the first byte, as far as it counts
-  int row_begin_, row_end_;  // in bytes from the first of the strip
-  int bytes_[kTurns];        // of each chunk that the lane copies, unless the strip shifts
-  unsigned inside_, left_inside_;
-  int beside_[2];  // where the columns before and after the image begin, in pixels from the word
-                   // before
+  bool nears_end_;           // a vector of this band could extend beyond end_
+  unsigned address_;         // low bits of the address of the band's first byte
+  int row_begin_, row_end_;  // in bytes from the band's first byte
+  int bytes_[kCopies];       // inside the row, per vector that the lane copies; if rows are aligned
+  unsigned inside_, left_inside_;  // masks for the lane's words, and for the word before them
+  int outside_at_[2];  // first column before and after the image, in pixels from the word before
 };
 
 }  // namespace ado::cuda

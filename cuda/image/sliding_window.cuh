@@ -1,16 +1,26 @@
-// Image filters as stages that rows of pixels march through, in registers from load to store.
+// Image filters as stages that stream rows of pixels through registers, from load to store.
 //
-// A warp owns a strip of an image, as wide as its lanes and ten to some seventy rows high, and
-// walks it row by row. Each lane holds a few words of four neighbouring pixels. A stage takes a row
-// a step, keeps what it will need of it, and gives back the row that it can finish by then. So
-// stages compose: what one gives the next takes, and nothing between them lies in memory.
+// A warp owns a band of an image (bands.cuh), as wide as its lanes and 10 to about 70 rows high,
+// and moves along it row by row. Each lane holds a few words of four neighbouring pixels. In each
+// iteration, a stage takes one row, keeps what it will need of it, and returns the row that it can
+// finish with it. So stages can be chained: a stage takes what the one before it returns, and no
+// intermediate image is written to memory.
 //
-// Rows that two strips need are loaded twice. Strips are marched down and up in turn, so that
-// neighbours reach such rows at about the same time, and DRAM is asked for them once.
+// Rows wait in a ring in shared memory (row_source.cuh). In iteration i, with kRingRows = 4:
+//
+//     slot 0        slot 1        slot 2        slot 3
+//   +-----------+ +-----------+ +-----------+ +-----------+
+//   |  row i    | |  row i+1  | |  row i+2  | |  row i+3  |
+//   +-----------+ +-----------+ +-----------+ +-----------+
+//     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
+//
+// Rows at the seam of two bands are loaded twice, at about the same time, so DRAM is read once.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed; a copy takes 129 us.
 #pragma once
 
+#include "common/async_copy.cuh"
+#include "common/warp.cuh"
 #include "image/bands.cuh"
 #include "image/row_source.cuh"
 #include "image/stages.cuh"
@@ -19,50 +29,57 @@
 
 namespace ado::cuda {
 
-template <int kCount>
-__device__ void store_words(std::uint8_t* to, const Words<kCount>& w) {
-  static_assert(kCount == 2 || kCount == 4);
+template <int kWords>
+__device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixels) {
+  static_assert(kWords == 2 || kWords == 4);
   const std::size_t at = __cvta_generic_to_global(to);
-  if constexpr (kCount == 4)
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(w.at[0]), "r"(w.at[1]),
-                 "r"(w.at[2]), "r"(w.at[3])
+  if constexpr (kWords == 4)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(pixels.at[0]),
+                 "r"(pixels.at[1]), "r"(pixels.at[2]), "r"(pixels.at[3])
                  : "memory");
   else
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(w.at[0]), "r"(w.at[1])
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pixels.at[0]), "r"(pixels.at[1])
                  : "memory");
 }
 
 // ---------------------------------------------------------------------------------------------
-// Where the last stage's rows go. Rows that begin anywhere are stored as vectors that begin up to
-// one vector early, with the end of the left neighbour in front; what of those would lie outside
-// the row is stored by bytes.
+// Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
+// begins `early` bytes before its own pixels, with the end of the left neighbour's in front:
+//
+//   pixels of lanes    .. A5 A6 A7 | B0 B1 B2 B3 B4 B5 B6 B7 | C0 C1 C2 ..    8 per lane, early = 3
+//   aligned vectors     | A5 A6 A7   B0 B1 B2 B3 B4 | B5 B6 B7   C0 C1 C2 ..
+//                         lane B stores this vector   lane C stores this one
+//
+// A vector that would begin before the row or end after it is stored byte by byte.
 template <int kWords, bool kAligned>
-class Store {
+class RowStore {
  public:
-  __device__ Store(std::uint8_t* out, const Strips& strips, const March& march, std::int64_t col,
-                   int reach)
-      : to_(out + (march.image * strips.rows + march.row - march.step * reach) * strips.cols + col),
-        pitch_(march.step * strips.cols),
+  __device__ RowStore(std::uint8_t* out, const Bands& bands, const BandWalk& walk, std::int64_t col,
+                      int radius)
+      : to_(out + (walk.image * bands.rows + walk.row - walk.direction * radius) * bands.cols +
+            col),
+        pitch_(walk.direction * bands.cols),
         col_(clamp_distance(col)),
-        end_(clamp_distance(strips.cols - col)) {}
+        end_(clamp_distance(bands.cols - col)) {}
 
-  __device__ void operator()(Words<kWords> words, bool stores) {
+  // Stores the next row, in the lanes for which `stores` is true.
+  __device__ void operator()(PackedPixels<kWords> pixels, bool stores) {
     if constexpr (kAligned) {
-      if (stores) store_words(to_, words);
+      if (stores) store_pixels<kWords>(to_, pixels);
     } else {
       const int early = static_cast<int>(reinterpret_cast<std::uintptr_t>(to_) % (4 * kWords));
-      words = move_right(words, early);
+      pixels = move_right(pixels, early);
       std::uint8_t* to = to_ - early;
-      const int begin = early - col_, end = end_ + early;  // of the row, in pixels from there
+      const int begin = early - col_, end = end_ + early;  // of the row, in pixels from `to`
       if (stores && begin <= 0 && end >= 4 * kWords) {
-        store_words(to, words);
+        store_pixels<kWords>(to, pixels);
       } else if (stores) {
 #pragma unroll 1
         for (int i = 0; i < min(end, 4 * kWords); ++i) {
-          if (i >= begin) to[i] = static_cast<std::uint8_t>(words.at[0]);
+          if (i >= begin) to[i] = static_cast<std::uint8_t>(pixels.at[0]);
 #pragma unroll
           for (int w = 0; w < kWords; ++w)
-            words.at[w] = __funnelshift_r(words.at[w], w + 1 < kWords ? words.at[w + 1] : 0, 8);
+            pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
         }
       }
     }
@@ -70,22 +87,23 @@ class Store {
   }
 
  private:
-  // By so many pixels, across lanes.
-  __device__ static Words<kWords> move_right(const Words<kWords>& words, int pixels) {
-    unsigned both[2 * kWords + 1];
+  // Shifts a row right by `count` pixels across lanes. Words are shifted by powers of two, so that
+  // registers have constant indices; the last one to three pixels by a funnel shift.
+  __device__ static PackedPixels<kWords> move_right(const PackedPixels<kWords>& pixels, int count) {
+    unsigned both[2 * kWords + 1];  // the left neighbour's words, then the lane's own
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      both[w] = __shfl_up_sync(0xffffffff, words.at[w], 1);
-      both[kWords + w] = words.at[w];
+      both[w] = __shfl_up_sync(kAllLanes, pixels.at[w], 1);
+      both[kWords + w] = pixels.at[w];
     }
     both[2 * kWords] = 0;
-    const int first = 4 * kWords - pixels;
+    const int first = 4 * kWords - count;
 #pragma unroll
     for (int stride = kWords; stride > 0; stride /= 2)
 #pragma unroll
       for (int w = 0; w + stride <= 2 * kWords; ++w)
         if (first & (4 * stride)) both[w] = both[w + stride];
-    Words<kWords> moved;
+    PackedPixels<kWords> moved;
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
       moved.at[w] = __funnelshift_r(both[w], both[w + 1], 8 * (first % 4));
@@ -98,48 +116,49 @@ class Store {
 };
 
 template <class Shape, class... Stages>
-__global__ void __launch_bounds__(kMarchBlock.x, blocks_held(Shape::kBlocks, kMarchBlock.x))
-    march(const std::uint8_t* in, Border border, std::uint8_t* out, Strips strips,
-          typename Stages::Options... options) {
-  constexpr int kWords = Shape::kWords, kReach = Shape::kReach, kAhead = Shape::kAhead;
-  static_assert(kReach == Chain<Stages...>::kReach);
-  static_assert(!Shape::kBeside || sizeof...(Stages) == 1);
+__global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kWindowBlock.x))
+    sliding_window(const std::uint8_t* in, Border border, std::uint8_t* out, Bands bands,
+                   typename Stages::Options... options) {
+  constexpr int kWords = Shape::kWords, kRadius = Shape::kRadius, kRingRows = Shape::kRingRows;
+  static_assert(kRadius == StageChain<Stages...>::kRadius);
+  static_assert(!Shape::kHaloWords || sizeof...(Stages) == 1);
+  static_assert(kLanes == kWarpSize);
   extern __shared__ uint4 shared[];
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-  const std::int64_t strip = block_x() * (blockDim.x / kLanes) + warp;
-  const std::int64_t strip_col = strip * Shape::kWidth - Shape::kFirst * Shape::kPixels;
-  const std::int64_t col = strip_col + lane * Shape::kPixels;
-  const auto ring = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
-                    warp * (Shape::kRing + Shape::kTable);
+  const std::int64_t band = block_x() * (blockDim.x / kLanes) + warp;
+  const std::int64_t band_col = band * Shape::kBandCols - Shape::kFirstLane * Shape::kPixels;
+  const std::int64_t col = band_col + lane * Shape::kPixels;
+  const auto ring = shared_address(shared) + warp * (Shape::kRingBytes + Shape::kTableBytes);
 
-  const March march(strips, kReach);
-  if (march.steps == 0 || strip >= strips.across) return;  // the grid is rounded up
-  Rows<Shape> source(in, border, strips, march, strip_col, ring);
-  Chain<Stages...> chain(march.step, options...);
-  const ColumnMask<kWords, Shape::kAligned> mask(col, strips.cols);
-  Store<kWords, Shape::kAligned> store(out, strips, march, col, kReach);
-  const bool stores = lane >= Shape::kFirst && lane <= Shape::kLast &&
-                      col < strips.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1);
-  const unsigned stored = stores ? static_cast<unsigned>(march.steps - 2 * kReach) : 0;
+  const BandWalk walk(bands, kRadius);
+  if (walk.count == 0 || band >= bands.across) return;  // the grid is rounded up
+  RowSource<Shape> source(in, border, bands, walk, band_col, ring);
+  StageChain<Stages...> chain(walk.direction, options...);
+  const ColumnMask<kWords, Shape::kAligned> mask(col, bands.cols);
+  RowStore<kWords, Shape::kAligned> store(out, bands, walk, col, kRadius);
+  const bool stores = lane >= Shape::kFirstLane && lane <= Shape::kLastLane &&
+                      col < bands.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1);
+  const unsigned stored = stores ? static_cast<unsigned>(walk.count - 2 * kRadius) : 0;
 
 #pragma unroll
-  for (int i = 0; i < kAhead - 1; ++i) source.fetch(march, i, i);
+  for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(walk, i, i);
 #pragma unroll 1
-  for (int first = 0; first < march.steps; first += Shape::kTurn) {
+  for (int first = 0; first < walk.count; first += Shape::kUnrolled) {
 #pragma unroll
-    for (int step = 0; step < Shape::kTurn; ++step) {
+    for (int step = 0; step < Shape::kUnrolled; ++step) {
       const int index = first + step;
-      // After this row `index` has come, for all lanes, and all have read row `index - 1`, whose
-      // slot is filled now.
-      wait_for_copies<kAhead - 2>();
-      source.fetch(march, index + kAhead - 1, (step + kAhead - 1) % kAhead);
-      const Surrounded<kWords> row = source.take(march, index, step % kAhead, mask);
-      const Words<kWords> result = chain.push(step, index, row, march, mask);
-      store(result, static_cast<unsigned>(index - 2 * kReach) < stored);
+      // From here on, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
+      // so its slot can be overwritten.
+      wait_for_copies<kRingRows - 2>();
+      __syncwarp();
+      source.start_copy(walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
+      const PixelsAround<kWords> row = source.read(walk, index, step % kRingRows, mask);
+      const PackedPixels<kWords> result = chain.push(step, index, row, walk, mask);
+      store(result, static_cast<unsigned>(index - 2 * kRadius) < stored);
     }
   }
-  // Copies that are under way now are not waited for: they are of rows after the last, so they read
-  // nothing, and nobody reads the zeros that they write.
+  // The copies still in flight need no wait: they are of rows after the last, so they read nothing,
+  // and the zeros that they write are never read.
 }
 
 }  // namespace ado::cuda

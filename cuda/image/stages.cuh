@@ -1,5 +1,7 @@
-// Stages of a march. Of a row that is pushed, `step` is the position in rings of two and four rows;
-// what comes back is the row kReach earlier. Rows may come from below as well as from above.
+// Stages of the sliding window. push() takes the next row and returns the result for the row
+// kRadius before it. `step` is the iteration within the unrolled loop, from which a stage computes
+// positions in its rings of two or four rows. Rows may come from the top down or from the bottom
+// up.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +15,32 @@
 
 namespace ado::cuda {
 
-// [1 2 3 4 3 2 1]: along the rows by dot products of bytes, down the columns as [1 2 1] and then
-// [1 0 2 0 1] by sums of what was kept. No sum exceeds 255 * 256, so two pixels share a register.
-// Running sums, [1 1 1 1] convolved with itself, are two additions less for two pixels, but keep
-// nine rows instead of six. With sixteen pixels a lane those do not fit the registers (159 us, this
-// 144); with eight both take 147.
+// Gaussian blur with the default taps [1 2 3 4 3 2 1]: along the rows by dot products of bytes;
+// down the columns as [1 2 1] followed by [1 0 2 0 1], from sums that are kept per column:
+//
+//   r[i]            the weighted sum along row i
+//   two[i]   = r[i] + r[i-1]             [1 1]
+//   three[i] = two[i] + two[i-1]         [1 2 1]
+//   five[i]  = three[i] + three[i-2]     [1 2 2 2 1]
+//   seven[i] = five[i] + five[i-2]       [1 2 3 4 3 2 1]
+//
+// No sum exceeds 255 * 256, so two pixels share a register.
+//
+// Four running sums, [1 1 1 1] convolved with itself, save two additions per two pixels but keep
+// nine rows instead of six. With 16 pixels per lane, nine rows do not fit into registers (159 us;
+// this: 144 us); with eight pixels, both take 147 us.
 template <int kWords>
-class Blur {
+class GaussianStage {
  public:
-  static constexpr int kReach = 3;
+  static constexpr int kRadius = 3;
   struct Options {};
 
-  __device__ Blur(int, Options) {}
+  __device__ GaussianStage(int, Options) {}
 
-  __device__ Words<kWords> push(int step, const Surrounded<kWords>& in) {
-    Words<kWords> out;
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& in) {
+    PackedPixels<kWords> out;
 #pragma unroll
-    for (int w = 0; w < kWords; ++w)
+    for (int w = 0; w < kWords; ++w)  // the upper byte of each half is the sum >> 8
       out.at[w] =
           __byte_perm(column_sums(step, 2 * w, in), column_sums(step, 2 * w + 1, in), 0x7531);
     return out;
@@ -38,7 +49,8 @@ class Blur {
  private:
   static constexpr int kPairs = 2 * kWords;
 
-  __device__ unsigned column_sums(int step, int pair, const Surrounded<kWords>& in) {
+  // The weighted sums of a pair of pixels, one in each half.
+  __device__ unsigned column_sums(int step, int pair, const PixelsAround<kWords>& in) {
     const unsigned row = weigh(in, 2 * pair, weigh(in, 2 * pair + 1, 0) << 16);
     const unsigned two = row + row_[pair], three = two + two_[pair];
     const unsigned five = three + three_[step % 2][pair], seven = five + five_[step % 2][pair];
@@ -49,18 +61,20 @@ class Blur {
     return seven;
   }
 
-  // The weighted sum along the row around a pixel, added to another.
-  __device__ static unsigned weigh(const Surrounded<kWords>& in, int pixel, unsigned sum) {
-    return __dp4a(in.window(pixel - 3), 0x04030201u,
-                  __dp4a(in.window(pixel + 1), 0x00010203u, sum));
+  // Adds the weighted sum along the row around a pixel to `sum`: pixels -3 to 0 with the taps 1 2 3
+  // 4, pixels 1 to 4 with the taps 3 2 1 0.
+  __device__ static unsigned weigh(const PixelsAround<kWords>& in, int pixel, unsigned sum) {
+    return __dp4a(in.four_from(pixel - 3), 0x04030201u,
+                  __dp4a(in.four_from(pixel + 1), 0x00010203u, sum));
   }
 
-  // Sums of one, two, three and five rows, of the last row or the last two.
+  // The sums of the previous row, or of the previous two rows.
   unsigned row_[kPairs] = {}, two_[kPairs] = {}, three_[2][kPairs] = {}, five_[2][kPairs] = {};
 };
 
-// Taps as four bytes a word: along the row 0 to 3 and 4 to 6; down the columns 5, 6, 3, 4 and 1, 2,
-// none, 0. A sum of products is divided by multiplying it by a reciprocal and dropping bits.
+// Taps, packed as four bytes per word: `along` the row, taps 0 to 3 and 4 to 6; `down` the columns,
+// taps 5, 6, 3, 4 and 1, 2, none, 0. A sum of products is divided by the square of the taps' sum:
+// it is multiplied by a reciprocal, and bits are dropped.
 struct TapOptions {
   unsigned along[2], down[2];
   unsigned reciprocal;
@@ -71,8 +85,8 @@ inline TapOptions tap_options(const int* given) {
   constexpr int kTaps = GaussianBlur::kTaps, kNone = kTaps;
   unsigned taps[kTaps + 1] = {}, sum = 0;
   for (int i = 0; i < kTaps; ++i) sum += static_cast<unsigned>(given[i]);
-  // Whatever a single tap is, it copies pixels. It stands as 2: 256 would fit no byte, and a sum of
-  // 1 has a reciprocal that fits no word.
+  // A single non-zero tap copies pixels, whatever its value. It is replaced by 2: 256 does not fit
+  // into a byte, and the reciprocal of 1 does not fit into a word.
   const bool single = std::count(given, given + kTaps, 0) == kTaps - 1;
   for (int i = 0; i < kTaps; ++i)
     taps[i] = single ? 2 * (given[i] > 0) : static_cast<unsigned>(given[i]);
@@ -80,8 +94,8 @@ inline TapOptions tap_options(const int* given) {
   const auto word = [&](int a, int b, int c, int d) {
     return taps[a] | taps[b] << 8 | taps[c] << 16 | taps[d] << 24;
   };
-  // Exact for sums of products up to 255 divisors: the error of the reciprocal then adds less than
-  // what is missing to the next integer.
+  // Exact for sums of products up to 255 * divisor: the reciprocal's error then adds less than the
+  // distance to the next integer.
   const std::uint64_t divisor = std::uint64_t{sum} * sum;
   int shift = 0;
   while (std::uint64_t{1} << (32 + shift) <= 255 * divisor * divisor) ++shift;
@@ -92,28 +106,33 @@ inline TapOptions tap_options(const int* given) {
           shift};
 }
 
-// Any seven taps: along the rows likewise; down the columns, where sums of two pixels a register no
-// longer fit, by dot products of pairs of rows, four a pixel.
+// Gaussian blur with any seven taps: along the rows by dot products of bytes as above. Down the
+// columns, sums of two pixels do not fit into one register, so each pixel takes four dot products
+// of pairs of rows:
+//
+//   seven rows, newest last    i-6  i-5  i-4  i-3  i-2  i-1   i
+//   tap                         0    1    2    3    4    5    6
+//                              (    early    ) (3    4)  (5   6)
 template <int kWords>
-class BlurTaps {
+class GaussianAnyTapsStage {
  public:
-  static constexpr int kReach = 3;
+  static constexpr int kRadius = 3;
   using Options = TapOptions;
 
-  // Marching up, rows come in the reverse order, so taps are reversed as well.
-  __device__ BlurTaps(int step, const Options& options) : taps_(options) {
-    if (step > 0) return;
+  // In bands from the bottom up, rows come in reverse order, so the taps are reversed as well.
+  __device__ GaussianAnyTapsStage(int direction, const Options& options) : taps_(options) {
+    if (direction > 0) return;
     taps_.down[0] = __byte_perm(options.along[0], options.along[1], 0x2301);
     taps_.down[1] = __byte_perm(options.along[0], options.along[1], 0x6745);
   }
 
-  __device__ Words<kWords> push(int step, const Surrounded<kWords>& in) {
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& in) {
     const int now = step % 4, last = (step + 3) % 4, earlier = (step + 2) % 4;
-    Words<kWords> out = {};
+    PackedPixels<kWords> out = {};
 #pragma unroll
     for (int pixel = 0; pixel < 4 * kWords; ++pixel) {
-      const unsigned row = __dp4a(in.window(pixel - 3), taps_.along[0],
-                                  __dp4a(in.window(pixel + 1), taps_.along[1], 0u));
+      const unsigned row = __dp4a(in.four_from(pixel - 3), taps_.along[0],
+                                  __dp4a(in.four_from(pixel + 1), taps_.along[1], 0u));
       const unsigned pair = __byte_perm(pairs_[last][pixel], row, 0x5432);
       const unsigned before = pairs_[earlier][pixel];
       const unsigned sum =
@@ -127,13 +146,13 @@ class BlurTaps {
 
  private:
   Options taps_;
-  unsigned pairs_[4][4 * kWords] = {};  // of rows, the earlier in the lower half
-  unsigned early_[4][4 * kWords] = {};  // what the first three taps make of rows four steps before
+  unsigned pairs_[4][4 * kWords] = {};  // sums along two rows, the earlier in the lower half
+  unsigned early_[4][4 * kWords] = {};  // products of the first three taps, for four rows later
 };
 
 // ---------------------------------------------------------------------------------------------
-// Sobel. The bits of an integer below 2048 are those of a half, 2^-24 times as large: two pixels
-// share a register and signed sums come exact, without a conversion.
+// Sobel. Read as a half, the bits of an integer below 2048 are that integer times 2^-24. So two
+// pixels share a register, need no conversion, and have exact signed sums.
 
 __device__ inline unsigned add_halves(unsigned a, unsigned b) {
   unsigned sum;
@@ -163,7 +182,7 @@ __device__ inline float2 floats_of(unsigned halves) {
   return floats;
 }
 
-// Of two pixels floor(sqrt(x^2 + y^2)), at most 255 (see root.cuh), all in units of 2^-24.
+// min(255, floor(sqrt(x^2 + y^2))) of two pixels, in units of 2^-24 (see square_root.cuh).
 __device__ inline unsigned lengths(unsigned x, unsigned y) {
   const float2 xs = floats_of(x), ys = floats_of(y);
   constexpr float kHalf = 0x1p-49f;
@@ -184,18 +203,27 @@ __device__ inline unsigned lengths(unsigned x, unsigned y) {
 #endif
 }
 
+// Gradient magnitude of two pixels per register, which are two columns apart so that a pair of left
+// or right neighbours is also one register:
+//
+//   word                       |  p0  p1  p2  p3  |
+//   pair         left neighbours     right neighbours
+//   (p0, p2)       (p-1, p1)            (p1, p3)
+//   even           before               odd
+//   (p1, p3)       (p0, p2)             (p2, p4)
+//   odd            even                 after
 template <int kWords>
-struct SobelMagnitude {
-  static constexpr int kReach = 1;
-  // Of the last two rows: [-1 0 1] and [1 2 1] along the row.
+struct SobelStage {
+  static constexpr int kRadius = 1;
+  // [-1 0 1] and [1 2 1] along the row, for the previous two rows.
   unsigned difference[2][2 * kWords] = {}, smooth[2][2 * kWords] = {};
 
   struct Options {};
-  __device__ SobelMagnitude(int, Options) {}
+  __device__ SobelStage(int, Options) {}
 
-  __device__ Words<kWords> push(int step, const Surrounded<kWords>& in) {
-    Words<kWords> out;
-    unsigned even[kWords], odd[kWords];  // pixels of each word: 0 and 2, 1 and 3
+  __device__ PackedPixels<kWords> push(int step, const PixelsAround<kWords>& in) {
+    PackedPixels<kWords> out;
+    unsigned even[kWords], odd[kWords];  // pixels 0 and 2, 1 and 3 of each word
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       even[w] = in.at[w + 1] & 0x00ff00ff;
@@ -203,7 +231,7 @@ struct SobelMagnitude {
     }
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      // Pixels -1 and 1, 2 and 4.
+      // Pixels -1 and 1, pixels 2 and 4.
       const unsigned before = w > 0 ? __byte_perm(odd[w > 0 ? w - 1 : 0], odd[w], 0x5432)
                                     : __byte_perm(in.at[0], odd[0], 0x5453);
       const unsigned after = w + 1 < kWords
@@ -218,6 +246,7 @@ struct SobelMagnitude {
     return out;
   }
 
+  // Magnitudes of a pair of pixels, from [-1 0 1] and [1 2 1] along the new row.
   __device__ unsigned gradient(int step, int pair, unsigned new_difference, unsigned new_smooth) {
     unsigned &difference_before = difference[step % 2][pair],
              &smooth_before = smooth[step % 2][pair];
@@ -230,42 +259,43 @@ struct SobelMagnitude {
   }
 };
 
-// Stages in turn: what one gives is the image that the next takes, with zeros outside.
+// A chain of stages. Each takes the image that the one before it returns, with zeros outside.
 template <class... Stages>
-struct Chain;
+struct StageChain;
 
 template <class Last>
-struct Chain<Last> {
-  static constexpr int kReach = Last::kReach;
+struct StageChain<Last> {
+  static constexpr int kRadius = Last::kRadius;
   Last last;
 
-  __device__ Chain(int step, const typename Last::Options& options) : last(step, options) {}
+  __device__ StageChain(int direction, const typename Last::Options& options)
+      : last(direction, options) {}
 
   template <int kWords, class Mask>
-  __device__ Words<kWords> push(int step, int, const Surrounded<kWords>& in, const March&,
-                                const Mask&) {
+  __device__ PackedPixels<kWords> push(int step, int, const PixelsAround<kWords>& in,
+                                       const BandWalk&, const Mask&) {
     return last.push(step, in);
   }
 };
 
 template <class First, class... Rest>
-struct Chain<First, Rest...> {
-  static constexpr int kReach = First::kReach + Chain<Rest...>::kReach;
+struct StageChain<First, Rest...> {
+  static constexpr int kRadius = First::kRadius + StageChain<Rest...>::kRadius;
   First first;
-  Chain<Rest...> rest;
+  StageChain<Rest...> rest;
 
-  __device__ Chain(int step, const typename First::Options& options,
-                   const typename Rest::Options&... others)
-      : first(step, options), rest(step, others...) {}
+  __device__ StageChain(int direction, const typename First::Options& options,
+                        const typename Rest::Options&... others)
+      : first(direction, options), rest(direction, others...) {}
 
   template <int kWords, class Mask>
-  __device__ Words<kWords> push(int step, int index, const Surrounded<kWords>& in,
-                                const March& march, const Mask& mask) {
-    Words<kWords> between = first.push(step, in);
+  __device__ PackedPixels<kWords> push(int step, int index, const PixelsAround<kWords>& in,
+                                       const BandWalk& walk, const Mask& mask) {
+    PackedPixels<kWords> between = first.push(step, in);
     mask.apply(between);
-    const int row = index - First::kReach;
-    if (!march.has_row(row)) between = {};
-    return rest.push(step, row, surround(between), march, mask);
+    const int row = index - First::kRadius;
+    if (!walk.has_row(row)) between = {};
+    return rest.push(step, row, exchange_neighbours<kWords>(between), walk, mask);
   }
 };
 

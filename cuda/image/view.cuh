@@ -1,12 +1,13 @@
-// What the image filters share: batches of one-byte images, the window that a block sees of them,
-// and the copy that they are measured by.
+// Shared by the image filters: batches of one-byte images, the part of them that a block reads and
+// writes, and the copy that is their ceiling.
 #pragma once
 
 #include "common/grid.cuh"
+#include "common/vector.cuh"
 
 namespace ado::cuda {
 
-// A routine that turns every image `gray` into an image `out` of the same size. Device arrays are
+// A routine that computes an image `out` from each image `gray` of the same size. Device arrays are
 // packed: the images of a batch follow one another without gaps.
 template <class Routine>
 concept ImageFilter = requires(const Routine& p) {
@@ -20,8 +21,9 @@ std::int64_t pixels_of(const Routine& p) {
   return p.images() * p.rows() * p.cols();
 }
 
-// A block whose threads have kAcross by kDown pixels each covers a tile. Neighbours in x continue
-// the same rows of an image, and in y the images of a batch follow one another.
+// Grid for blocks whose threads compute kDown rows by kAcross columns each: one block per tile.
+// Blocks along x cover the same rows of an image; along y, the images of a batch follow one
+// another.
 template <int kAcross, int kDown, ImageFilter Routine>
 Extent grid_of_tiles(const Routine& p, Extent block) {
   if (pixels_of(p) == 0) return {};
@@ -29,16 +31,16 @@ Extent grid_of_tiles(const Routine& p, Extent block) {
                  p.images() * ceil_div(p.rows(), std::int64_t{block.y} * kDown));
 }
 
-// What a rung asks of memory whose blocks read `read` bytes for each tile of `tile` pixels.
+// Bytes that a variant requests if it reads `read` bytes per tile of `tile` pixels.
 template <ImageFilter Routine>
 double bytes_by_tiles(const Routine& p, double read, double tile) {
   return static_cast<double>(pixels_of(p)) * (read / tile + 1);
 }
 
 template <ImageFilter Routine>
-constexpr Variant<Routine> copy_row() {
+constexpr Variant<Routine> copy_variant() {
   return {.name = "copy",
-          .changes = "The driver's copy of the same bytes.",
+          .changes = "Copies the same number of bytes with the driver's memcpy.",
           .device = Device::kCuda,
           .ceiling = true,
           .run = ADO_RUN([](const Routine& p, const Launch& go) { copy(go, p.out.data, p.gray); })};
@@ -46,16 +48,17 @@ constexpr Variant<Routine> copy_row() {
 
 #ifdef __CUDACC__
 
-// A batch as kernels take it. Whatever a block needs to find its tile is here, in pixels: with a
-// pixel or two a thread, the search would take as long as the work.
+// A batch as a kernel parameter. The host computes everything a block needs to find its tile: with
+// one or two pixels per thread, finding it would take as long as the work.
 struct Batch {
   const std::uint8_t* in;
   std::uint8_t* out;
-  const std::uint8_t* end;                          // of in
-  std::int64_t row_pitch, tile_pitch, image_pitch;  // from a row, a row of tiles, an image on
+  const std::uint8_t* end;  // of in
+  // Distances in pixels between rows, rows of tiles, and images.
+  std::int64_t row_pitch, tile_pitch, image_pitch;
   std::uint32_t images, tiles_down;
   int tile_rows, tile_cols;
-  int last_rows, last_cols;  // of the last tile down and across an image
+  int last_rows, last_cols;  // size of the last tile down and across an image
 };
 
 template <int kAcross, int kDown, ImageFilter Routine>
@@ -70,7 +73,7 @@ Batch batch_of(const Routine& p, Extent block) {
           .row_pitch = p.cols(),
           .tile_pitch = tile_rows * p.cols(),
           .image_pitch = p.rows() * p.cols(),
-          .images = static_cast<std::uint32_t>(p.images()),  // with more, the launch fails
+          .images = static_cast<std::uint32_t>(p.images()),  // a launch with more fails
           .tiles_down = static_cast<std::uint32_t>(down),
           .tile_rows = static_cast<int>(tile_rows),
           .tile_cols = static_cast<int>(tile_cols),
@@ -78,31 +81,35 @@ Batch batch_of(const Routine& p, Extent block) {
           .last_cols = static_cast<int>(p.cols() - (across - 1) * tile_cols)};
 }
 
-// How the threads of a block may read groups of four pixels of their tile and around it.
-enum class Reach {
-  kWhole,    // all are inside the image and aligned
-  kShifted,  // all are inside the image, and so are the aligned words around them
-  kWords,    // they are aligned, and inside or outside the image as one
-  kBytes,    // nothing is certain
+// How the threads of a block may access the 32-bit words of four pixels in their tile and around
+// it.
+enum class Access {
+  kAlignedInside,    // all words are aligned and inside the image
+  kUnalignedInside,  // all pixels are inside the image, and so are the aligned words around them
+  kAlignedAtEdge,    // all words are aligned, each entirely inside or entirely outside the image
+  kUnalignedAtEdge,  // nothing is known
 };
 
-// Four pixels and their neighbours in a row, the leftmost pixel of a word in its lowest byte.
-struct WordsAround {
-  unsigned before, here, after;  // columns -4 to -1, 0 to 3, 4 to 7
+// Four packed pixels and the four on either side of them in the same row.
+//
+//   column   -4 -3 -2 -1 | 0  1  2  3 | 4  5  6  7
+//   word        before   |    here    |    after      leftmost pixel in the lowest byte
+struct PackedNeighbours {
+  unsigned before, here, after;
 };
 
-// An image as seen from one of its pixels: rows and columns count from there. They are small,
-// whatever the size of the image; only pointers take 64 bits.
-class View {
+// An image seen from one of its pixels, which is row 0 and column 0. Rows and columns are small
+// numbers, whatever the size of the image, so only pointers take 64 bits.
+class ImageView {
  public:
-  // From the first pixel of the tile of this block.
-  explicit __device__ View(const Batch& batch)
+  // Seen from the first pixel of the calling block's tile.
+  explicit __device__ ImageView(const Batch& batch)
       : begin_(batch.in), end_(batch.end), pitch_(batch.row_pitch) {
     const std::uint32_t y = blockIdx.z * gridDim.y + blockIdx.y;
     std::uint32_t tile = y;
     std::int64_t first = 0;
     bool exists = true;
-    if (y >= batch.tiles_down) {  // most batches are of one image and spared the division
+    if (y >= batch.tiles_down) {  // most batches have one image and skip the division
       const std::uint32_t image = y / batch.tiles_down;
       tile = y - image * batch.tiles_down;
       first = image * batch.image_pitch;
@@ -111,15 +118,16 @@ class View {
     first += tile * batch.tile_pitch + static_cast<std::int64_t>(blockIdx.x) * batch.tile_cols;
     in_ = batch.in + first;
     out_ = batch.out + first;
-    top_ = -tiles_in_sight(tile) * batch.tile_rows;
-    left_ = -tiles_in_sight(blockIdx.x) * batch.tile_cols;
-    bottom_ = tiles_in_sight(batch.tiles_down - 1 - tile) * batch.tile_rows + batch.last_rows;
-    right_ = tiles_in_sight(gridDim.x - 1 - blockIdx.x) * batch.tile_cols + batch.last_cols;
+    top_ = -limit_tiles(tile) * batch.tile_rows;
+    left_ = -limit_tiles(blockIdx.x) * batch.tile_cols;
+    bottom_ = limit_tiles(batch.tiles_down - 1 - tile) * batch.tile_rows + batch.last_rows;
+    right_ = limit_tiles(gridDim.x - 1 - blockIdx.x) * batch.tile_cols + batch.last_cols;
     if (!exists) bottom_ = top_;
   }
 
-  __device__ View moved(int rows, int cols) const {
-    View view = *this;
+  // Seen from the pixel `rows` below and `cols` to the right.
+  __device__ ImageView moved(int rows, int cols) const {
+    ImageView view = *this;
     const std::int64_t pixels = rows * pitch_ + cols;
     view.in_ += pixels;
     view.out_ += pixels;
@@ -135,7 +143,7 @@ class View {
     return contains_row(row) && col >= left_ && col < right_;
   }
 
-  // A pixel; 0 outside the image. Read-only: by the path that promises that nobody writes.
+  // A pixel; 0 outside the image. kReadOnly loads through the read-only data path.
   template <bool kReadOnly = false>
   __device__ std::uint8_t pixel(int row, int col) const {
     if (!contains(row, col)) return 0;
@@ -143,7 +151,7 @@ class View {
     return kReadOnly ? __ldg(from) : *from;
   }
 
-  // Two pixels, in one access where they are aligned.
+  // Two neighbouring pixels, loaded in one access if they are aligned.
   __device__ uchar2 pair(int row, int col) const {
     const std::uint8_t* from = in_ + row * pitch_ + col;
     if (contains(row, col) && contains(row, col + 1) && offset_of(from, 2) == 0)
@@ -151,23 +159,29 @@ class View {
     return {pixel(row, col), pixel(row, col + 1)};
   }
 
-  template <Reach kReach>
-  __device__ WordsAround words(int row) const {
+  // Four pixels of a row and their neighbours. If they are not aligned, each word is extracted from
+  // the two aligned words that contain it:
+  //
+  //   aligned words   | a0 a1 a2 a3 | b0 b1 b2 b3 |
+  //   wanted, if it begins 1 byte later:
+  //                        [a1 a2 a3   b0]          = __funnelshift_r(a, b, 8 * 1)
+  template <Access kAccess>
+  __device__ PackedNeighbours packed(int row) const {
     const std::uint8_t* from = in_ + row * pitch_;
-    if constexpr (kReach == Reach::kWhole) {
+    if constexpr (kAccess == Access::kAlignedInside) {
       return {load_word(from - 4), load_word(from), load_word(from + 4)};
-    } else if constexpr (kReach == Reach::kShifted) {
+    } else if constexpr (kAccess == Access::kUnalignedInside) {
       const int offset = offset_of(from, 4), shift = 8 * offset;
       from -= offset;
       const unsigned here = load_word(from), after = load_word(from + 4);
       return {__funnelshift_r(load_word(from - 4), here, shift),
               __funnelshift_r(here, after, shift),
               __funnelshift_r(after, load_word(from + 8), shift)};
-    } else if constexpr (kReach == Reach::kWords) {
+    } else if constexpr (kAccess == Access::kAlignedAtEdge) {
       const auto word = [&](int col) { return contains(row, col) ? load_word(from + col) : 0; };
       return {word(-4), word(0), word(4)};
     } else {
-      return {word_of_bytes(row, -4), word_of_bytes(row, 0), word_of_bytes(row, 4)};
+      return {packed_at_edge(row, -4), packed_at_edge(row, 0), packed_at_edge(row, 4)};
     }
   }
 
@@ -185,41 +199,43 @@ class View {
     }
   }
 
-  template <Reach kReach>
-  __device__ void store_word(int row, unsigned value) const {
+  // Stores four packed pixels from column 0 on.
+  template <Access kAccess>
+  __device__ void store_packed(int row, unsigned value) const {
     std::uint8_t* to = out_ + row * pitch_;
-    if constexpr (kReach == Reach::kWhole || kReach == Reach::kWords) {
-      if (kReach == Reach::kWhole || contains(row, 0)) *reinterpret_cast<unsigned*>(to) = value;
+    if constexpr (kAccess == Access::kAlignedInside || kAccess == Access::kAlignedAtEdge) {
+      if (kAccess == Access::kAlignedInside || contains(row, 0))
+        *reinterpret_cast<unsigned*>(to) = value;
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        if (kReach == Reach::kShifted || contains(row, i))
+        if (kAccess == Access::kUnalignedInside || contains(row, i))
           to[i] = static_cast<std::uint8_t>(value >> (8 * i));
     }
   }
 
-  // Calls `visit`, a template, with the reach of the tile that begins here and of `halo` rows
-  // around it.
+  // Calls `visit.operator()<Access>()` with how a block may access the tile that begins here, with
+  // `halo` rows above and below it.
   template <class Visit>
-  __device__ void with_reach(int tile_rows, int tile_cols, int halo, Visit visit) const {
+  __device__ void with_access(int tile_rows, int tile_cols, int halo, Visit visit) const {
     const auto contains_with = [&](int margin) {
       return contains(-halo, -margin) && contains(tile_rows - 1 + halo, tile_cols - 1 + margin);
     };
     if (pitch_ % 4 == 0 && offset_of(in_, 4) == 0 && offset_of(out_, 4) == 0) {
       if (contains_with(4))
-        visit.template operator()<Reach::kWhole>();
+        visit.template operator()<Access::kAlignedInside>();
       else
-        visit.template operator()<Reach::kWords>();
+        visit.template operator()<Access::kAlignedAtEdge>();
     } else if (contains_with(8)) {
-      visit.template operator()<Reach::kShifted>();
+      visit.template operator()<Access::kUnalignedInside>();
     } else {
-      visit.template operator()<Reach::kBytes>();
+      visit.template operator()<Access::kUnalignedAtEdge>();
     }
   }
 
  private:
-  // So many tiles or, if they are many, enough to be out of any filter's sight.
-  static __device__ int tiles_in_sight(std::uint32_t tiles) {
+  // Limits a number of tiles so that distances fit into 32 bits: no filter reaches 64 tiles away.
+  static __device__ int limit_tiles(std::uint32_t tiles) {
     return static_cast<int>(min(tiles, 64U));
   }
 
@@ -230,7 +246,7 @@ class View {
     return *reinterpret_cast<const unsigned*>(at);
   }
 
-  __device__ unsigned word_of_bytes(int row, int col) const {
+  __device__ unsigned packed_at_edge(int row, int col) const {
     if (!contains_row(row) || col >= right_ || col + 4 <= left_) return 0;
     const std::uint8_t* from = in_ + row * pitch_ + col;
     const int offset = offset_of(from, 4);
@@ -250,47 +266,43 @@ class View {
   int top_, bottom_, left_, right_;  // rows [top, bottom) and columns [left, right) are the image
 };
 
-// kSize neighbours, the first of which is `first`, as what one access moves.
-template <class T, int kSize>
-struct alignas(sizeof(T) * kSize) Pack {
-  T at[kSize];
-};
-template <int kSize, class T>
-__device__ Pack<T, kSize>& pack_at(T& first) {
-  return reinterpret_cast<Pack<T, kSize>&>(first);
+// The Vector of kCount elements that begins with `first`.
+template <int kCount, class T>
+__device__ Vector<T, kCount>& vector_at(T& first) {
+  return reinterpret_cast<Vector<T, kCount>&>(first);
 }
 
-// Brings a tile and what lies around it, kCols columns from those of `corner` on, to shared memory.
-// The block has kLines lines of 32 threads; each loads kLoaded neighbours at a time. All loads are
-// under way before the first is waited for.
-template <int kCols, int kLines, int kLoaded = 1, bool kReadOnly = false, class Number, int kRows,
-          int kPitch>
-__device__ void load_tile(const View& corner, Number (&tile)[kRows][kPitch]) {
-  constexpr int kStep = 32 * kLoaded;
-  constexpr int kDown = (kRows + kLines - 1) / kLines, kAcross = (kCols + kStep - 1) / kStep;
+// Loads a tile and its halo, kCols columns from those of `corner` on, into shared memory. The block
+// has kBlockRows rows of 32 threads, and each thread loads kLoaded neighbouring pixels at a time.
+// All loads are issued before the first result is stored, so that they are in flight together.
+template <int kCols, int kBlockRows, int kLoaded = 1, class Number, int kRows, int kPitch>
+__device__ void load_tile(const ImageView& corner, Number (&tile)[kRows][kPitch]) {
+  constexpr int kBlockCols = 32 * kLoaded;  // in pixels
+  constexpr int kDown = (kRows + kBlockRows - 1) / kBlockRows;
+  constexpr int kAcross = (kCols + kBlockCols - 1) / kBlockCols;
   const int row = threadIdx.y, col = threadIdx.x * kLoaded;
-  const View view = corner.moved(row, col);
-  Pack<std::uint8_t, kLoaded> loaded[kDown][kAcross];
+  const ImageView view = corner.moved(row, col);
+  Vector<std::uint8_t, kLoaded> loaded[kDown][kAcross];
   const auto for_each = [&](auto visit) {
 #pragma unroll
     for (int i = 0; i < kDown; ++i)
 #pragma unroll
       for (int j = 0; j < kAcross; ++j)
-        if (row + i * kLines < kRows && col + j * kStep < kCols) visit(i, j);
+        if (row + i * kBlockRows < kRows && col + j * kBlockCols < kCols) visit(i, j);
   };
   for_each([&](int i, int j) {
     if constexpr (kLoaded == 2) {
-      const uchar2 pair = view.pair(i * kLines, j * kStep);
+      const uchar2 pair = view.pair(i * kBlockRows, j * kBlockCols);
       loaded[i][j] = {pair.x, pair.y};
     } else {
-      loaded[i][j] = {view.pixel<kReadOnly>(i * kLines, j * kStep)};
+      loaded[i][j] = {view.pixel(i * kBlockRows, j * kBlockCols)};
     }
   });
   for_each([&](int i, int j) {
-    Pack<Number, kLoaded> numbers;
+    Vector<Number, kLoaded> numbers;
 #pragma unroll
     for (int k = 0; k < kLoaded; ++k) numbers.at[k] = static_cast<Number>(loaded[i][j].at[k]);
-    pack_at<kLoaded>(tile[row + i * kLines][col + j * kStep]) = numbers;
+    vector_at<kLoaded>(tile[row + i * kBlockRows][col + j * kBlockCols]) = numbers;
   });
 }
 

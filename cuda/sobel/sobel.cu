@@ -1,8 +1,10 @@
-// Sobel on the GPU: out = the length of the gradient, from nine loads a pixel to whole words.
+// Sobel on the GPU: out = the magnitude of the gradient. From nine 1-byte loads per pixel to rows
+// that stream through registers.
 //
-// Two bytes a pixel have to move, so there are about 16 instructions a pixel to spend before memory
-// waits for arithmetic (an H200 issues 132 * 4 warp instructions a cycle of 0.5 ns and copies 4.2
-// TB/s). The naive kernel takes 119 and is bound by them: what helps is to issue fewer.
+// Each pixel reads and writes one byte. An H200 issues 132 * 4 warp instructions per cycle of 0.5
+// ns and copies 4.2 TB/s, so a kernel is memory-bound only below about 16 instructions per pixel.
+// The naive kernel executes 119 and is bound by instruction issue: fewer instructions make it
+// faster.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/sobel.hpp"
@@ -18,19 +20,19 @@
 namespace ado::cuda {
 namespace {
 
-constexpr int kWidth = 32, kHeight = 8;  // of all blocks, in threads
-constexpr Extent kBlock{kWidth, kHeight};
+constexpr int kBlockCols = 32, kBlockRows = 8;  // threads per block, in all kernels but the last
+constexpr Extent kBlock{kBlockCols, kBlockRows};
 constexpr int kRadius = 1;
 
-constexpr int kSharedDown = 4;  // pixels of a thread in the rungs with shared memory
+constexpr int kSharedDown = 4;  // pixels per thread in `shared` and `float_fast`
 
-// Pixels of a thread that loads words. Rows at the seams are loaded twice: 2 rows take 255 us, 4
-// take 218, 8 take 204 and 16 take 212.
-constexpr int kWordAcross = 4, kWordDown = 8;
+// Pixels per thread in `vectorised`. Rows at the seams of threads are loaded twice: 2 rows per
+// thread take 255 us, 4 take 218, 8 take 204 and 16 take 212. Tuned on an H200.
+constexpr int kPackedAcross = 4, kPackedDown = 8;
 
 #ifdef __CUDACC__
 
-constexpr int kThreads = kWidth * kHeight;
+constexpr int kThreads = kBlockCols * kBlockRows;
 constexpr float kLargest = 255;
 
 template <class Number>
@@ -38,7 +40,7 @@ struct Gradient {
   Number x, y;
 };
 
-// From the nine pixels that `pixel` gives for offsets from -1 to 1.
+// Gradient of the 3x3 pixels that `pixel(i, j)` returns for offsets from -1 to 1.
 template <class Number, class Pixel>
 __device__ Gradient<Number> gradient(Pixel pixel) {
   const Number corners[2][2] = {{pixel(-1, -1), pixel(-1, 1)}, {pixel(1, -1), pixel(1, 1)}};
@@ -48,25 +50,25 @@ __device__ Gradient<Number> gradient(Pixel pixel) {
               corners[1][1]};
 }
 
-// With the square root that is rounded correctly, and so exact for squares.
+// Uses the correctly rounded square root, which is exact for squares.
 __device__ std::uint8_t magnitude(Gradient<int> g) {
   const float root = sqrtf(static_cast<float>(g.x * g.x + g.y * g.y));
   return static_cast<std::uint8_t>(fminf(root, kLargest));
 }
 
-// With the square root of the special function unit, which is exact once it is truncated.
-__device__ float fast_root(float x, float y) {
+// Uses the special function unit's square root; the truncated result is exact (square_root.cuh).
+__device__ float fast_length(float x, float y) {
   return fminf(approximate_length(x, y, 0.5f), kLargest);
 }
 
 __device__ std::uint8_t magnitude(Gradient<float> g) {
-  return static_cast<std::uint8_t>(fast_root(g.x, g.y));
+  return static_cast<std::uint8_t>(fast_length(g.x, g.y));
 }
 
 // ---------------------------------------------------------------------------------------------
-// One thread a pixel.
+// One thread per pixel.
 __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
-  const View view = View(batch).moved(threadIdx.y, threadIdx.x);
+  const ImageView view = ImageView(batch).moved(threadIdx.y, threadIdx.x);
   if (!view.contains(0, 0)) return;
   view.store(
       0, 0,
@@ -74,17 +76,19 @@ __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// A block loads its tile and what lies around it once, and a thread has kSharedDown pixels of a
-// column. L1 and shared memory are the same memory here, so what this saves is instructions, and
-// with one pixel a thread it does not even save those: 26 % more of them than naive, 1.43x its
-// time. A tile of floats is converted as it is loaded, once a pixel.
+// A block loads its tile and a halo of one pixel into shared memory, and each thread computes
+// kSharedDown pixels of a column. L1 and shared memory are the same memory here, so only
+// instructions are saved; and with one pixel per thread not even those: 26 % more instructions than
+// naive and 1.43 times its time. `float_fast` stores the tile as floats, so that each pixel is
+// converted once.
 template <class Number, class Stored>
 __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
-  constexpr int kHaloRows = kHeight * kSharedDown + 2 * kRadius, kHaloCols = kWidth + 2 * kRadius;
+  constexpr int kHaloRows = kBlockRows * kSharedDown + 2 * kRadius;
+  constexpr int kHaloCols = kBlockCols + 2 * kRadius;
   __shared__ Stored tile[kHaloRows][kHaloCols];
-  const int lane = threadIdx.x, line = threadIdx.y;
-  const View tile_view(batch);
-  load_tile<kHaloCols, kHeight>(tile_view.moved(-kRadius, -kRadius), tile);
+  const int block_row = threadIdx.y, block_col = threadIdx.x;
+  const ImageView tile_view(batch);
+  load_tile<kHaloCols, kBlockRows>(tile_view.moved(-kRadius, -kRadius), tile);
   __syncthreads();
 
   constexpr int kSide = 1 + 2 * kRadius;
@@ -93,8 +97,8 @@ __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
   for (int row = 0; row < kSharedDown + 2 * kRadius; ++row)
 #pragma unroll
     for (int col = 0; col < kSide; ++col)
-      pixel[row][col] = static_cast<Number>(tile[line * kSharedDown + row][lane + col]);
-  const View view = tile_view.moved(line * kSharedDown, lane);
+      pixel[row][col] = static_cast<Number>(tile[block_row * kSharedDown + row][block_col + col]);
+  const ImageView view = tile_view.moved(block_row * kSharedDown, block_col);
 #pragma unroll
   for (int row = 0; row < kSharedDown; ++row)
     view.store(row, 0, magnitude(gradient<Number>([&](int i, int j) {
@@ -103,16 +107,22 @@ __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// A thread computes 4 by kWordDown pixels in registers, two columns at a time: halves hold all
-// integers up to 2048, and the gradients are at most 1020. The bytes (p, 0x64) are the half 1024 +
-// p, so one permutation converts two pixels; the 1024 cancels, as all that follows are differences.
-
-// Columns -1 to 4 of a row of four pixels, in pairs.
+// A thread computes kPackedDown rows of four pixels in registers, two columns at a time as a pair
+// of halves. Halves represent all integers up to 2048, and gradients are at most 1020. The bytes
+// (p, 0x64) are the half 1024 + p, so one permutation converts two pixels. The 1024 cancels,
+// because all that follows are differences.
+//
+//   column            -4 -3 -2 -1 |  0  1  2  3 |  4  5  6  7
+//   32-bit word          before   |    here     |    after
+//   pairs of halves   even  (0, 2)     odd  (1, 3)       the pixels themselves
+//                     before (-1, 1)   after (2, 4)      their left and right neighbours
+//
+//   columns 0 and 2 have the neighbours `before` and `odd`, columns 1 and 3 `even` and `after`
 struct Halves {
-  __half2 before, even, odd, after;  // columns (-1, 1), (0, 2), (1, 3), (2, 4)
+  __half2 before, even, odd, after;
 };
 
-__device__ Halves halves(const WordsAround& words) {
+__device__ Halves halves(const PackedNeighbours& words) {
   constexpr unsigned kBias = 0x64646464;
   const unsigned even = __byte_perm(words.here, kBias, 0x4240),
                  odd = __byte_perm(words.here, kBias, 0x4341);
@@ -123,24 +133,25 @@ __device__ Halves halves(const WordsAround& words) {
   return result;
 }
 
-// The length of a gradient, truncated, as the lowest byte: a sum of 2^23 and more has no bits for
-// fractions. (The conversion would take the special function unit, which has the root to do.)
+// Magnitude of a gradient, truncated, in the lowest byte: a float from 2^23 on has no fraction
+// bits, so rounding the sum down truncates. (A conversion would use the special function unit,
+// which is busy with the square roots.)
 __device__ unsigned magnitude_bits(float x, float y) {
-  return __float_as_uint(__fadd_rd(fast_root(x, y), 0x1p23f));
+  return __float_as_uint(__fadd_rd(fast_length(x, y), 0x1p23f));
 }
 
 __global__ void __launch_bounds__(kThreads) sobel_vectorised(Batch batch) {
-  const View tile(batch);
-  const View view = tile.moved(threadIdx.y * kWordDown, threadIdx.x * kWordAcross);
-  tile.with_reach(kHeight * kWordDown, kWidth * kWordAcross, kRadius, [&]<Reach kReach>() {
-    Halves line[kWordDown + 2 * kRadius];
+  const ImageView tile(batch);
+  const ImageView view = tile.moved(threadIdx.y * kPackedDown, threadIdx.x * kPackedAcross);
+  const auto compute = [&]<Access kAccess>() {
+    Halves rows[kPackedDown + 2 * kRadius];
 #pragma unroll
-    for (int i = 0; i < kWordDown + 2 * kRadius; ++i)
-      line[i] = halves(view.words<kReach>(i - kRadius));
+    for (int i = 0; i < kPackedDown + 2 * kRadius; ++i)
+      rows[i] = halves(view.packed<kAccess>(i - kRadius));
     const __half2 two = __float2half2_rn(2);
 #pragma unroll
-    for (int row = 0; row < kWordDown; ++row) {
-      const Halves &up = line[row], &here = line[row + 1], &down = line[row + 2];
+    for (int row = 0; row < kPackedDown; ++row) {
+      const Halves &up = rows[row], &here = rows[row + 1], &down = rows[row + 2];
       const __half2 x_even =
           __hfma2(two, here.odd - here.before, up.odd - up.before) + (down.odd - down.before);
       const __half2 x_odd =
@@ -154,45 +165,47 @@ __global__ void __launch_bounds__(kThreads) sobel_vectorised(Batch batch) {
           __byte_perm(magnitude_bits(x[0].x, y[0].x), magnitude_bits(x[1].x, y[1].x), 0x0040);
       const unsigned second =
           __byte_perm(magnitude_bits(x[0].y, y[0].y), magnitude_bits(x[1].y, y[1].y), 0x0040);
-      view.store_word<kReach>(row, __byte_perm(first, second, 0x5410));
+      view.store_packed<kAccess>(row, __byte_perm(first, second, 0x5410));
     }
-  });
+  };
+  tile.with_access(kBlockRows * kPackedDown, kBlockCols * kPackedAcross, kRadius, compute);
 }
 
 #endif
 
 double bytes_of_tile(const Sobel& p) {
-  constexpr int kRows = kHeight * kSharedDown;
-  return bytes_by_tiles(p, (kRows + 2 * kRadius) * (kWidth + 2 * kRadius), kRows * kWidth);
+  constexpr int kRows = kBlockRows * kSharedDown;
+  return bytes_by_tiles(p, (kRows + 2 * kRadius) * (kBlockCols + 2 * kRadius), kRows * kBlockCols);
 }
 
 // ---------------------------------------------------------------------------------------------
-// The rows march, as march.cuh has it; this is bound by the 13 instructions a pixel that are left.
-// Sixteen pixels a lane take 149 us, eight 158; 2560 x 1600 pixels take 9.2 us with sixteen and 8.1
-// with eight. Seven, ten and eight blocks a multiprocessor leave a thread 72, 48 and 64 registers,
-// and none is spilled on sm_90. These numbers and the height of strips are the fastest of those
-// tried there.
-constexpr int marching_blocks(int words, bool aligned) {
+// Shapes of the sliding window, which is bound by its 13 instructions per pixel. 16 pixels per lane
+// take 149 us and eight take 158; 2560 x 1600 pixels take 9.2 us with 16 and 8.1 with eight. Seven,
+// ten and eight blocks per multiprocessor leave 72, 48 and 64 registers per thread, without
+// spilling on sm_90. These numbers and the height of bands are the fastest of those tried on an
+// H200.
+constexpr int window_blocks(int words, bool aligned) {
   if (words == 4) return 7;
   return aligned ? 10 : 8;
 }
 
 template <int kWords, bool kAligned>
-using SobelShape = MarchShape<Marching{.words = kWords,
-                                       .reach = kRadius,
-                                       .aligned = kAligned,
-                                       .blocks = marching_blocks(kWords, kAligned),
-                                       .highest = 34}>;
+using SobelShape = WindowShape<SlidingWindow{.words = kWords,
+                                             .radius = kRadius,
+                                             .aligned = kAligned,
+                                             .blocks = window_blocks(kWords, kAligned),
+                                             .max_rows = 34}>;
 
+// Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const Sobel& p, auto visit) {
-  if (!lanes_aligned(p.gray, p.out, kChunk)) return visit(SobelShape<2, false>{});
+  if (!lanes_aligned(p.gray, p.out, kVectorBytes)) return visit(SobelShape<2, false>{});
   return pixels_of(p) >= kManyPixels ? visit(SobelShape<4, true>{}) : visit(SobelShape<2, true>{});
 };
 
 constexpr Variant<Sobel> kVariants[] = {
-    copy_row<Sobel>(),
+    copy_variant<Sobel>(),
     {.name = "naive",
-     .changes = "One thread a pixel, which loads nine pixels byte by byte.",
+     .changes = "One thread per pixel loads nine pixels byte by byte.",
      .device = Device::kCuda,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, 1, Sobel>,
@@ -201,7 +214,8 @@ constexpr Variant<Sobel> kVariants[] = {
        launch(go, sobel_naive, batch_of<1, 1>(p, go.block));
      })},
     {.name = "shared",
-     .changes = "Loads what a block needs once, into shared memory, for four pixels a thread.",
+     .changes =
+         "Loads the pixels that a block needs once, into shared memory; four pixels per thread.",
      .device = Device::kCuda,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
@@ -210,7 +224,7 @@ constexpr Variant<Sobel> kVariants[] = {
        launch(go, sobel_shared<int, std::uint8_t>, batch_of<1, kSharedDown>(p, go.block));
      })},
     {.name = "float_fast",
-     .changes = "Computes in float32, with the hardware's approximate root made exact.",
+     .changes = "Computes in float32, with the hardware's approximate square root made exact.",
      .device = Device::kCuda,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
@@ -219,30 +233,32 @@ constexpr Variant<Sobel> kVariants[] = {
        launch(go, sobel_shared<float, float>, batch_of<1, kSharedDown>(p, go.block));
      })},
     {.name = "vectorised",
-     .changes = "Loads and stores words of four pixels, and computes two at a time as halves.",
+     .changes =
+         "Loads and stores four pixels at a time and computes two at a time in half precision.",
      .device = Device::kCuda,
      .blocks = {{kBlock}},
-     .grid = grid_of_tiles<kWordAcross, kWordDown, Sobel>,
+     .grid = grid_of_tiles<kPackedAcross, kPackedDown, Sobel>,
      .bytes =
          [](const Sobel& p) {
-           return bytes_by_tiles(p, 3 * kWordAcross * (kWordDown + 2 * kRadius),
-                                 kWordAcross * kWordDown);
+           return bytes_by_tiles(p, 3 * kPackedAcross * (kPackedDown + 2 * kRadius),
+                                 kPackedAcross * kPackedDown);
          },
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       launch(go, sobel_vectorised, batch_of<kWordAcross, kWordDown>(p, go.block));
+       launch(go, sobel_vectorised, batch_of<kPackedAcross, kPackedDown>(p, go.block));
      })},
-    {.name = "marching",
-     .changes = "Marches down the rows, keeping what the next gradients need of those that passed.",
+    {.name = "sliding_window",
+     .changes =
+         "Streams rows through registers, keeping what the next gradients need of the last two.",
      .device = Device::kCuda,
-     .blocks = {{kMarchBlock}},
-     .grid = march_grid<Sobel, with_shape>,
-     .shared_bytes = march_shared_bytes<Sobel, with_shape>,
-     .bytes = march_bytes<Sobel, with_shape>,
+     .blocks = {{kWindowBlock}},
+     .grid = window_grid<Sobel, with_shape>,
+     .shared_bytes = window_shared_bytes<Sobel, with_shape>,
+     .bytes = window_bytes<Sobel, with_shape>,
      .run = ADO_RUN([](const Sobel& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) {
-         const auto kernel = march<Shape, SobelMagnitude<Shape::kWords>>;
+         const auto kernel = sliding_window<Shape, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.gray.as<const std::uint8_t>(), Border::kConstant,
-                p.out.as<std::uint8_t>(), strips_of<Shape>(p), {});
+                p.out.as<std::uint8_t>(), bands_of<Shape>(p), {});
        });
      })},
 };

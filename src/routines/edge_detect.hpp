@@ -1,4 +1,4 @@
-// out = sobel(gaussian_blur(grayscale(rgba))), each step rounded to bytes as if it were stored.
+// out = sobel(gaussian_blur(grayscale(rgba))). Each step is rounded to bytes, as if it were stored.
 #pragma once
 
 #include "core/array.hpp"
@@ -18,10 +18,10 @@ struct EdgeDetect {
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(Operand{"rgba", "... rows cols 3|4", kUint8Elements,
-                        "Red, green and blue, and perhaps alpha, which is ignored."},
+                        "Red, green and blue, and optionally alpha, which is ignored."},
                 rgba);
     visit.output(Operand{"out", "... rows cols", kUint8Elements,
-                         "The gradient's magnitude of the blurred luminance, exact."},
+                         "The gradient magnitude of the blurred luminance, exact."},
                  out);
   }
 
@@ -30,7 +30,7 @@ struct EdgeDetect {
   std::int64_t cols() const { return out.shape[out.rank - 1]; }
   int channels() const { return static_cast<int>(rgba.shape[rgba.rank - 1]); }
 
-  double flops() const { return 0; }  // integers
+  double flops() const { return 0; }  // integer arithmetic only
 };
 
 }  // namespace ado

@@ -1,9 +1,9 @@
-// Edge detection as three rows of other ladders, for both devices.
+// Edge detection as a pipeline of one variant of each filter's ladder. Shared by both devices.
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
+#include "core/pipeline.hpp"
 #include "core/variant.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
@@ -12,7 +12,34 @@
 
 namespace ado {
 
-// The two images between the stages, each beginning where a vector of any machine may.
+// The ladders of one device that the stages come from.
+struct FilterLadders {
+  Ladder<Grayscale> grayscale;
+  Ladder<GaussianBlur> gaussian_blur;
+  Ladder<Sobel> sobel;
+};
+
+// The stages of a pipeline, by the names of their variants.
+constexpr Stages filter_stages(const char* grayscale, const char* gaussian_blur,
+                               const char* sobel) {
+  return {
+      {{Grayscale::kName, grayscale}, {GaussianBlur::kName, gaussian_blur}, {Sobel::kName, sobel}}};
+}
+
+// Returns `ladder`. Throws std::logic_error if a stage of one of its pipelines does not exist.
+ADO_INLINE Ladder<EdgeDetect> with_checked_stages(const Ladder<EdgeDetect>& ladder,
+                                                  const FilterLadders& filters) {
+  for (const Variant<EdgeDetect>& variant : ladder) {
+    if (variant.stages[0].variant == nullptr) continue;  // one kernel, no pipeline
+    check_stage(variant, variant.stages[0], filters.grayscale);
+    check_stage(variant, variant.stages[1], filters.gaussian_blur);
+    check_stage(variant, variant.stages[2], filters.sobel);
+  }
+  return ladder;
+}
+
+// Bytes of one of the two images between the stages, rounded up so that the second is aligned to
+// the vectors of every device.
 ADO_INLINE std::size_t intermediate_bytes(const EdgeDetect& p) {
   constexpr std::size_t kAlign = 256;
   return (static_cast<std::size_t>(p.out.elements()) + kAlign - 1) / kAlign * kAlign;
@@ -22,48 +49,51 @@ ADO_INLINE std::size_t bytes_between_stages(const EdgeDetect& p) {
   return 2 * intermediate_bytes(p);
 }
 
-// The row called so. The name is another row's own constant: it is there.
-template <class Routine>
-ADO_INLINE const Variant<Routine>& row_called(const Ladder<Routine>& ladder, const char* name) {
-  const Variant<Routine>* row = ladder.begin();
-  while (std::strcmp(row->name, name) != 0) ++row;
-  return *row;
-}
-
-// Calls `visit` with the row, the problem and the input of each stage in turn.
+// Calls `visit(variant, problem, input)` for each stage in order. The stages have been checked.
 template <class Visit>
 ADO_INLINE void for_each_stage(const EdgeDetect& p, std::byte* scratch, const Stages& stages,
-                               const Ladder<Grayscale>& grayscale, const Ladder<GaussianBlur>& blur,
-                               const Ladder<Sobel>& sobel, Visit visit) {
+                               const FilterLadders& filters, Visit visit) {
   const Array gray = packed_like(p.out, scratch);
   const Array blurred = packed_like(p.out, scratch + intermediate_bytes(p));
-  visit(row_called(grayscale, stages[0].variant), Grayscale{p.rgba, gray}, p.rgba);
-  visit(row_called(blur, stages[1].variant), GaussianBlur{.gray = gray, .out = blurred}, gray);
-  visit(row_called(sobel, stages[2].variant), Sobel{blurred, p.out}, blurred);
+  visit(*find_variant(filters.grayscale, stages[0].variant), Grayscale{p.rgba, gray}, p.rgba);
+  visit(*find_variant(filters.gaussian_blur, stages[1].variant),
+        GaussianBlur{.gray = gray, .out = blurred}, gray);
+  visit(*find_variant(filters.sobel, stages[2].variant), Sobel{blurred, p.out}, blurred);
 }
 
-// Each with its default block.
+// Why a pipeline cannot solve a problem: the reason of the first stage that declines its part, or
+// nullptr. The intermediate images are not allocated yet, so no stage may read them.
+ADO_INLINE const char* why_not_stages(const EdgeDetect& p, const Stages& stages,
+                                      const FilterLadders& filters) {
+  const char* reason = nullptr;
+  for_each_stage(p, nullptr, stages, filters,
+                 [&](const auto& variant, const auto& problem, const Array&) {
+                   if (reason == nullptr && variant.why_not != nullptr)
+                     reason = variant.why_not(problem);
+                 });
+  return reason;
+}
+
+// Runs the stages in order, each with its default block.
 ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& stages,
-                           const Ladder<Grayscale>& grayscale, const Ladder<GaussianBlur>& blur,
-                           const Ladder<Sobel>& sobel) {
-  for_each_stage(p, go.scratch, stages, grayscale, blur, sobel,
-                 [&](const auto& row, const auto& problem, const Array&) {
-                   Launch launch = launch_of(row, problem, row.blocks[0]);
+                           const FilterLadders& filters) {
+  for_each_stage(p, go.scratch, stages, filters,
+                 [&](const auto& variant, const auto& problem, const Array&) {
+                   Launch launch = launch_of(variant, problem, variant.blocks[0]);
                    launch.stream = go.stream;
                    launch.recorder = go.recorder;
-                   row.run(problem, launch);
+                   variant.run(problem, launch);
                  });
 }
 
-// What they ask of memory together.
+// Bytes that the stages request together.
 ADO_INLINE double bytes_of_stages(const EdgeDetect& p, const Stages& stages,
-                                  const Ladder<Grayscale>& grayscale,
-                                  const Ladder<GaussianBlur>& blur, const Ladder<Sobel>& sobel) {
+                                  const FilterLadders& filters) {
   double total = 0;
-  for_each_stage(p, nullptr, stages, grayscale, blur, sobel,
-                 [&](const auto& row, const auto& problem, const Array& input) {
-                   total += row.bytes != nullptr
-                                ? row.bytes(problem)
+  for_each_stage(p, nullptr, stages, filters,
+                 [&](const auto& variant, const auto& problem, const Array& input) {
+                   total += variant.bytes != nullptr
+                                ? variant.bytes(problem)
                                 : static_cast<double>(input.bytes() + problem.out.bytes());
                  });
   return total;

@@ -1,4 +1,4 @@
-// out = the 7x7 weighted sum around each pixel, the weights being the outer product of seven taps
+// out = the 7x7 weighted sum around each pixel. The weights are the outer product of seven taps
 // with themselves.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace ado {
 
-// What lies outside an image.
+// The values of pixels outside an image.
 enum class Border : std::uint8_t {
   kConstant,    // zeros
   kReplicate,   // the nearest pixel: aaa|abcd|ddd
@@ -22,14 +22,14 @@ struct EnumNames<Border> {
 struct GaussianBlur {
   static constexpr const char* kName = "gaussian_blur";
   static constexpr const char* kSummary =
-      "Blur an image by seven taps down the columns and along the rows.";
+      "Blur an image with seven taps down the columns and along the rows.";
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
   static constexpr int kTaps = 7;
   static constexpr int kRadius = kTaps / 2;
   static constexpr int kDefaultTaps[kTaps] = {1, 2, 3, 4, 3, 2, 1};
-  static constexpr int kLargestSum = 256;  // of the taps: 255 * 256 fits 16 bits
+  static constexpr int kLargestSum = 256;  // of the taps: 255 * 256 fits into 16 bits
 
   Array gray, out;
   Border border = Border::kConstant;
@@ -37,16 +37,18 @@ struct GaussianBlur {
 
   template <class Visitor>
   void operands(Visitor&& visit) {
-    visit.input(Operand{"gray", "... rows cols", kUint8Elements, "The image, or images."}, gray);
+    visit.input(
+        Operand{"gray", "... rows cols", kUint8Elements, "The image, or a batch of images."}, gray);
     visit.option(Option{"border",
-                        "What lies outside the image: zeros, the nearest pixel, or the mirror "
-                        "image about the outermost pixel."},
+                        "Pixels outside the image: zeros, the nearest pixel, or the mirror image "
+                        "about the outermost pixel."},
                  border);
-    visit.option(Option{"taps",
-                        "Seven non-negative integers with a sum of 1 to 256. Pixel ``[row, col]`` "
-                        "becomes ``sum(taps[i] * taps[j] * gray[row + i - 3, col + j - 3]) // "
-                        "sum(taps)**2``."},
-                 taps);
+    visit.option(
+        Option{"taps",
+               "Seven non-negative integers with a sum from 1 to 256. Pixel ``[row, col]`` "
+               "becomes ``sum(taps[i] * taps[j] * gray[row + i - 3, col + j - 3]) // "
+               "sum(taps)**2``."},
+        taps);
     visit.output(Operand{"out", "... rows cols", kUint8Elements, "The blurred image, exact."}, out);
   }
 
@@ -65,7 +67,7 @@ struct GaussianBlur {
     return true;
   }
 
-  double flops() const { return 0; }  // integers
+  double flops() const { return 0; }  // integer arithmetic only
 
   const char* why_not() const {
     std::int64_t sum = 0;

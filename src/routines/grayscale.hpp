@@ -1,4 +1,4 @@
-// out = floor((0.298839 R + 0.586811 G + 0.114350 B)), the weights as fractions of 2^16.
+// out = floor(0.298839 R + 0.586811 G + 0.114350 B), with the weights as fractions of 2^16.
 #pragma once
 
 #include "core/array.hpp"
@@ -13,9 +13,9 @@ struct Grayscale {
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
-  // The weights times 2^16, rounded; they sum to 2^16, so white stays 255. All variants compute
-  // (R * kRed + G * kGreen + B * kBlue) >> kShift and so agree bit for bit; 0.035 % of the 2^24
-  // colours come out one level off the floor with the decimal weights.
+  // The weights times 2^16, rounded. Their sum is 2^16, so white stays 255. All variants compute
+  // (R * kRed + G * kGreen + B * kBlue) >> kShift and so agree bit for bit. For 0.035 % of the 2^24
+  // colours, the result differs by one level from the floor with the decimal weights.
   static constexpr int kRed = 19585, kGreen = 38457, kBlue = 7494, kShift = 16;
 
   Array rgba, out;
@@ -23,11 +23,11 @@ struct Grayscale {
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(Operand{"rgba", "... rows cols 3|4", kUint8Elements,
-                        "Red, green and blue, and perhaps alpha, which is ignored."},
+                        "Red, green and blue, and optionally alpha, which is ignored."},
                 rgba);
     visit.output(Operand{"out", "... rows cols", kUint8Elements,
-                         "The luminance. All variants agree bit for bit; of the 2**24 colours "
-                         "0.035 % differ by one level from the exact floor."},
+                         "The luminance. All variants agree bit for bit; for 0.035 % of the 2**24 "
+                         "colours, it differs by one level from the exact floor."},
                  out);
   }
 
@@ -36,7 +36,7 @@ struct Grayscale {
   std::int64_t cols() const { return out.shape[out.rank - 1]; }
   int channels() const { return static_cast<int>(rgba.shape[rgba.rank - 1]); }
 
-  double flops() const { return 0; }  // integers
+  double flops() const { return 0; }  // integer arithmetic only
 };
 
 }  // namespace ado

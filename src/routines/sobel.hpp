@@ -9,7 +9,7 @@ namespace ado {
 struct Sobel {
   static constexpr const char* kName = "sobel";
   static constexpr const char* kSummary =
-      "Gradient magnitude by the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``.";
+      "Gradient magnitude with the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``.";
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
@@ -18,17 +18,17 @@ struct Sobel {
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(Operand{"gray", "... rows cols", kUint8Elements,
-                        "The image, or images; outside there are zeros."},
+                        "The image, or a batch of images; pixels outside are zero."},
                 gray);
-    visit.output(
-        Operand{"out", "... rows cols", kUint8Elements, "The gradient's magnitude, exact."}, out);
+    visit.output(Operand{"out", "... rows cols", kUint8Elements, "The gradient magnitude, exact."},
+                 out);
   }
 
   std::int64_t images() const { return gray.slices(2); }
   std::int64_t rows() const { return gray.shape[gray.rank - 2]; }
   std::int64_t cols() const { return gray.shape[gray.rank - 1]; }
 
-  double flops() const { return 0; }  // integers
+  double flops() const { return 0; }  // integer arithmetic only
 };
 
 }  // namespace ado
