@@ -121,8 +121,9 @@ void blocked(const MaxPlus& problem, const Launch&) {
 
 // -------------------------------------------------------------------------------------- in vectors
 
-// Of numbers or of vectors. The compiler emits the instruction for maxima, which takes `best` if
-// one of the two is NaN: a NaN in `best` stays, and a NaN in `sum` is lost.
+// The larger of two numbers or, element by element, of two vectors. The compiler emits the
+// instruction for maxima, which takes `best` if one of the two is NaN: a NaN in `best` stays, and a
+// NaN in `sum` is lost.
 template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;
