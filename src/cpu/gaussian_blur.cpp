@@ -60,8 +60,7 @@ void interior(const GaussianBlur& p, const Launch&) {
   }
 }
 
-// ------------------------------------------------------------------ sums that the compiler
-// vectorises
+// ------------------------------------------------------------------- 49 products, auto-vectorised
 
 // Weighted sums of kCount rows, each passed to finish(col, sum). The compiler vectorises the loop
 // over columns because rows are contiguous and the weights are local.
@@ -125,8 +124,7 @@ void auto_vectorized(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, FullWindowRow{p}, 0, 1, false);
 }
 
-// --------------------------------------------------------------------------------- separated
-// passes
+// ------------------------------------------------------------------------------- separated passes
 
 using Sum = std::uint16_t;
 
@@ -217,7 +215,8 @@ struct DefaultTapsRow {
 };
 
 const char* default_taps_only(const GaussianBlur& p) {
-  return p.default_taps() ? nullptr : "only the default taps are constants; `row_ring` takes any";
+  return p.default_taps() ? nullptr
+                          : "only the default taps are compiled in; `row_ring` takes any taps";
 }
 
 template <class Kernel>
