@@ -1,4 +1,4 @@
-// A strided view of somebody's array, and the types of its elements. Owns nothing.
+// A strided array that somebody else owns, and the types of its elements.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@ namespace ado {
 
 inline constexpr int kMaxRank = 8;
 
-// What NumPy calls kind and itemsize: {'f', 4} is float32. Swapped: not in this machine's byte
-// order.
+// NumPy's kind and itemsize: {'f', 4} is float32. `swapped` if not in this machine's byte order.
 struct ElementType {
   char kind = 0;
   int size = 0;
@@ -37,8 +36,8 @@ struct Array {
   }
   constexpr std::int64_t bytes() const { return elements() * type.size; }
 
-  // A batch: how many arrays of `last` dimensions the leading dimensions count, and where the i-th
-  // begins.
+  // A batch is an array of slices with `last` dimensions each: their number, and the address of the
+  // i-th.
   constexpr std::int64_t slices(int last) const {
     std::int64_t product = 1;
     for (int d = 0; d < rank - last; ++d) product *= shape[d];
@@ -50,7 +49,7 @@ struct Array {
     return at;
   }
 
-  // Packed from dimension `first` to the last: what lies there is one contiguous run.
+  // Whether dimensions `first` to the last are packed, so that their elements are contiguous.
   constexpr bool packed_from(int first) const {
     std::int64_t expected = type.size;
     for (int d = rank - 1; d >= first; --d) {

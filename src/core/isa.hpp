@@ -1,11 +1,13 @@
 // One source per routine, compiled once per instruction set.
 //
-// CMake compiles each file of src/cpu three times, with the compiler flags of a level and
-// ADO_ISA set to its name; everything in such a file lives in `namespace ado::ADO_ISA`. The
-// registry picks a level at run time. A file that is compiled so must not let the compiler emit a
-// shared (weak) function with, say, AVX-512 in it, because the linker may then choose that copy for
-// everybody: include nothing that has out-of-line inline code, and mark helpers ADO_INLINE or put
-// them in the file's unnamed namespace. .ci/run looks at the symbols.
+// CMake compiles each file of src/cpu three times, with the compiler flags of one instruction-set
+// level and ADO_ISA set to the level's name. Everything in such a file is in `namespace
+// ado::ADO_ISA`. The registry selects a level at run time.
+//
+// No such file may cause the compiler to emit a shared (weak) function with AVX-512 instructions,
+// for example, because the linker might keep that copy for every processor. So these files include
+// no header with inline functions that are emitted out of line, and their helpers are ADO_INLINE or
+// in the unnamed namespace. .ci/run checks the symbols.
 #pragma once
 
 #include <cstdint>

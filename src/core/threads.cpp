@@ -9,9 +9,8 @@
 namespace ado {
 namespace {
 
-// A parallel region costs a few microseconds; at 20 GB/s a core that is the time of this many
-// bytes.
-constexpr std::int64_t kBytesWorthOneThread = 128 << 10;
+// A parallel region costs a few microseconds, in which a core moves this many bytes at 20 GB/s.
+constexpr std::int64_t kBytesPerThread = 128 << 10;
 
 std::atomic<bool> in_forked_child = false;
 [[maybe_unused]] const int registered =
@@ -23,7 +22,7 @@ int max_threads() { return in_forked_child ? 1 : omp_get_max_threads(); }
 
 int threads_for(std::int64_t bytes_moved) {
   return static_cast<int>(
-      std::clamp<std::int64_t>(bytes_moved / kBytesWorthOneThread, 1, max_threads()));
+      std::clamp<std::int64_t>(bytes_moved / kBytesPerThread, 1, max_threads()));
 }
 
 }  // namespace ado

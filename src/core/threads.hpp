@@ -1,16 +1,16 @@
-// How many OpenMP threads a piece of work is worth.
+// The number of OpenMP threads for a given amount of work.
 #pragma once
 
 #include <cstdint>
 
 namespace ado {
 
-// As many as OpenMP gives (OMP_NUM_THREADS and the affinity mask decide), but one where waking them
-// costs more than they save, and one in a forked child, where OpenMP's threads no longer exist and
-// waiting for them would hang.
+// OpenMP's number of threads (from OMP_NUM_THREADS or the affinity mask), but fewer if waking them
+// costs more time than they save, and 1 in a forked child, where OpenMP's threads no longer exist
+// and waiting for them would hang.
 int threads_for(std::int64_t bytes_moved);
 
-// The most that threads_for can answer here.
+// The largest number that threads_for can return in this process.
 int max_threads();
 
 }  // namespace ado

@@ -11,6 +11,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
@@ -18,11 +19,11 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------- the problem
+// ------------------------------------------------------------------------------------ the operands
 
-// Strides in bytes. The samples of one element of one set are a row; rows are counted through all
-// sets.
-struct Problem {
+// Addresses and strides in bytes. The samples of one element of one set are a row; rows are counted
+// through all sets.
+struct Operands {
   int64_t sets, length, samples;
   const std::byte* vectors;
   int64_t to_set, to_element, to_sample;
@@ -40,7 +41,7 @@ struct Problem {
   std::byte* to(int64_t i, int64_t set) const { return out + i * out_row + set * out_set; }
 };
 
-Problem problem_of(const AverageMatvec& p) {
+Operands operands_of(const AverageMatvec& p) {
   return {p.sets(),
           p.length(),
           p.samples(),
@@ -56,10 +57,10 @@ Problem problem_of(const AverageMatvec& p) {
           p.out.stride[1]};
 }
 
-// ------------------------------------------------------------------------------------ scalar rungs
+// -------------------------------------------------------------------------------- scalar variants
 
 template <class T>
-ADO_INLINE void multiply_plainly(const Problem& p, int64_t set, const T* average) {
+ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average) {
   for (int64_t i = 0; i < p.length; ++i) {
     T product = 0;
     for (int64_t j = 0; j < p.length; ++j) product += load<T>(p.factor(i, j)) * average[j];
@@ -67,9 +68,9 @@ ADO_INLINE void multiply_plainly(const Problem& p, int64_t set, const T* average
   }
 }
 
-void textbook(const AverageMatvec& routine, const Launch& go) {
-  const Problem p = problem_of(routine);
-  with_real(routine.vectors.type, [&]<class T>(T) {
+void naive_loops(const AverageMatvec& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  with_real(problem.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
     auto* const sums = reinterpret_cast<CompensatedSum<T>*>(average + p.length);
     for (int64_t set = 0; set < p.sets; ++set) {
@@ -79,14 +80,14 @@ void textbook(const AverageMatvec& routine, const Launch& go) {
           sums[j].add(load<T>(p.row(set, j) + sample * p.to_sample));
       for (int64_t j = 0; j < p.length; ++j)
         average[j] = sums[j].total() / static_cast<T>(p.samples);
-      multiply_plainly(p, set, average);
+      multiply_scalar(p, set, average);
     }
   });
 }
 
-void interchange(const AverageMatvec& routine, const Launch& go) {
-  const Problem p = problem_of(routine);
-  with_real(routine.vectors.type, [&]<class T>(T) {
+void interchange(const AverageMatvec& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  with_real(problem.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) {
@@ -95,23 +96,47 @@ void interchange(const AverageMatvec& routine, const Launch& go) {
           sum.add(load<T>(p.row(set, j) + sample * p.to_sample));
         average[j] = sum.total() / static_cast<T>(p.samples);
       }
-      multiply_plainly(p, set, average);
+      multiply_scalar(p, set, average);
+    }
+  });
+}
+
+// Samples that are added in a tree of plain sums, which costs three roundings, before one
+// compensated addition.
+constexpr int64_t kTree = 8;
+
+void pairwise(const AverageMatvec& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  with_real(problem.vectors.type, [&]<class T>(T) {
+    T* const average = reinterpret_cast<T*>(go.scratch);
+    for (int64_t set = 0; set < p.sets; ++set) {
+      for (int64_t j = 0; j < p.length; ++j) {
+        CompensatedSum<T> sum;
+        const auto at = [&](int64_t sample) {
+          return load<T>(p.row(set, j) + sample * p.to_sample);
+        };
+        int64_t m = 0;
+        for (; m + kTree <= p.samples; m += kTree)
+          sum.add(((at(m) + at(m + 1)) + (at(m + 2) + at(m + 3))) +
+                  ((at(m + 4) + at(m + 5)) + (at(m + 6) + at(m + 7))));
+        T rest = 0;
+        for (; m < p.samples; ++m) rest += at(m);
+        sum.add(rest);
+        average[j] = sum.total() / static_cast<T>(p.samples);
+      }
+      multiply_scalar(p, set, average);
     }
   });
 }
 
 // ----------------------------------------------------------------------------- averages in vectors
 
-// Memory is sent for so far ahead. At N = 512, L = M = 1024, float32, two cores read at 0.93 of the
-// ceiling so, and at 0.6 to 0.8 without (Zen 5, AVX-512).
+// Prefetch distance in bytes. At N = 512, L = M = 1024, float32, two cores read at 0.93 of the
+// ceiling with it, and at 0.6 to 0.8 without (Zen 5, AVX-512).
 constexpr int64_t kAheadBytes = 4 << 10;
 
-// So many vectors are added in a tree of plain sums, which costs three roundings, before one
-// addition that keeps what it loses.
-constexpr int64_t kTree = 8;
-
-// The plain sum of so few samples side by side that they are not worth more. So many samples before
-// them may be read.
+// The plain sum of contiguous samples that are too few for a compensated one. `before` samples in
+// front of them may be read.
 template <class T>
 ADO_INLINE Reals<T> plain_sum(const std::byte* from, int64_t count, int64_t before) {
   using V = Reals<T>;
@@ -130,18 +155,18 @@ ADO_INLINE Reals<T> plain_sum(const std::byte* from, int64_t count, int64_t befo
   return sum;
 }
 
-// Adds vectors so far apart, and sends for what is as far from `ahead`.
-template <class V>
+// Adds vectors that are `stride` bytes apart. If kPrefetch, prefetches memory kAheadBytes further.
+template <bool kPrefetch, class V>
 ADO_INLINE void add_vectors(const std::byte* from, int64_t stride, int64_t count,
-                            const std::byte* ahead, CompensatedSum<V>& to) {
+                            CompensatedSum<V>& to) {
   int64_t at = 0;
   for (; at + kTree <= count; at += kTree) {
     V v[kTree];
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kTree; ++i) {
       v[i] = load_vector<V>(from + (at + i) * stride);
-      if (i * kWidth % kLine == 0 || stride != kWidth)
-        __builtin_prefetch(ahead + (at + i) * stride);
+      if (kPrefetch && i * kWidth % kLine == 0)
+        __builtin_prefetch(from + kAheadBytes + (at + i) * stride);
     }
     to.add(((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])));
   }
@@ -151,12 +176,11 @@ ADO_INLINE void add_vectors(const std::byte* from, int64_t stride, int64_t count
   to.add(rest);
 }
 
-// Adds samples side by side, and sends for as much memory ahead.
-template <class T>
-ADO_INLINE void add_samples(const std::byte* from, int64_t count, const std::byte* ahead,
-                            CompensatedSum<Reals<T>>& to) {
+// Adds contiguous samples.
+template <bool kPrefetch, class T>
+ADO_INLINE void add_samples(const std::byte* from, int64_t count, CompensatedSum<Reals<T>>& to) {
   const int64_t trees = count / (kTree * kLanes<T>)*kTree;
-  add_vectors(from, kWidth, trees, ahead, to);
+  add_vectors<kPrefetch>(from, kWidth, trees, to);
   const int64_t at = trees * kLanes<T>;
   if (at < count) to.add(plain_sum<T>(from + at * sizeof(T), count - at, at));
 }
@@ -166,7 +190,7 @@ ADO_INLINE V sums_of_pairs(V x, V y, std::integer_sequence<int, kAt...>) {
   return __builtin_shufflevector(x, y, 2 * kAt...) + __builtin_shufflevector(x, y, 2 * kAt + 1 ...);
 }
 
-// Of kCount vectors, the sums of each kCount lanes that are side by side.
+// The sums of each kCount neighbouring lanes of kCount vectors.
 template <int kCount, class V>
 ADO_INLINE V sums_of_lanes(V* v) {
   constexpr std::make_integer_sequence<int, sizeof(V) / sizeof(v[0][0])> kIndices;
@@ -177,7 +201,7 @@ ADO_INLINE V sums_of_lanes(V* v) {
   return v[0];
 }
 
-// Of as many rows of kSamples as vectors have lanes, all side by side.
+// The sums of one vector's lanes of rows with kSamples samples each, all contiguous.
 template <class T, int kSamples>
 ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
   Reals<T> v[kSamples];
@@ -186,19 +210,20 @@ ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
   return sums_of_lanes<kSamples>(v);
 }
 
-// Of as many rows as vectors have lanes, which lie side by side: a vector of them for each sample.
-// With L = M = 1000 it is 2 to 3 times as fast as copying, and 0.8 to 0.9 times where samples are
-// 4 or 8 KiB apart and their lines do not survive in the caches until the next rows.
+// The sums of one vector's lanes of rows that are neighbours in memory: one vector per sample. With
+// L = M = 1000 it is 2 to 3 times as fast as copying, and 0.8 to 0.9 times where samples are 4 or
+// 8 KiB apart and their cache lines are evicted before the next rows need them. Prefetching gains
+// nothing here.
 template <class T>
-ADO_INLINE Reals<T> sums_across_rows(const Problem& p, const std::byte* from, int64_t samples) {
+ADO_INLINE Reals<T> sums_across_rows(const Operands& p, const std::byte* from, int64_t samples) {
   CompensatedSum<Reals<T>> sum;
-  add_vectors(from, p.to_sample, samples, from, sum);  // sending gains nothing
+  add_vectors<false>(from, p.to_sample, samples, sum);
   return sum.total();
 }
 
-// Samples of one row after another, copied together if they do not lie side by side.
-template <class T>
-ADO_INLINE void sums_of_long_rows(const Problem& p, const std::byte* from, int64_t rows,
+// Adds up one row after another, whose samples are first copied if they are not contiguous.
+template <class T, bool kPrefetch>
+ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int64_t rows,
                                   int64_t samples, Reals<T>* lanes) {
   if (p.to_sample == sizeof(T) && samples < kTree * kLanes<T>) {
     for (int64_t row = 0; row < rows; ++row)
@@ -209,7 +234,7 @@ ADO_INLINE void sums_of_long_rows(const Problem& p, const std::byte* from, int64
     for (int64_t row = 0; row < rows; ++row) {
       const std::byte* at = from + row * p.to_element;
       CompensatedSum<Reals<T>> sum;
-      add_samples<T>(at, samples, at + kAheadBytes, sum);
+      add_samples<kPrefetch, T>(at, samples, sum);
       lanes[row] = sum.total();
     }
   } else {
@@ -223,22 +248,21 @@ ADO_INLINE void sums_of_long_rows(const Problem& p, const std::byte* from, int64
           copies[row][i] = load<T>(from + row * p.to_element + (begin + i) * p.to_sample);
       for (int64_t row = 0; row < rows; ++row) {
         const auto* copy = reinterpret_cast<const std::byte*>(copies[row]);
-        add_samples<T>(copy, count, copy, sums[row]);
+        add_samples<false, T>(copy, count, sums[row]);
       }
     }
     for (int64_t row = 0; row < rows; ++row) lanes[row] = sums[row].total();
   }
 }
 
-// The sums of some samples of up to as many rows as vectors have lanes. Plain ones where they are
-// so few.
-template <class T>
-ADO_INLINE Reals<T> sums_of_rows(const Problem& p, const std::byte* from, int64_t rows,
+// The sums of some samples of up to kLanes rows; plain sums if there are fewer than kLanes samples.
+template <class T, bool kPrefetch = true>
+ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64_t rows,
                                  int64_t samples) {
   if (rows == kLanes<T> && p.to_element == sizeof(T)) return sums_across_rows<T>(p, from, samples);
   Reals<T> lanes[kLanes<T>] = {};
   if (samples >= kLanes<T>) {
-    sums_of_long_rows<T>(p, from, rows, samples, lanes);
+    sums_of_long_rows<T, kPrefetch>(p, from, rows, samples, lanes);
     return sums_of_lanes<kLanes<T>>(lanes);
   }
   if (rows == kLanes<T> && p.to_sample == sizeof(T) &&
@@ -257,20 +281,20 @@ ADO_INLINE Reals<T> sums_of_rows(const Problem& p, const std::byte* from, int64_
   return lanes[0];
 }
 
-// A panel has the averages of three vectors of sets, element after element, so that a register tile
-// of some rows of the matrix and three vectors is loaded with few instructions.
+// A panel holds the averages of three vectors of sets, element after element, so that the operands
+// of a register tile (some rows of the matrix, three vectors) are loaded with few instructions.
 constexpr int kPanelVectors = 3;
 template <class T>
 constexpr int64_t kPanel = kPanelVectors* kLanes<T>;
 
-// How averages lie: one set after another, or in panels.
+// Layout of averages: one set after another, or in panels.
 template <class T>
 struct Layout {
   bool panels;
   int64_t length;
 
   int64_t width() const { return panels ? kPanel<T> : 1; }
-  // Of whole panels that so many sets need.
+  // Elements of the whole panels that hold `sets` sets.
   int64_t elements(int64_t sets) const { return (sets + width() - 1) / width() * width() * length; }
   ADO_INLINE int64_t at(int64_t set, int64_t element) const {
     if (!panels) return set * length + element;
@@ -278,16 +302,17 @@ struct Layout {
   }
 };
 
-template <class T>
-void average_rows(const Problem& p, int64_t begin, int64_t end, const Layout<T>& layout,
+// Averages rows begin to end, counted through all sets.
+template <class T, bool kPrefetch = true>
+void average_rows(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout,
                   int64_t first_set, T* averages) {
-  const bool level = p.to_set == p.length * p.to_element;  // rows go on from set to set
+  const bool continuous = p.to_set == p.length * p.to_element;  // across sets
   int64_t set = begin / p.length, element = begin % p.length;
   for (int64_t row = begin; row < end;) {
     int64_t rows = min(end - row, kLanes<T>);
-    if (!level) rows = min(rows, p.length - element);
+    if (!continuous) rows = min(rows, p.length - element);
     T values[kLanes<T>];
-    store_vector(values, sums_of_rows<T>(p, p.row(set, element), rows, p.samples) /
+    store_vector(values, sums_of_rows<T, kPrefetch>(p, p.row(set, element), rows, p.samples) /
                              static_cast<T>(p.samples));
     T* to = averages + layout.at(set - first_set, element);
     for (int64_t i = 0; i < rows; ++i, to += layout.width()) {
@@ -302,9 +327,9 @@ void average_rows(const Problem& p, int64_t begin, int64_t end, const Layout<T>&
 
 // ----------------------------------------------------------------------------- products in vectors
 
-// Some rows of the matrix times the averages of one set, both side by side.
+// Some rows of the matrix times the averages of one set, both contiguous.
 template <class T, int kRows>
-ADO_INLINE void multiply_rows(const Problem& p, int64_t i, const T* average, int64_t set) {
+ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* average, int64_t set) {
   using V = Reals<T>;
   V lanes[kRows] = {};
   int64_t j = 0;
@@ -322,7 +347,7 @@ ADO_INLINE void multiply_rows(const Problem& p, int64_t i, const T* average, int
 }
 
 template <class T>
-ADO_INLINE void multiply_set(const Problem& p, int64_t begin, int64_t end, const T* average,
+ADO_INLINE void multiply_set(const Operands& p, int64_t begin, int64_t end, const T* average,
                              int64_t set) {
   constexpr int kRows = 8;
   int64_t i = begin;
@@ -330,13 +355,13 @@ ADO_INLINE void multiply_set(const Problem& p, int64_t begin, int64_t end, const
   for (; i < end; ++i) multiply_rows<T, 1>(p, i, average, set);
 }
 
-// With three vectors of sets, a tile of so many rows fills most registers. Rows a power of two
-// apart share a set of the L1 cache, which has room for that many.
+// Rows of the matrix per register tile. With three vectors of sets, they fill most registers. Rows
+// a power of two apart share a set of the L1 cache, which has room for that many.
 constexpr int kTileRows = kWidth == 64 ? 8 : 4;
 
-// Lanes of sets that do not exist multiply whatever is there, and are not stored.
+// Lanes beyond the last set are computed from undefined values and not stored.
 template <class T, int kRows, int kVectors>
-ADO_INLINE void multiply_tile(const Problem& p, int64_t i, const T* panel, int64_t set,
+ADO_INLINE void multiply_tile(const Operands& p, int64_t i, const T* panel, int64_t set,
                               int64_t sets) {
   using V = Reals<T>;
   V tile[kRows][kVectors] = {};
@@ -364,7 +389,7 @@ ADO_INLINE void multiply_tile(const Problem& p, int64_t i, const T* panel, int64
 }
 
 template <class T, int kVectors>
-ADO_INLINE void multiply_panel(const Problem& p, int64_t begin, int64_t end, const T* panel,
+ADO_INLINE void multiply_panel(const Operands& p, int64_t begin, int64_t end, const T* panel,
                                int64_t set, int64_t sets) {
   int64_t i = begin;
   for (; i + kTileRows <= end; i += kTileRows)
@@ -374,7 +399,7 @@ ADO_INLINE void multiply_panel(const Problem& p, int64_t begin, int64_t end, con
 
 // Some rows of the matrix times the averages of a tile of sets.
 template <class T>
-void multiply(const Problem& p, int64_t begin, int64_t end, const Layout<T>& layout, const T* tile,
+void multiply(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout, const T* tile,
               int64_t set, int64_t sets) {
   if (!layout.panels)
     multiply_set(p, begin, end, tile, set);
@@ -386,42 +411,45 @@ void multiply(const Problem& p, int64_t begin, int64_t end, const Layout<T>& lay
     multiply_panel<T, 1>(p, begin, end, tile, set, sets);
 }
 
-// Sets of a thread alone, a tile of them after another, whose averages stay in the cache.
-template <class T>
-void multiply_sets(const Problem& p, const Layout<T>& layout, int64_t begin, int64_t end, T* tile) {
+// Averages and products of the sets of one thread, one tile of sets after another, so that the
+// averages stay in the cache.
+template <class T, bool kPrefetch = true>
+void multiply_sets(const Operands& p, const Layout<T>& layout, int64_t begin, int64_t end,
+                   T* tile) {
   for (int64_t set = begin; set < end; set += layout.width()) {
     const int64_t sets = min(layout.width(), end - set);
-    average_rows(p, set * p.length, (set + sets) * p.length, layout, set, tile);
+    average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, layout, set, tile);
     multiply(p, 0, p.length, layout, tile, set, sets);
   }
 }
 
-// Without rows of the matrix that are contiguous, only panels do not care.
+// Whether the rows of the matrix are not contiguous; only products of panels can do without.
 template <class T>
-bool scattered(const Problem& p) {
+bool scattered(const Operands& p) {
   return p.matrix_col != sizeof(T);
 }
 
-void simd(const AverageMatvec& routine, const Launch& go) {
-  const Problem p = problem_of(routine);
-  if (routine.out.elements() == 0) return;
-  with_real(routine.vectors.type, [&]<class T>(T) {
+template <bool kPrefetch>
+void on_one_thread(const AverageMatvec& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  if (problem.out.elements() == 0) return;
+  with_real(problem.vectors.type, [&]<class T>(T) {
     const Layout<T> layout{scattered<T>(p), p.length};
-    multiply_sets(p, layout, 0, p.sets, reinterpret_cast<T*>(go.scratch));
+    multiply_sets<T, kPrefetch>(p, layout, 0, p.sets, reinterpret_cast<T*>(go.scratch));
   });
 }
 
-std::size_t one_tile(const AverageMatvec& routine) {
-  return with_real(routine.vectors.type, [&]<class T>(T) {
-    const Problem p = problem_of(routine);
+std::size_t one_tile(const AverageMatvec& problem) {
+  return with_real(problem.vectors.type, [&]<class T>(T) {
+    const Operands p = operands_of(problem);
     return static_cast<std::size_t>(Layout<T>{scattered<T>(p), p.length}.elements(1)) * sizeof(T);
   });
 }
 
 // -------------------------------------------------------------------------------------- in threads
 
-// How threads share a problem. With many sets each has its own; else they first share the rows, or
-// parts of the rows, and then the matrix.
+// How threads share a problem. With many sets each thread has its own; otherwise threads share
+// first the rows, or parts of rows, and then the matrix.
 struct Plan {
   int threads;
   bool panels;
@@ -430,15 +458,15 @@ struct Plan {
 };
 
 template <class T>
-Plan plan_of(const AverageMatvec& routine, bool panels) {
-  // What a core multiplies and adds while it reads a byte from memory, by order of magnitude.
+Plan plan_of(const AverageMatvec& problem, bool panels) {
+  // FLOPs of a core in the time of reading one byte from memory; order of magnitude.
   constexpr int64_t kFlopsPerByte = 8;
-  const Problem p = problem_of(routine);
+  const Operands p = operands_of(problem);
   const int threads =
-      threads_for(routine.vectors.bytes() + 2 * p.sets * p.length * p.length / kFlopsPerByte);
+      threads_for(problem.vectors.bytes() + 2 * p.sets * p.length * p.length / kFlopsPerByte);
   const int64_t rows = p.sets * p.length;
-  // Parts of rows shorter than this are not worth it; with four for each thread the shares are
-  // about alike.
+  // Shortest part of a row that is worth splitting off. Four parts per thread make shares about
+  // equal.
   constexpr int64_t kPartBytes = 32 << 10;
   const int64_t wanted = rows == 0 ? 1 : (4 * threads + rows - 1) / rows;
   const int64_t most = max(p.samples * static_cast<int64_t>(sizeof(T)) / kPartBytes, 1);
@@ -448,7 +476,7 @@ Plan plan_of(const AverageMatvec& routine, bool panels) {
           .parts = threads == 1 ? 1 : min(wanted, most)};
 }
 
-// Elements of scratch that are one thread's, in whole lines.
+// Elements of scratch per thread, in whole cache lines.
 template <class T>
 int64_t own_tile(const Layout<T>& layout) {
   constexpr int64_t kAlign = kLine / sizeof(T);
@@ -456,20 +484,21 @@ int64_t own_tile(const Layout<T>& layout) {
 }
 
 template <bool kPanels>
-std::size_t scratch_of(const AverageMatvec& routine) {
-  return with_real(routine.vectors.type, [&]<class T>(T) {
-    const Plan plan = plan_of<T>(routine, kPanels);
-    const Layout<T> layout{plan.panels, routine.length()};
-    const int64_t rows = routine.sets() * routine.length();
+std::size_t scratch_of(const AverageMatvec& problem) {
+  return with_real(problem.vectors.type, [&]<class T>(T) {
+    const Plan plan = plan_of<T>(problem, kPanels);
+    const Layout<T> layout{plan.panels, problem.length()};
+    const int64_t rows = problem.sets() * problem.length();
     const int64_t elements = plan.own_sets ? plan.threads * own_tile(layout)
-                                           : layout.elements(routine.sets()) + rows * plan.parts;
+                                           : layout.elements(problem.sets()) + rows * plan.parts;
     return static_cast<std::size_t>(elements) * sizeof(T);
   });
 }
 
-// This thread's share of the averages of all sets; scratch has them first, then sums of parts.
+// This thread's share of the averages of all sets. Scratch holds first the averages, then the sums
+// of parts.
 template <class T>
-void average_share(const Problem& p, const Plan& plan, const Layout<T>& layout, T* averages,
+void average_share(const Operands& p, const Plan& plan, const Layout<T>& layout, T* averages,
                    int64_t thread, int64_t threads) {
   const int64_t rows = p.sets * p.length;
   if (plan.parts == 1)
@@ -493,11 +522,11 @@ void average_share(const Problem& p, const Plan& plan, const Layout<T>& layout, 
 }
 
 template <bool kPanels>
-void in_threads(const AverageMatvec& routine, const Launch& go) {
-  const Problem p = problem_of(routine);
-  if (routine.out.elements() == 0) return;
-  with_real(routine.vectors.type, [&]<class T>(T) {
-    const Plan plan = plan_of<T>(routine, kPanels);
+void in_threads(const AverageMatvec& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  if (problem.out.elements() == 0) return;
+  with_real(problem.vectors.type, [&]<class T>(T) {
+    const Plan plan = plan_of<T>(problem, kPanels);
     const Layout<T> layout{plan.panels, p.length};
     T* const scratch = reinterpret_cast<T*>(go.scratch);
     in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
@@ -515,11 +544,11 @@ void in_threads(const AverageMatvec& routine, const Launch& go) {
 
 // -------------------------------------------------------------------------------------- the ladder
 
-const char* read_refuses(const AverageMatvec& p) {
+const char* read_why_not(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "needs packed vectors";
 }
 
-// With so many samples in a tree of plain sums to each compensated addition.
+// FLOPs with one compensated addition per kSamples samples, which are first added in a tree.
 template <int kSamples>
 double flops_by_trees(const AverageMatvec& p) {
   constexpr double kPerSample = (kSamples - 1.0 + CompensatedSum<double>::kFlopsOfAdd) / kSamples;
@@ -528,7 +557,7 @@ double flops_by_trees(const AverageMatvec& p) {
          (kPerSample * static_cast<double>(p.samples()) + 1 + 2 * static_cast<double>(p.length()));
 }
 
-// The averages of a set, and for each a sum that is under way.
+// The averages of one set, and for each an unfinished sum.
 std::size_t averages_and_sums(const AverageMatvec& p) {
   return with_real(p.vectors.type, [&]<class T>(T) {
     return static_cast<std::size_t>(p.length()) * (sizeof(T) + sizeof(CompensatedSum<T>));
@@ -541,31 +570,40 @@ std::size_t averages_of_set(const AverageMatvec& p) {
 
 constexpr Variant<AverageMatvec> kVariants[] = {
     stream_read_row<AverageMatvec, &AverageMatvec::vectors>(
-        "Reads the vectors once, with all threads, and does nothing with them.", read_refuses),
-    {.name = "textbook",
-     .changes = "One set after another: adds up its vectors, then multiplies.",
+        "Reads the vectors once, with all threads, and discards them.", read_why_not),
+    {.name = "naive_loops",
+     .changes = "Averages and multiplies one set at a time, one vector after another.",
      .scratch_bytes = averages_and_sums,
      .flops = flops_by_trees<1>,
-     .run = textbook},
+     .run = naive_loops},
     {.name = "interchange",
-     .changes = "Adds up the samples of one element after another, as they lie in memory.",
+     .changes = "Swaps the loops: adds up the samples of one element, which are contiguous.",
      .scratch_bytes = averages_of_set,
      .flops = flops_by_trees<1>,
      .run = interchange},
+    {.name = "pairwise",
+     .changes = "Adds eight samples pairwise with plain sums before each compensated addition.",
+     .scratch_bytes = averages_of_set,
+     .flops = flops_by_trees<kTree>,
+     .run = pairwise},
     {.name = "simd",
-     .changes = "Adds and multiplies vectors, eight of them in a tree of plain sums before each "
-                "compensated one.",
+     .changes = "Adds and multiplies vectors.",
      .scratch_bytes = one_tile,
      .flops = flops_by_trees<kTree>,
-     .run = simd},
+     .run = on_one_thread<false>},
+    {.name = "prefetch",
+     .changes = "Prefetches the samples 4 KiB ahead.",
+     .scratch_bytes = one_tile,
+     .flops = flops_by_trees<kTree>,
+     .run = on_one_thread<true>},
     {.name = "threaded",
-     .changes = "Shares the sets out over the cores; of few sets the elements, the samples and the "
+     .changes = "Splits the sets among threads; with few sets, the elements, the samples and the "
                 "matrix.",
      .scratch_bytes = scratch_of<false>,
      .flops = flops_by_trees<kTree>,
      .run = in_threads<false>},
     {.name = "blocked",
-     .changes = "Reads the matrix once for a panel of sets, whose products are tiles in registers.",
+     .changes = "Reads the matrix once per panel of sets, whose products are register tiles.",
      .scratch_bytes = scratch_of<true>,
      .flops = flops_by_trees<kTree>,
      .run = in_threads<true>},

@@ -4,62 +4,92 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/streaming.hpp"
-#include "cpu/image/rows.hpp"
-#include "cpu/image/view.hpp"
+#include "cpu/common/parallel.hpp"
+#include "cpu/image/image.hpp"
+#include "cpu/image/row_kernels.hpp"
+#include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
 constexpr int kTaps = GaussianBlur::kTaps, kRadius = GaussianBlur::kRadius;
 
-void textbook(const GaussianBlur& p, const Launch&) {
+// ----------------------------------------------------------------------------- 49 products, scalar
+
+// One output pixel, with a border test for each row and each of the 49 products.
+ADO_INLINE Pixel blur_at_border(const GaussianBlur& p, const Image& gray, int square, int64_t row,
+                                int64_t col) {
+  int sum = 0;
+  for (int down = 0; down < kTaps; ++down) {
+    const int64_t r = source_index(p.border, row + down - kRadius, p.rows());
+    for (int right = 0; right < kTaps; ++right) {
+      const int64_t c = source_index(p.border, col + right - kRadius, p.cols());
+      if (r >= 0 && c >= 0) sum += p.taps[down] * p.taps[right] * gray.pixel(r, c);
+    }
+  }
+  return static_cast<Pixel>(sum / square);
+}
+
+void naive_loops(const GaussianBlur& p, const Launch&) {
   const int square = p.tap_sum() * p.tap_sum();
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
-    for (int64_t row = 0; row < p.rows(); ++row) {
-      for (int64_t col = 0; col < p.cols(); ++col) {
-        int sum = 0;
-        for (int down = 0; down < kTaps; ++down) {
-          const int64_t r = inside(p.border, row + down - kRadius, p.rows());
-          for (int right = 0; right < kTaps; ++right) {
-            const int64_t c = inside(p.border, col + right - kRadius, p.cols());
-            if (r >= 0 && c >= 0) sum += p.taps[down] * p.taps[right] * gray.pixel(r, c);
-          }
-        }
-        out.pixel(row, col) = static_cast<Pixel>(sum / square);
-      }
-    }
+    for (int64_t row = 0; row < p.rows(); ++row)
+      for (int64_t col = 0; col < p.cols(); ++col)
+        out.pixel(row, col) = blur_at_border(p, gray, square, row, col);
   }
 }
 
-// ---------------------------------------------------------------------------------- separated sums
+void interior(const GaussianBlur& p, const Launch&) {
+  const int square = p.tap_sum() * p.tap_sum();
+  for (int64_t i = 0; i < p.images(); ++i) {
+    const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
+    for_each_pixel(
+        p.rows(), p.cols(), kRadius,
+        [&](int64_t row, int64_t col) {
+          out.pixel(row, col) = blur_at_border(p, gray, square, row, col);
+        },
+        [&](int64_t row, int64_t col) {
+          int sum = 0;
+          for (int down = 0; down < kTaps; ++down)
+            for (int right = 0; right < kTaps; ++right)
+              sum += p.taps[down] * p.taps[right] *
+                     gray.pixel(row + down - kRadius, col + right - kRadius);
+          out.pixel(row, col) = static_cast<Pixel>(sum / square);
+        });
+  }
+}
 
-// The compiler makes vectors of this: weighted sums of seven rows, each for finish(col, sum).
-template <class Element, class Finish>
-ADO_INLINE void weigh(const GaussianBlur& p, const Element* const (&rows)[kTaps], int64_t begin,
-                      int64_t end, Finish finish) {
-  int taps[kTaps];
-  for (int i = 0; i < kTaps; ++i) taps[i] = p.taps[i];
+// ------------------------------------------------------------------- 49 products, auto-vectorised
+
+// Weighted sums of kCount rows, each passed to finish(col, sum). The compiler vectorises the loop
+// over columns because rows are contiguous and the weights are local.
+template <int kCount, class Element, class Finish>
+ADO_INLINE void weighted_sums(const int (&taps)[kCount], const Element* const (&rows)[kCount],
+                              int64_t begin, int64_t end, Finish finish) {
+  int weights[kCount];
+  for (int i = 0; i < kCount; ++i) weights[i] = taps[i];
   for (int64_t col = begin; col < end; ++col) {
     int sum = 0;
-    for (int i = 0; i < kTaps; ++i) sum += taps[i] * rows[i][col];
+#pragma GCC unroll 49
+    for (int i = 0; i < kCount; ++i) sum += weights[i] * rows[i][col];
     finish(col, sum);
   }
 }
 
-// The same along one row, whose columns are those of seven rows, each shifted by one more.
+// Weighted sums of seven neighbours along one row: the sums of seven rows, each of which is the
+// same row shifted by one more column.
 template <class Element, class Finish>
-ADO_INLINE void weigh_along(const GaussianBlur& p, const Element* row, int64_t begin, int64_t end,
-                            Finish finish) {
+ADO_INLINE void weighted_sums_along(const int (&taps)[kTaps], const Element* row, int64_t begin,
+                                    int64_t end, Finish finish) {
   const Element* rows[kTaps];
   for (int i = 0; i < kTaps; ++i) rows[i] = row + i - kRadius;
-  weigh(p, rows, begin, end, finish);
+  weighted_sums(taps, rows, begin, end, finish);
 }
 
-// Sums of seven bytes fit 16 bits, and those of 49 a float. So does their quotient, as far as its
-// floor needs: if it is not whole, it is at least 2^-16 below the next whole number, and rounding
-// moves what is below 256 by 2^-17 at most.
+// Divides by the square of the taps' sum. Sums of seven weighted pixels fit 16 bits, and those of
+// 49 a float. So does their quotient, as far as its floor needs: if it is not whole, it is at least
+// 2^-16 below the next whole number, and rounding moves a number below 256 by 2^-17 at most.
 class Quotient {
  public:
   explicit Quotient(const GaussianBlur& p)
@@ -72,11 +102,35 @@ class Quotient {
   float divisor_;
 };
 
+// All 49 products, of seven padded rows.
+struct FullWindowRow {
+  const GaussianBlur& p;
+  Quotient quotient{p};
+
+  ADO_INLINE void operator()(const Pixel* const (&rows)[kTaps], int64_t begin, int64_t end,
+                             Pixel* to, Ahead) const {
+    int weights[kTaps * kTaps];
+    const Pixel* shifted[kTaps * kTaps];
+    for (int i = 0; i < kTaps * kTaps; ++i) {
+      weights[i] = p.taps[i / kTaps] * p.taps[i % kTaps];
+      shifted[i] = rows[i / kTaps] + i % kTaps - kRadius;
+    }
+    weighted_sums(weights, shifted, begin, end,
+                  [&](int64_t col, int sum) { to[col] = quotient(sum); });
+  }
+};
+
+void auto_vectorized(const GaussianBlur& p, const Launch&) {
+  filter_share<kRadius>(p, p.border, FullWindowRow{p}, 0, 1, false);
+}
+
+// ------------------------------------------------------------------------------- separated passes
+
 using Sum = std::uint16_t;
 
 void two_pass(const GaussianBlur& p, const Launch& go) {
   auto* const sums = reinterpret_cast<Sum*>(go.scratch);
-  const Sum zeros[kStrip] = {};
+  const Sum zeros[kBandWidth] = {};
   const Quotient quotient(p);
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
@@ -87,19 +141,20 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
       for (int64_t row = band.top; row < band.bottom; ++row) {
         pixels.next(line + kMargin);
         Sum* to = sums + row * p.cols() + band.left;
-        weigh_along(p, line + kMargin, 0, band.width(),
-                    [&](int64_t col, int sum) { to[col] = static_cast<Sum>(sum); });
+        weighted_sums_along(p.taps, line + kMargin, 0, band.width(),
+                            [&](int64_t col, int sum) { to[col] = static_cast<Sum>(sum); });
       }
     });
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
-      Pixel line[kStrip];
+      Pixel line[kBandWidth];
       for (int64_t row = band.top; row < band.bottom; ++row) {
         const Sum* rows[kTaps];
         for (int tap = 0; tap < kTaps; ++tap) {
-          const int64_t from = inside(p.border, row + tap - kRadius, p.rows());
+          const int64_t from = source_index(p.border, row + tap - kRadius, p.rows());
           rows[tap] = from < 0 ? zeros : sums + from * p.cols() + band.left;
         }
-        weigh(p, rows, 0, band.width(), [&](int64_t col, int sum) { line[col] = quotient(sum); });
+        weighted_sums(p.taps, rows, 0, band.width(),
+                      [&](int64_t col, int sum) { line[col] = quotient(sum); });
         put_row(out, row, band, line, false);
       }
     });
@@ -113,9 +168,7 @@ double bytes_with_sums(const GaussianBlur& p) {
   return 2 * static_cast<double>(p.out.bytes()) * (1 + sizeof(Sum));
 }
 
-// ------------------------------------------------------------------------------------- row by row
-
-// Any taps. Down the columns first, so that the sums to be kept are those of one row.
+// Any taps. Down the columns first, so that the intermediate sums are those of one row.
 struct AnyTapsRow {
   const GaussianBlur& p;
   Quotient quotient{p};
@@ -123,61 +176,107 @@ struct AnyTapsRow {
   ADO_INLINE void operator()(const Pixel* const (&rows)[kTaps], int64_t begin, int64_t end,
                              Pixel* to, Ahead) const {
     Sum sums[kPitch];
-    weigh(p, rows, begin - kRadius, end + kRadius,
-          [&](int64_t col, int sum) { sums[kMargin + col] = static_cast<Sum>(sum); });
-    weigh_along(p, sums + kMargin, begin, end,
-                [&](int64_t col, int sum) { to[col] = quotient(sum); });
+    weighted_sums(p.taps, rows, begin - kRadius, end + kRadius,
+                  [&](int64_t col, int sum) { sums[kMargin + col] = static_cast<Sum>(sum); });
+    weighted_sums_along(p.taps, sums + kMargin, begin, end,
+                        [&](int64_t col, int sum) { to[col] = quotient(sum); });
   }
 };
 
-template <class Row>
-ADO_INLINE void blur_share(const GaussianBlur& p, const Row& blur_row, int thread, int threads,
-                           bool streaming) {
-  Ring<8> ring;
-  for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-    auto gray = rows_of(image_of(p.gray, band.image), p.border, band, kRadius);
-    Stencil<kRadius, decltype(gray), Row> blur{gray, ring, blur_row, 0, band.width()};
-    put_rows(image_of(p.out, band.image), band, blur, streaming);
-  });
-  if (streaming) finish_streaming();
+void row_ring(const GaussianBlur& p, const Launch&) {
+  filter_share<kRadius>(p, p.border, AnyTapsRow{p}, 0, 1, false);
 }
 
-void row_ring(const GaussianBlur& p, const Launch&) { blur_share(p, AnyTapsRow{p}, 0, 1, false); }
+// ------------------------------------------------------------------- default taps, in 16-bit sums
 
-void vector_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
+// The default taps as constants. No sum exceeds 255 * 16 * 16 = 65280, so the compiler's vectors
+// hold twice as many sums as those of 32 bits, and the division is a shift.
+struct DefaultTapsRow {
+  ADO_INLINE void operator()(const Pixel* const (&rows)[kTaps], int64_t begin, int64_t end,
+                             Pixel* to, Ahead) const {
+    Sum sums[kPitch];
+    for (int64_t col = begin - kRadius; col < end + kRadius; ++col)
+      sums[kMargin + col] = weighted_sum(rows, col);
+    const Sum* shifted[kTaps];
+    for (int i = 0; i < kTaps; ++i) shifted[i] = sums + kMargin + i - kRadius;
+    for (int64_t col = begin; col < end; ++col)
+      to[col] = static_cast<Pixel>(weighted_sum(shifted, col) >> 8);
+  }
+
+  template <class Element>
+  static ADO_INLINE Sum weighted_sum(const Element* const (&rows)[kTaps], int64_t col) {
+    Sum sum = 0;
+    for (int i = 0; i < kTaps; ++i) {
+      const auto tap = static_cast<Sum>(GaussianBlur::kDefaultTaps[i]);
+      sum = static_cast<Sum>(sum + static_cast<Sum>(tap * rows[i][col]));
+    }
+    return sum;
+  }
+};
+
+const char* default_taps_only(const GaussianBlur& p) {
+  return p.default_taps() ? nullptr
+                          : "only the default taps are compiled in; `row_ring` takes any taps";
+}
+
+template <class Kernel>
+void on_default_taps(const GaussianBlur& p, const Launch&) {
+  filter_share<kRadius>(p, p.border, Kernel{}, 0, 1, false);
+}
+
+// ----------------------------------------------------------------------------- stores and threads
+
+void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
   if (p.default_taps())
-    blur_share(p, BlurRow{}, thread, threads, streaming);
+    filter_share<kRadius>(p, p.border, BlurRow{}, thread, threads, streaming);
   else
-    blur_share(p, AnyTapsRow{p}, thread, threads, streaming);
+    filter_share<kRadius>(p, p.border, AnyTapsRow{p}, thread, threads, streaming);
 }
 
-void simd(const GaussianBlur& p, const Launch&) { vector_share(p, 0, 1, false); }
+void streaming(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, true); }
 
 void threaded(const GaussianBlur& p, const Launch&) {
   const int64_t bytes = 2 * p.out.bytes();
   in_parallel(threads_for(p.default_taps() ? bytes : 4 * bytes), [&](int thread, int threads) {
-    vector_share(p, thread, threads, worth_streaming(bytes));
+    blur_share(p, thread, threads, worth_streaming(bytes));
   });
 }
 
 constexpr Variant<GaussianBlur> kVariants[] = {
-    stream_copy_row<GaussianBlur>(),
-    {.name = "textbook", .changes = "Adds up 49 products for every pixel.", .run = textbook},
+    stream_copy_variant<GaussianBlur>(),
+    {.name = "naive_loops",
+     .changes = "Sums 49 products per pixel, with a border test for each.",
+     .run = naive_loops},
+    {.name = "interior",
+     .changes = "Tests for the border only where a window crosses it.",
+     .run = interior},
+    {.name = "auto_vectorized",
+     .changes = "Copies the rows to contiguous padded buffers in the L1 cache, so that the "
+                "compiler can vectorise the 49 products.",
+     .run = auto_vectorized},
     {.name = "two_pass",
-     .changes = "Sums along the rows first, into an image of their own, then down its columns.",
+     .changes = "Separates the sum: seven products along the rows into an intermediate image, then "
+                "seven down its columns.",
      .scratch_bytes = sums_bytes,
      .bytes = bytes_with_sums,
      .run = two_pass},
     {.name = "row_ring",
-     .changes =
-         "Sums down the columns first, one row at a time, so that all stays in the L1 cache.",
+     .changes = "Runs both passes row by row, columns first, so that the intermediate sums stay in "
+                "the L1 cache.",
      .run = row_ring},
+    {.name = "constant_taps",
+     .changes = "Compiles the default taps in as constants and keeps all sums in 16 bits.",
+     .why_not = default_taps_only,
+     .run = on_default_taps<DefaultTapsRow>},
     {.name = "simd",
-     .changes = "Adds shifted vector registers of 16-bit sums, without a product along the row.",
-     .run = simd},
+     .changes = "Shifts and adds vector registers explicitly, without products along the row.",
+     .why_not = default_taps_only,
+     .run = on_default_taps<BlurRow>},
+    {.name = "streaming",
+     .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
+     .run = streaming},
     {.name = "threaded",
-     .changes =
-         "Shares the rows out over the cores; an output larger than the cache is written past it.",
+     .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
      .run = threaded},
 };
 

@@ -8,17 +8,20 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
+#include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------- the problem
+// ------------------------------------------------------------------------------------ the operands
 
-// Strides in bytes: big_k leads from one term to the next, big_p from one point to the next.
-struct Problem {
+// Addresses and strides in bytes. big_k leads from one term to the next, big_p from one point to
+// the next.
+struct Operands {
   int64_t terms, points;
   const std::byte* big;
   int64_t big_k, big_p;
@@ -31,86 +34,132 @@ struct Problem {
   std::byte* to(int64_t point) const { return out + point * out_p; }
 };
 
-Problem problem_of(const MaxPlus& p) {
+Operands operands_of(const MaxPlus& p) {
   return {p.terms(),    p.points(),        p.big.data, p.big.stride[0], p.big.stride[1],
           p.small.data, p.small.stride[0], p.out.data, p.out.stride[0]};
 }
 
-// Of numbers or vectors of them. The compiler makes it the instruction for maxima, which takes
-// `best` if one of the two is NaN: a NaN in `best` stays, and one in `sum` is lost. Begun with 0,
-// `best` never becomes -0.
-template <class V>
-ADO_INLINE V larger(V sum, V best) {
-  return sum > best ? sum : best;
-}
+// -------------------------------------------------------------------------------- scalar variants
 
-// ----------------------------------------------------------------------------------- scalar rungs
-
+// The larger number, or NaN if the sum is NaN; a NaN in `best` stays. If `best` starts at 0, it
+// never becomes -0.
 template <class T>
-ADO_INLINE T raised(T sum, T best) {
+ADO_INLINE T max_or_nan(T sum, T best) {
   return sum > best || sum != sum ? sum : best;
 }
 
-void textbook(const MaxPlus& routine, const Launch&) {
-  const Problem p = problem_of(routine);
-  with_real(routine.big.type, [&]<class T>(T) {
+void naive_loops(const MaxPlus& problem, const Launch&) {
+  const Operands p = operands_of(problem);
+  with_real(problem.big.type, [&]<class T>(T) {
     for (int64_t point = 0; point < p.points; ++point) {
       T best = 0;
       for (int64_t k = 0; k < p.terms; ++k)
-        best = raised(load<T>(p.from(k, point)) + load<T>(p.small + k * p.small_k), best);
+        best = max_or_nan(load<T>(p.from(k, point)) + load<T>(p.small + k * p.small_k), best);
       store_vector(p.to(point), best);
     }
   });
 }
 
-void interchange(const MaxPlus& routine, const Launch&) {
-  const Problem p = problem_of(routine);
-  with_real(routine.big.type, [&]<class T>(T) {
+// Raises `count` maxima to the sums of one row of big and one term.
+template <class T>
+ADO_INLINE void update_row(const std::byte* from, int64_t from_stride, T term, std::byte* best,
+                           int64_t best_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T sum = load<T>(from + i * from_stride) + term;
+    store_vector(best + i * best_stride, max_or_nan(sum, load<T>(best + i * best_stride)));
+  }
+}
+
+// The same, of contiguous elements where possible: the compiler vectorises loops only if it knows
+// the strides.
+template <class T>
+ADO_INLINE void update_row_vectorized(const std::byte* from, int64_t from_stride, T term,
+                                      std::byte* best, int64_t best_stride, int64_t count) {
+  if (from_stride == sizeof(T) && best_stride == sizeof(T))
+    update_row(from, sizeof(T), term, best, sizeof(T), count);
+  else
+    update_row(from, from_stride, term, best, best_stride, count);
+}
+
+template <bool kVectorized>
+void row_by_row(const MaxPlus& problem, const Launch&) {
+  const Operands p = operands_of(problem);
+  with_real(problem.big.type, [&]<class T>(T) {
     for (int64_t point = 0; point < p.points; ++point) store_vector(p.to(point), T{0});
     for (int64_t k = 0; k < p.terms; ++k) {
       const T term = load<T>(p.small + k * p.small_k);
-      for (int64_t point = 0; point < p.points; ++point)
-        store_vector(p.to(point), raised(load<T>(p.from(k, point)) + term, load<T>(p.to(point))));
+      if constexpr (kVectorized)
+        update_row_vectorized(p.from(k, 0), p.big_p, term, p.out, p.out_p, p.points);
+      else
+        update_row(p.from(k, 0), p.big_p, term, p.out, p.out_p, p.points);
+    }
+  });
+}
+
+// Points per block: their maxima so far stay in L2. With blocks of 8 KiB, two cores read K = 64,
+// P = 4 Mi, float64 at 0.65 to 0.69 of the ceiling, and with these at 0.9 (Zen 5, AVX-512).
+constexpr int64_t kBlockBytes = 64 << 10;
+template <class T>
+constexpr int64_t kBlock = kBlockBytes / sizeof(T);
+
+void blocked(const MaxPlus& problem, const Launch&) {
+  const Operands p = operands_of(problem);
+  with_real(problem.big.type, [&]<class T>(T) {
+    for (int64_t begin = 0; begin < p.points; begin += kBlock<T>) {
+      const int64_t count = min(kBlock<T>, p.points - begin);
+      alignas(kLine) T best[kBlock<T>];
+      std::memset(best, 0, count * sizeof(T));
+      for (int64_t k = 0; k < p.terms; ++k) {
+        const T term = load<T>(p.small + k * p.small_k);
+        update_row_vectorized(p.from(k, begin), p.big_p, term, reinterpret_cast<std::byte*>(best),
+                              sizeof(T), count);
+      }
+      scatter(best, count, p.to(begin), p.out_p, false);
     }
   });
 }
 
 // -------------------------------------------------------------------------------------- in vectors
 
-// So many rows are read at a time, so that the results so far are loaded and stored less often.
-constexpr int kRowsAtOnce = 4;
+// The larger of two numbers or, element by element, of two vectors. The compiler emits the
+// instruction for maxima, which takes `best` if one of the two is NaN: a NaN in `best` stays, and a
+// NaN in `sum` is lost.
+template <class V>
+ADO_INLINE V larger(V sum, V best) {
+  return sum > best ? sum : best;
+}
 
-// Of as many points the results so far stay in L2, and of a row that is read memory is sent for so
-// far ahead. Two cores read K = 64, P = 4 Mi, float64 at 0.9 of the ceiling so; without sending at
-// 0.78 to 0.87, and with blocks of 8 KiB at 0.65 to 0.69 (Zen 5, AVX-512).
-constexpr int64_t kBlockBytes = 64 << 10;
+// Rows that `four_rows` reads at a time, so that the maxima so far are loaded and stored less
+// often.
+constexpr int kRowsPerPass = 4;
+
+// Prefetch distance along a row. Two cores read K = 64, P = 4 Mi, float64 at 0.9 of the ceiling
+// with it, and at 0.78 to 0.87 without (Zen 5, AVX-512).
 constexpr int64_t kAheadBytes = 2 << 10;
-template <class T>
-constexpr int64_t kBlock = kBlockBytes / sizeof(T);
 
-// Elements that do not lie side by side are copied so many at a time.
+// Elements that are not contiguous are copied in runs of this length.
 constexpr int64_t kCopied = 1024;
 
-// A part of the problem: some terms of some points.
-struct Part {
+// A range of terms (rows of big) and of points (its columns).
+struct Submatrix {
   int64_t first_term, last_term, first_point, last_point;
 };
 
-// Some rows of a block: where they are, what is added to them, and what is sent for meanwhile.
-template <class T, int kRows>
-struct RowsOf {
-  const std::byte* at[kRows];
-  const std::byte* ahead[kRows];
-  T small[kRows];
+// Some rows of a block: their addresses, what is prefetched meanwhile, and the terms of small.
+template <class T, int kCount>
+struct RowGroup {
+  const std::byte* at[kCount];
+  const std::byte* ahead[kCount];
+  T small[kCount];
 };
 
-// Points side by side, in vectors or, with V = T, one by one.
-template <class V, class T, int kRows>
-ADO_INLINE void raise(const RowsOf<T, kRows>& rows, int64_t i, T* best) {
+// Contiguous points, as a vector or, with V = T, one.
+template <class V, class T, int kCount>
+ADO_INLINE void update(const RowGroup<T, kCount>& rows, int64_t i, T* best) {
   V highest = load_vector<V>(best + i);
   auto nan = highest != highest;
 #pragma GCC unroll 4
-  for (int row = 0; row < kRows; ++row) {
+  for (int row = 0; row < kCount; ++row) {
     const V sum = load_vector<V>(rows.at[row] + i * sizeof(T)) + rows.small[row];
     highest = larger<V>(sum, highest);
     nan |= sum != sum;
@@ -118,75 +167,80 @@ ADO_INLINE void raise(const RowsOf<T, kRows>& rows, int64_t i, T* best) {
   store_vector<V>(best + i, nan ? V{} + static_cast<T>(__builtin_nan("")) : highest);
 }
 
-template <class T, int kRows>
-ADO_INLINE void raise_points(const RowsOf<T, kRows>& rows, int64_t begin, int64_t end, T* best) {
+template <bool kPrefetch, class T, int kCount>
+ADO_INLINE void update_points(const RowGroup<T, kCount>& rows, int64_t begin, int64_t end,
+                              T* best) {
   constexpr int64_t kStep = kLine / sizeof(T);
   int64_t i = begin;
   for (; i + kStep <= end; i += kStep) {
+    if constexpr (kPrefetch) {
 #pragma GCC unroll 4
-    for (int row = 0; row < kRows; ++row) __builtin_prefetch(rows.ahead[row] + i * sizeof(T));
+      for (int row = 0; row < kCount; ++row) __builtin_prefetch(rows.ahead[row] + i * sizeof(T));
+    }
 #pragma GCC unroll 4
-    for (int64_t lane = 0; lane < kStep; lane += kLanes<T>) raise<Reals<T>>(rows, i + lane, best);
+    for (int64_t lane = 0; lane < kStep; lane += kLanes<T>) update<Reals<T>>(rows, i + lane, best);
   }
-  for (; i < end; ++i) raise<T>(rows, i, best);
+  for (; i < end; ++i) update<T>(rows, i, best);
 }
 
-// Elements side by side: those in memory, or copies of them in the buffer.
+// Contiguous elements: those in memory, or copies of them in the buffer.
 template <class T>
-ADO_INLINE const std::byte* side_by_side(const std::byte* from, int64_t stride, int64_t count,
-                                         T* buffer) {
+ADO_INLINE const std::byte* contiguous(const std::byte* from, int64_t stride, int64_t count,
+                                       T* buffer) {
   if (stride == sizeof(T)) return from;
-  for (int64_t i = 0; i < count; ++i) buffer[i] = load<T>(from + i * stride);
+  gather(from, stride, count, buffer);
   return reinterpret_cast<const std::byte*>(buffer);
 }
 
 // Vectors of points: row by row of the block.
-template <class T, int kRows>
-ADO_INLINE void raise_rows(const Problem& p, const Part& part, int64_t k, T* best) {
+template <bool kPrefetch, class T, int kCount>
+ADO_INLINE void update_rows(const Operands& p, const Submatrix& part, int64_t k, T* best) {
   const int64_t count = part.last_point - part.first_point;
-  const int64_t level = max(count - kAheadBytes / static_cast<int64_t>(sizeof(T)), 0);
-  alignas(kLine) T buffers[kRows][kCopied];
-  RowsOf<T, kRows> rows;
-  for (int row = 0; row < kRows; ++row) {
-    rows.at[row] = side_by_side(p.from(k + row, part.first_point), p.big_p, count, buffers[row]);
+  alignas(kLine) T buffers[kCount][kCopied];
+  RowGroup<T, kCount> rows;
+  for (int row = 0; row < kCount; ++row) {
+    rows.at[row] = contiguous(p.from(k + row, part.first_point), p.big_p, count, buffers[row]);
     rows.ahead[row] = rows.at[row] + kAheadBytes;
     rows.small[row] = load<T>(p.small + (k + row) * p.small_k);
   }
-  raise_points(rows, 0, level, best);
-  // Of each row the beginning is still to come; of the last, the next block's.
-  for (int row = 0; row < kRows; ++row) {
-    const int64_t next = k + kRows + row;
+  if constexpr (!kPrefetch) return update_points<false>(rows, 0, count, best);
+  const int64_t split = max(count - kAheadBytes / static_cast<int64_t>(sizeof(T)), 0);
+  update_points<true>(rows, 0, split, best);
+  // The ends of these rows prefetch the beginnings of the next ones; those of the last rows, the
+  // beginning of the next block.
+  for (int row = 0; row < kCount; ++row) {
+    const int64_t next = k + kCount + row;
     rows.ahead[row] = (next < part.last_term ? p.from(next, part.first_point)
                                              : p.from(part.first_term + row, part.last_point)) -
-                      level * static_cast<int64_t>(sizeof(T));
+                      split * static_cast<int64_t>(sizeof(T));
   }
-  raise_points(rows, level, count, best);
+  update_points<true>(rows, split, count, best);
 }
 
-template <class T>
-ADO_INLINE void along_points(const Problem& p, const Part& part, T* best) {
+template <bool kPrefetch, class T>
+ADO_INLINE void along_points(const Operands& p, const Submatrix& part, T* best) {
   int64_t k = part.first_term;
-  for (; k + kRowsAtOnce <= part.last_term; k += kRowsAtOnce)
-    raise_rows<T, kRowsAtOnce>(p, part, k, best);
-  for (; k < part.last_term; ++k) raise_rows<T, 1>(p, part, k, best);
+  for (; k + kRowsPerPass <= part.last_term; k += kRowsPerPass)
+    update_rows<kPrefetch, T, kRowsPerPass>(p, part, k, best);
+  for (; k < part.last_term; ++k) update_rows<kPrefetch, T, 1>(p, part, k, best);
 }
 
 // Vectors of terms: point by point, with a block of terms in L1.
 template <class T>
-ADO_INLINE void along_terms(const Problem& p, const Part& part, T* best) {
+ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best) {
   using V = Reals<T>;
   constexpr int kChains = 4;
   constexpr int64_t kStep = kChains * kLanes<T>;
   alignas(kLine) T small_buffer[kCopied], big_buffer[kCopied];
   for (int64_t k = part.first_term; k < part.last_term; k += kCopied) {
     const int64_t count = min(kCopied, part.last_term - k);
-    const std::byte* small = side_by_side(p.small + k * p.small_k, p.small_k, count, small_buffer);
+    const std::byte* small = contiguous(p.small + k * p.small_k, p.small_k, count, small_buffer);
     for (int64_t point = part.first_point; point < part.last_point; ++point) {
-      const std::byte* big = side_by_side(p.from(k, point), p.big_k, count, big_buffer);
+      const std::byte* big = contiguous(p.from(k, point), p.big_k, count, big_buffer);
       V highest[kChains] = {};
       auto nan = V{} != V{};
       int64_t at = 0;
-      const auto raise_chain = [&](int chain) {
+      const auto update_chain = [&](int chain) {
         const V sum = load_vector<V>(big + at * sizeof(T)) + load_vector<V>(small + at * sizeof(T));
         highest[chain] = larger(sum, highest[chain]);
         nan |= sum != sum;
@@ -194,73 +248,71 @@ ADO_INLINE void along_terms(const Problem& p, const Part& part, T* best) {
       };
       while (at + kStep <= count) {
 #pragma GCC unroll 4
-        for (int chain = 0; chain < kChains; ++chain) raise_chain(chain);
+        for (int chain = 0; chain < kChains; ++chain) update_chain(chain);
       }
-      while (at + kLanes<T> <= count) raise_chain(0);
+      while (at + kLanes<T> <= count) update_chain(0);
       const V all = larger(larger(highest[0], highest[1]), larger(highest[2], highest[3]));
       const V lanes = nan ? V{} + static_cast<T>(__builtin_nan("")) : all;
       T& result = best[point - part.first_point];
-      for (int lane = 0; lane < kLanes<T>; ++lane) result = raised(lanes[lane], result);
+      for (int lane = 0; lane < kLanes<T>; ++lane) result = max_or_nan(lanes[lane], result);
       for (; at < count; ++at)
-        result = raised(load<T>(big + at * sizeof(T)) + load<T>(small + at * sizeof(T)), result);
+        result =
+            max_or_nan(load<T>(big + at * sizeof(T)) + load<T>(small + at * sizeof(T)), result);
     }
   }
 }
 
-// The way that has vectors side by side in memory; else the way that strides less, if it is long
-// enough for vectors.
+// Whether vectors of points are better than vectors of terms: the direction that is contiguous in
+// memory, else the one with the shorter stride, if it is long enough for vectors.
 template <class T>
-bool points_run_faster(const Problem& p) {
+bool prefers_points(const Operands& p) {
   const auto length = [](int64_t stride) { return stride < 0 ? -stride : stride; };
   if (p.points < kLanes<T> || p.terms < kLanes<T>) return p.points >= p.terms;
   if (p.big_p == sizeof(T)) return true;
   return p.big_k != sizeof(T) && length(p.big_p) <= length(p.big_k);
 }
 
-// An ordinary store first reads the line that it writes to, so results that will not stay in the
-// cache are written past it.
+// An ordinary store first reads the line that it writes to, so results that would not stay in the
+// cache are stored with non-temporal stores.
 template <class T>
-bool worth_streaming(const Problem& p) {
+bool worth_streaming(const Operands& p) {
   constexpr int64_t kFrom = 8 << 20;
   return p.out_p == sizeof(T) && p.points * static_cast<int64_t>(sizeof(T)) >= kFrom;
 }
 
-template <class T>
-void max_of_part(const Problem& p, const Part& part) {
-  const bool by_points = points_run_faster<T>(p), streaming = worth_streaming<T>(p);
+template <class T, bool kPrefetch>
+void max_of(const Operands& p, const Submatrix& part, bool streaming) {
+  const bool by_points = prefers_points<T>(p);
   const int64_t step = p.big_p == sizeof(T) ? kBlock<T> : kCopied;
   for (int64_t point = part.first_point; point < part.last_point; point += step) {
     const int64_t count = min(step, part.last_point - point);
-    const Part block{part.first_term, part.last_term, point, point + count};
+    const Submatrix block{part.first_term, part.last_term, point, point + count};
     alignas(kLine) T best[kBlock<T>];
     std::memset(best, 0, count * sizeof(T));
     if (by_points)
-      along_points(p, block, best);
+      along_points<kPrefetch>(p, block, best);
     else
       along_terms(p, block, best);
-    const auto* from = reinterpret_cast<const std::byte*>(best);
-    if (streaming)
-      stream(p.to(point), from, count * sizeof(T));
-    else if (p.out_p == sizeof(T))
-      std::memcpy(p.to(point), from, count * sizeof(T));
-    else
-      for (int64_t i = 0; i < count; ++i) store_vector(p.to(point + i), best[i]);
+    scatter(best, count, p.to(point), p.out_p, streaming);
   }
   if (streaming) finish_streaming();
 }
 
-void simd(const MaxPlus& routine, const Launch&) {
-  const Problem p = problem_of(routine);
-  with_real(routine.big.type, [&]<class T>(T) { max_of_part<T>(p, {0, p.terms, 0, p.points}); });
+template <bool kPrefetch>
+void on_one_thread(const MaxPlus& problem, const Launch&) {
+  const Operands p = operands_of(problem);
+  with_real(problem.big.type, [&]<class T>(T) {
+    max_of<T, kPrefetch>(p, {0, p.terms, 0, p.points}, false);
+  });
 }
 
 // -------------------------------------------------------------------------------------- in threads
 
-// Memory wants to be read in runs of at least this.
+// Shortest run of points per thread, for the sake of contiguous reads.
 constexpr int64_t kRunBytes = 8 << 10;
 
-// How the threads share the problem: parts of the points and, if those are too few for such runs,
-// of the terms.
+// How threads share the problem: ranges of points and, if those would be shorter than such runs,
+// also ranges of terms.
 struct Shares {
   int64_t of_points, of_terms;
 };
@@ -278,58 +330,71 @@ std::size_t partial_results(const MaxPlus& p) {
   return parts == 1 ? 0 : static_cast<std::size_t>(parts * p.out.bytes());
 }
 
-void threaded(const MaxPlus& routine, const Launch& go) {
-  const Problem p = problem_of(routine);
-  with_real(routine.big.type, [&]<class T>(T) {
-    // What is left to do if the terms were shared: the largest of the partial results.
+void threaded(const MaxPlus& problem, const Launch& go) {
+  const Operands p = operands_of(problem);
+  with_real(problem.big.type, [&]<class T>(T) {
+    // If the terms are shared, the largest of the partial results remains to be found.
     const T zero = 0;
-    Problem rest{.terms = 1,
-                 .points = p.points,
-                 .big = go.scratch,
-                 .big_k = p.points * static_cast<int64_t>(sizeof(T)),
-                 .big_p = sizeof(T),
-                 .small = reinterpret_cast<const std::byte*>(&zero),
-                 .small_k = 0,
-                 .out = p.out,
-                 .out_p = p.out_p};
-    in_parallel(threads_of(routine), [&](int thread, int threads) {
-      const Shares parts = shares(routine, threads);
+    Operands partial{.terms = 1,
+                     .points = p.points,
+                     .big = go.scratch,
+                     .big_k = p.points * static_cast<int64_t>(sizeof(T)),
+                     .big_p = sizeof(T),
+                     .small = reinterpret_cast<const std::byte*>(&zero),
+                     .small_k = 0,
+                     .out = p.out,
+                     .out_p = p.out_p};
+    in_parallel(threads_of(problem), [&](int thread, int threads) {
+      const Shares parts = shares(problem, threads);
       const int64_t i = thread % parts.of_points, j = thread / parts.of_points;
-      if (thread == 0) rest.terms = parts.of_terms;
+      if (thread == 0) partial.terms = parts.of_terms;
       if (j >= parts.of_terms) return;
-      Problem mine = p;
+      Operands mine = p;
       if (parts.of_terms > 1) {
-        mine.out = go.scratch + j * rest.big_k;
-        mine.out_p = rest.big_p;
+        mine.out = go.scratch + j * partial.big_k;
+        mine.out_p = partial.big_p;
       }
       constexpr int64_t kAlign = kLine / sizeof(T);
       const auto share = [&](int64_t part) {
         return min(p.points, (p.points + kAlign - 1) / kAlign * part / parts.of_points * kAlign);
       };
-      max_of_part<T>(mine, {p.terms * j / parts.of_terms, p.terms * (j + 1) / parts.of_terms,
-                            share(i), share(i + 1)});
+      max_of<T, true>(mine,
+                      {p.terms * j / parts.of_terms, p.terms * (j + 1) / parts.of_terms, share(i),
+                       share(i + 1)},
+                      worth_streaming<T>(mine));
     });
-    if (rest.terms > 1) max_of_part<T>(rest, {0, rest.terms, 0, p.points});
+    if (partial.terms > 1)
+      max_of<T, true>(partial, {0, partial.terms, 0, p.points}, worth_streaming<T>(partial));
   });
 }
 
 // -------------------------------------------------------------------------------------- the ladder
 
-const char* read_refuses(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
+const char* read_why_not(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
 
 constexpr Variant<MaxPlus> kVariants[] = {
-    stream_read_row<MaxPlus, &MaxPlus::big>(
-        "Reads big once, with all threads, and does nothing with it.", read_refuses),
-    {.name = "textbook", .changes = "One point after another.", .run = textbook},
+    stream_read_row<MaxPlus, &MaxPlus::big>("Reads big once, with all threads, and discards it.",
+                                            read_why_not),
+    {.name = "naive_loops",
+     .changes = "Computes one point after another, down the columns of big.",
+     .run = naive_loops},
     {.name = "interchange",
-     .changes = "Goes over big as it lies in memory, with the largest sums so far in out.",
-     .run = interchange},
-    {.name = "simd",
-     .changes = "Compares vectors, four rows of a block of points at a time, with the block's "
-                "results so far in the cache.",
-     .run = simd},
+     .changes = "Swaps the loops: reads big along its rows and keeps the maxima so far in out.",
+     .run = row_by_row<false>},
+    {.name = "auto_vectorized",
+     .changes = "Tells the compiler which elements are contiguous, so that it vectorises the loop.",
+     .run = row_by_row<true>},
+    {.name = "blocked",
+     .changes = "Processes blocks of points, so that their maxima so far stay in the L2 cache.",
+     .run = blocked},
+    {.name = "four_rows",
+     .changes = "Reads four rows at a time, so that the maxima so far are loaded and stored a "
+                "quarter as often.",
+     .run = on_one_thread<false>},
+    {.name = "prefetch", .changes = "Prefetches each row 2 KiB ahead.", .run = on_one_thread<true>},
     {.name = "threaded",
-     .changes = "Shares the points out over the cores, and the terms where the points are few.",
+     .changes = "Splits the points among threads, and also the terms if the points are few; large "
+                "outputs are stored with non-temporal stores.",
      .scratch_bytes = partial_results,
      .run = threaded},
 };

@@ -4,9 +4,10 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/streaming.hpp"
-#include "cpu/image/rows.hpp"
-#include "cpu/image/view.hpp"
+#include "cpu/common/parallel.hpp"
+#include "cpu/image/image.hpp"
+#include "cpu/image/row_kernels.hpp"
+#include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -16,22 +17,55 @@ ADO_INLINE Pixel magnitude_of(int x, int y) {
   return static_cast<Pixel>(min(root, UINT8_MAX));
 }
 
-void textbook(const Sobel& p, const Launch&) {
+// The gradient's magnitude from eight neighbours: at(down, right) is the pixel that is `down` rows
+// below and `right` columns to the right.
+template <class At>
+ADO_INLINE Pixel gradient(At at) {
+  const int x = at(-1, 1) - at(-1, -1) + 2 * (at(0, 1) - at(0, -1)) + at(1, 1) - at(1, -1);
+  const int y = at(1, -1) - at(-1, -1) + 2 * (at(1, 0) - at(-1, 0)) + at(1, 1) - at(-1, 1);
+  return magnitude_of(x, y);
+}
+
+// One output pixel, with a border test for each neighbour.
+ADO_INLINE Pixel gradient_at_border(const Sobel& p, const Image& gray, int64_t row, int64_t col) {
+  return gradient([&](int down, int right) {
+    const int64_t r = row + down, c = col + right;
+    return r < 0 || c < 0 || r >= p.rows() || c >= p.cols() ? 0 : int{gray.pixel(r, c)};
+  });
+}
+
+void naive_loops(const Sobel& p, const Launch&) {
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
-    for (int64_t row = 0; row < p.rows(); ++row) {
-      for (int64_t col = 0; col < p.cols(); ++col) {
-        const auto at = [&](int down, int right) {
-          const int64_t r = row + down, c = col + right;
-          return r < 0 || c < 0 || r >= p.rows() || c >= p.cols() ? 0 : int{gray.pixel(r, c)};
-        };
-        const int x = at(-1, 1) - at(-1, -1) + 2 * (at(0, 1) - at(0, -1)) + at(1, 1) - at(1, -1);
-        const int y = at(1, -1) - at(-1, -1) + 2 * (at(1, 0) - at(-1, 0)) + at(1, 1) - at(-1, 1);
-        out.pixel(row, col) = magnitude_of(x, y);
-      }
-    }
+    for (int64_t row = 0; row < p.rows(); ++row)
+      for (int64_t col = 0; col < p.cols(); ++col)
+        out.pixel(row, col) = gradient_at_border(p, gray, row, col);
   }
 }
+
+void interior(const Sobel& p, const Launch&) {
+  for (int64_t i = 0; i < p.images(); ++i) {
+    const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
+    for_each_pixel(
+        p.rows(), p.cols(), 1,
+        [&](int64_t row, int64_t col) {
+          out.pixel(row, col) = gradient_at_border(p, gray, row, col);
+        },
+        [&](int64_t row, int64_t col) {
+          out.pixel(row, col) = gradient(
+              [&](int down, int right) { return int{gray.pixel(row + down, col + right)}; });
+        });
+  }
+}
+
+// All eight neighbours, of three padded rows.
+struct FullWindowRow {
+  void operator()(const Pixel* const (&rows)[3], int64_t begin, int64_t end, Pixel* to,
+                  Ahead) const {
+    for (int64_t col = begin; col < end; ++col)
+      to[col] = gradient([&](int down, int right) { return int{rows[down + 1][col + right]}; });
+  }
+};
 
 // First down the columns, then along the row.
 struct SeparableRow {
@@ -51,20 +85,14 @@ struct SeparableRow {
   }
 };
 
-template <class Row>
+template <class Kernel>
 ADO_INLINE void sobel_share(const Sobel& p, int thread, int threads, bool streaming) {
-  Ring<4> ring;
-  for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-    auto gray = rows_of(image_of(p.gray, band.image), Border::kConstant, band, 1);
-    Stencil<1, decltype(gray), Row> sobel{gray, ring, {}, 0, band.width()};
-    put_rows(image_of(p.out, band.image), band, sobel, streaming);
-  });
-  if (streaming) finish_streaming();
+  filter_share<1>(p, Border::kConstant, Kernel{}, thread, threads, streaming);
 }
 
-template <class Row>
+template <class Kernel, bool kStreaming = false>
 void on_one_thread(const Sobel& p, const Launch&) {
-  sobel_share<Row>(p, 0, 1, false);
+  sobel_share<Kernel>(p, 0, 1, kStreaming);
 }
 
 void threaded(const Sobel& p, const Launch&) {
@@ -75,17 +103,27 @@ void threaded(const Sobel& p, const Launch&) {
 }
 
 constexpr Variant<Sobel> kVariants[] = {
-    stream_copy_row<Sobel>(),
-    {.name = "textbook", .changes = "Eight neighbours for every pixel.", .run = textbook},
+    stream_copy_variant<Sobel>(),
+    {.name = "naive_loops",
+     .changes = "Loads eight neighbours per pixel, with a border test for each.",
+     .run = naive_loops},
+    {.name = "interior",
+     .changes = "Tests for the border only at the outermost pixels.",
+     .run = interior},
+    {.name = "padded_rows",
+     .changes = "Copies the rows to contiguous buffers in the L1 cache, padded with zeros.",
+     .run = on_one_thread<FullWindowRow>},
     {.name = "separable",
-     .changes = "First down the columns, each once for three pixels, then along the row.",
+     .changes = "Sums down each column once for three output pixels, then along the row.",
      .run = on_one_thread<SeparableRow>},
     {.name = "simd",
-     .changes = "Does so in vector registers, roots included.",
+     .changes = "Vectorised, including the square root.",
      .run = on_one_thread<SobelRow>},
+    {.name = "streaming",
+     .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
+     .run = on_one_thread<SobelRow, true>},
     {.name = "threaded",
-     .changes =
-         "Shares the rows out over the cores; an output larger than the cache is written past it.",
+     .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
      .run = threaded},
 };
 

@@ -1,7 +1,5 @@
-// What the CPU's routines share: work over the threads, and stores past the cache.
+// Shared by all CPU routines: copies with non-temporal stores, which bypass the cache.
 #pragma once
-
-#include <omp.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,25 +10,15 @@
 
 #include "core/isa.hpp"
 #include "core/threads.hpp"
+#include "cpu/common/parallel.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
-using std::int64_t;
-
-ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
-ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
-
-template <class Share>
-ADO_INLINE void in_parallel(int threads, Share share) {
-  if (threads == 1) return share(0, 1);
-#pragma omp parallel num_threads(threads)
-  share(omp_get_thread_num(), omp_get_num_threads());
-}
-
+// Bytes per cache line.
 constexpr int64_t kLine = 64;
 
-// Bytes of the instruction set's widest registers.
+// Bytes per vector register, the widest of the instruction set.
 #if defined(__AVX512BW__)
 constexpr int kWidth = 64;
 #elif defined(__AVX2__)
@@ -39,8 +27,8 @@ constexpr int kWidth = 32;
 constexpr int kWidth = 16;
 #endif
 
-// memcpy for a few bytes more or less: calls of the library's would take half the time of a small
-// transpose. Pieces of 16 bytes, of which the last two may overlap.
+// memcpy for short runs, in pieces of 16 bytes of which the last two may overlap. Calls of the
+// library's memcpy would take half the time of a small transpose.
 ADO_INLINE void copy_short(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes < 16) {
     for (int64_t at = 0; at < bytes; ++at) to[at] = from[at];
@@ -50,6 +38,7 @@ ADO_INLINE void copy_short(std::byte* to, const std::byte* from, int64_t bytes) 
   std::memcpy(to + bytes - 16, from + bytes - 16, 16);
 }
 
+// Bytes from p to the next cache line; 0 if p is aligned.
 ADO_INLINE int64_t to_next_line(const std::byte* p) {
   return -reinterpret_cast<std::intptr_t>(p) & (kLine - 1);
 }
@@ -67,17 +56,17 @@ ADO_INLINE void stream_line(std::byte* to, const std::byte* from) {
 #endif
 }
 
-// Non-temporal stores are not ordered with what another thread does next, so every thread ends with
-// this.
+// Makes this thread's non-temporal stores visible to other threads. They are not ordered with
+// ordinary stores, so every thread that used them must call this last.
 ADO_INLINE void finish_streaming() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-// Copies past the cache what fills whole lines of `to`, and the rest with ordinary stores. An
-// ordinary store must first read the line it writes to; without that, one thread transposes
-// 8192x8192 1.7 to 2.2 times as fast (Zen 5).
+// Copies with non-temporal stores where they fill whole cache lines of `to`, and with ordinary
+// stores elsewhere. An ordinary store first reads the line that it writes to; without that, one
+// thread transposes 8192x8192 1.7 to 2.2 times as fast (Zen 5).
 ADO_INLINE void stream(std::byte* to, const std::byte* from, int64_t bytes) {
   int64_t at = min(to_next_line(to), bytes);
   copy_short(to, from, at);
@@ -85,7 +74,8 @@ ADO_INLINE void stream(std::byte* to, const std::byte* from, int64_t bytes) {
   copy_short(to + at, from + at, bytes - at);
 }
 
-// The ceiling of what reads and writes so many bytes: all threads copy them past the cache.
+// The ceiling of routines that read `bytes` and write as many: all threads copy with non-temporal
+// stores.
 ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes) {
   constexpr int64_t kPiece = 64 << 10;
   const int64_t pieces = (bytes + kPiece - 1) / kPiece;

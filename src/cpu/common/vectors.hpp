@@ -1,5 +1,5 @@
 // Vectors as wide as the instruction set's registers, and the few instructions that GCC's vector
-// extensions cannot say.
+// extensions cannot express.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace {
 
 template <int kSize, int kBytes>
 struct VectorOf {
-  // What unpack instructions interleave; an element of 16 bytes fills a lane and is not split.
+  // The element that unpack instructions interleave; one of 16 bytes fills a lane and is not split.
   using Element = typename UnsignedOf<(kSize < 16 ? kSize : 8)>::Type;
   typedef Element type __attribute__((vector_size(kBytes)));
   using Indices = std::make_integer_sequence<int, kBytes / sizeof(Element)>;
@@ -27,7 +27,10 @@ struct VectorOf {
 template <int kSize, int kBytes>
 using Vector = typename VectorOf<kSize, kBytes>::type;
 
-// Within each 16-byte lane, the elements of the low (or high) halves of x and y in turn: unpack.
+// Unpack: within each 16-byte lane, alternating elements of the low (or high) halves of x and y.
+//
+//   x  x0 x1 x2 x3      low   x0 y0 x1 y1
+//   y  y0 y1 y2 y3      high  x2 y2 x3 y3
 template <int kSize, bool kHigh, class V, int... kAt>
 ADO_INLINE V interleave(V x, V y, std::integer_sequence<int, kAt...>) {
   constexpr int kLane = 16 / kSize;
@@ -37,9 +40,9 @@ ADO_INLINE V interleave(V x, V y, std::integer_sequence<int, kAt...>) {
 }
 
 using Bytes = Vector<1, kWidth>;
-using Words = Vector<2, kWidth>;
-using SignedWords = std::int16_t __attribute__((vector_size(kWidth)));
-using Ints = std::int32_t __attribute__((vector_size(kWidth)));
+using Uint16s = Vector<2, kWidth>;
+using Int16s = std::int16_t __attribute__((vector_size(kWidth)));
+using Int32s = std::int32_t __attribute__((vector_size(kWidth)));
 using Floats = float __attribute__((vector_size(kWidth)));
 
 template <class T>
@@ -57,7 +60,7 @@ ADO_INLINE V load_vector(const void* from) {
   std::memcpy(&value, from, sizeof(V));
   return value;
 }
-// An element, which may lie unaligned.
+// One element, which may be unaligned.
 template <class T>
 ADO_INLINE T load(const std::byte* from) {
   return load_vector<T>(from);
@@ -81,23 +84,23 @@ using Register = __m128i;
 #endif
 
 // x[2i] * y[2i] + x[2i+1] * y[2i+1]
-ADO_INLINE Ints multiply_add(SignedWords x, SignedWords y) {
+ADO_INLINE Int32s multiply_add(Int16s x, Int16s y) {
 #if defined(__x86_64__)
-  return reinterpret_cast<Ints>(
+  return reinterpret_cast<Int32s>(
       ADO_X86(madd_epi16)(reinterpret_cast<Register>(x), reinterpret_cast<Register>(y)));
 #else
-  const Ints a = reinterpret_cast<Ints>(x), b = reinterpret_cast<Ints>(y);
+  const Int32s a = reinterpret_cast<Int32s>(x), b = reinterpret_cast<Int32s>(y);
   return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif
 }
 
-// Both vectors in half the width, each number the nearest that fits.
-ADO_INLINE SignedWords narrow(Ints low, Ints high) {
+// Two vectors as one with elements half as wide, each saturated.
+ADO_INLINE Int16s narrow(Int32s low, Int32s high) {
 #if defined(__x86_64__)
-  return reinterpret_cast<SignedWords>(
+  return reinterpret_cast<Int16s>(
       ADO_X86(packs_epi32)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
 #else
-  SignedWords both;
+  Int16s both;
   for (int i = 0; i < kWidth / 4; ++i) {
     both[i] = static_cast<std::int16_t>(min(max(low[i], INT16_MIN), INT16_MAX));
     both[i + kWidth / 4] = static_cast<std::int16_t>(min(max(high[i], INT16_MIN), INT16_MAX));
@@ -105,7 +108,7 @@ ADO_INLINE SignedWords narrow(Ints low, Ints high) {
   return both;
 #endif
 }
-ADO_INLINE Bytes narrow(SignedWords low, SignedWords high) {
+ADO_INLINE Bytes narrow(Int16s low, Int16s high) {
 #if defined(__x86_64__)
   return reinterpret_cast<Bytes>(
       ADO_X86(packus_epi16)(reinterpret_cast<Register>(low), reinterpret_cast<Register>(high)));
@@ -119,26 +122,26 @@ ADO_INLINE Bytes narrow(SignedWords low, SignedWords high) {
 #endif
 }
 
-// Of each lane, the last kCount words of x and then the first of y.
+// Within each 16-byte lane, the last kCount elements of x and then the first elements of y.
 template <int kCount, int... kAt>
-ADO_INLINE Words join(Words x, Words y, std::integer_sequence<int, kAt...>) {
+ADO_INLINE Uint16s join(Uint16s x, Uint16s y, std::integer_sequence<int, kAt...>) {
 #if defined(__AVX2__)
-  return reinterpret_cast<Words>(ADO_X86(alignr_epi8)(
+  return reinterpret_cast<Uint16s>(ADO_X86(alignr_epi8)(
       reinterpret_cast<Register>(y), reinterpret_cast<Register>(x), 16 - 2 * kCount));
 #elif defined(__x86_64__)
-  return reinterpret_cast<Words>(_mm_srli_si128(reinterpret_cast<Register>(x), 16 - 2 * kCount) |
-                                 _mm_slli_si128(reinterpret_cast<Register>(y), 2 * kCount));
+  return reinterpret_cast<Uint16s>(_mm_srli_si128(reinterpret_cast<Register>(x), 16 - 2 * kCount) |
+                                   _mm_slli_si128(reinterpret_cast<Register>(y), 2 * kCount));
 #else
   static_assert(kWidth == 16);
   return __builtin_shufflevector(x, y, (8 - kCount + kAt)...);
 #endif
 }
 
-// The last lane of x and then all but the last of y.
+// The last 16-byte lane of x and then all lanes of y but the last.
 template <int... kAt>
-ADO_INLINE Words join_lanes(Words x, Words y, std::integer_sequence<int, kAt...>) {
+ADO_INLINE Uint16s join_lanes(Uint16s x, Uint16s y, std::integer_sequence<int, kAt...>) {
   using Halves = Vector<8, kWidth>;
-  return reinterpret_cast<Words>(
+  return reinterpret_cast<Uint16s>(
       __builtin_shufflevector(reinterpret_cast<Halves>(x), reinterpret_cast<Halves>(y),
                               (static_cast<int>(sizeof...(kAt)) - 2 + kAt)...));
 }
@@ -154,65 +157,70 @@ ADO_INLINE Floats square_root(Floats x) {
 #endif
 }
 
-// -------------------------------------------------------------------- bytes as 16-bit numbers
+// -------------------------------------------------------------------- bytes widened to 16 bits
 
-// A vector of bytes as numbers of 16 bits, in unpack's order: of each lane, `low` has the first
-// eight and `high` the last. No instruction has to cross lanes to get there or back.
-struct Wide {
-  Words low, high;
+// A vector of bytes widened to 16 bits, in the order of the unpack instruction: `low` has the first
+// eight elements of each 16-byte lane and `high` the last eight. Widening and narrowing need no
+// instruction that crosses lanes.
+struct Widened {
+  Uint16s low, high;
 
-  friend ADO_INLINE Wide operator+(Wide x, Wide y) { return {x.low + y.low, x.high + y.high}; }
-  friend ADO_INLINE Wide operator-(Wide x, Wide y) { return {x.low - y.low, x.high - y.high}; }
+  friend ADO_INLINE Widened operator+(Widened x, Widened y) {
+    return {x.low + y.low, x.high + y.high};
+  }
+  friend ADO_INLINE Widened operator-(Widened x, Widened y) {
+    return {x.low - y.low, x.high - y.high};
+  }
 };
 
-ADO_INLINE Wide widen(Bytes v) {
+ADO_INLINE Widened widen(Bytes v) {
   constexpr VectorOf<1, kWidth>::Indices kIndices;
-  return {reinterpret_cast<Words>(interleave<1, false>(v, Bytes{}, kIndices)),
-          reinterpret_cast<Words>(interleave<1, true>(v, Bytes{}, kIndices))};
+  return {reinterpret_cast<Uint16s>(interleave<1, false>(v, Bytes{}, kIndices)),
+          reinterpret_cast<Uint16s>(interleave<1, true>(v, Bytes{}, kIndices))};
 }
 
-// (x + y) * kWeight, which must fit 16 bits. Where one instruction multiplies and adds pairs of
-// bytes, a blur takes 0.8 to 0.9 of the time (Zen 5).
+// (x + y) * kWeight, which must fit 16 bits. With AVX2, one instruction multiplies and adds pairs
+// of bytes: a blur takes 0.8 to 0.9 of the time (Zen 5).
 template <int kWeight>
-ADO_INLINE Wide weighted(Bytes x, Bytes y) {
+ADO_INLINE Widened weighted(Bytes x, Bytes y) {
 #if defined(__AVX2__)
   constexpr VectorOf<1, kWidth>::Indices kIndices;
   const auto weights = reinterpret_cast<Register>(Bytes{} + std::uint8_t{kWeight});
   const auto half = [&](Bytes pairs) {
-    return reinterpret_cast<Words>(
+    return reinterpret_cast<Uint16s>(
         ADO_X86(maddubs_epi16)(reinterpret_cast<Register>(pairs), weights));
   };
   return {half(interleave<1, false>(x, y, kIndices)), half(interleave<1, true>(x, y, kIndices))};
 #else
-  const Wide sum = widen(x) + widen(y);
+  const Widened sum = widen(x) + widen(y);
   return {sum.low * std::uint16_t{kWeight}, sum.high * std::uint16_t{kWeight}};
 #endif
 }
 
-// A vector of a row, and what of the vector before is needed for the elements up to eight places
-// before.
+// A vector of a row, with the part of the previous vector that elements up to eight places before
+// it come from.
 struct Neighbours {
-  Wide now;
-  Words across;
+  Widened now;
+  Uint16s across;
 
   template <int kPlaces>
-  ADO_INLINE Wide before() const {
+  ADO_INLINE Widened before() const {
     constexpr VectorOf<2, kWidth>::Indices kIndices;
     return {join<kPlaces>(across, now.low, kIndices), join<kPlaces>(now.low, now.high, kIndices)};
   }
 };
 
-// Takes the vectors of a row one after another.
+// Called with the vectors of a row from left to right; returns each with its neighbours.
 class Neighbourhood {
  public:
-  ADO_INLINE Neighbours operator()(Wide now) {
-    const Words across = join_lanes(last_, now.high, VectorOf<8, kWidth>::Indices{});
+  ADO_INLINE Neighbours operator()(Widened now) {
+    const Uint16s across = join_lanes(last_, now.high, VectorOf<8, kWidth>::Indices{});
     last_ = now.high;
     return {now, across};
   }
 
  private:
-  Words last_ = {};
+  Uint16s last_ = {};
 };
 
 }  // namespace

@@ -1,0 +1,209 @@
+// Kernels of the image filters for one row, in vector registers. The filters use them and so does
+// the fused edge detection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/isa.hpp"
+#include "cpu/common/vectors.hpp"
+#include "cpu/image/stages.hpp"
+#include "routines/grayscale.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+// --------------------------------------------------------------------------------------- grayscale
+
+// The colours of a vector of pixels as pairs of 16-bit numbers, one pair of each kind per pixel.
+// The second colour's weight does not fit a signed number, so it occurs twice with half the weight.
+struct Colours {
+  Int16s first_and_third, second_twice;
+};
+
+#if defined(__AVX2__)
+// Bytes kOne and kOther of each of the first four pixels (of kSize bytes) in each 16-byte lane, as
+// 16-bit numbers.
+template <int kSize, int kOne, int kOther, int... kAt>
+ADO_INLINE Int16s spread(Int32s pixels, std::integer_sequence<int, kAt...>) {
+  constexpr int kZero = 0x80;
+  const Bytes places = {(kAt % 4 == 0   ? kAt % 16 / 4 * kSize + kOne
+                         : kAt % 4 == 2 ? kAt % 16 / 4 * kSize + kOther
+                                        : kZero)...};
+  return reinterpret_cast<Int16s>(ADO_X86(shuffle_epi8)(reinterpret_cast<Register>(pixels),
+                                                        reinterpret_cast<Register>(places)));
+}
+#endif
+
+// Loads kWidth / 4 pixels of kSize bytes. May read kWidth bytes.
+template <int kSize>
+ADO_INLINE Colours load_colours(const std::byte* from) {
+#if defined(__AVX2__)
+  auto pixels = load_vector<Int32s>(from);
+  if constexpr (kSize == 3) {
+#if defined(__AVX512BW__)
+    pixels =
+        __builtin_shufflevector(pixels, pixels, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12);
+#else
+    pixels = __builtin_shufflevector(pixels, pixels, 0, 1, 2, 3, 3, 4, 5, 6);
+#endif
+  }
+  constexpr VectorOf<1, kWidth>::Indices kIndices;
+  return {spread<kSize, 0, 2>(pixels, kIndices), spread<kSize, 1, 1>(pixels, kIndices)};
+#else
+  Int32s pixels;
+  if constexpr (kSize == 4)
+    pixels = load_vector<Int32s>(from);
+  else
+    for (int i = 0; i < kWidth / 4; ++i) pixels[i] = load_vector<std::int32_t>(from + i * kSize);
+  const Int32s second = pixels >> 8 & 0xff;
+  return {reinterpret_cast<Int16s>(pixels & 0xff00ff),
+          reinterpret_cast<Int16s>(second | second << 16)};
+#endif
+}
+
+ADO_INLINE Colours weights_of(bool reversed) {
+  constexpr int kFirst = Grayscale::kRed, kSecond = Grayscale::kGreen, kThird = Grayscale::kBlue;
+  const int outer = reversed ? kThird | kFirst << 16 : kFirst | kThird << 16;
+  return {reinterpret_cast<Int16s>(Int32s{} + outer),
+          reinterpret_cast<Int16s>(Int32s{} + (kSecond / 2 | (kSecond - kSecond / 2) << 16))};
+}
+
+// Gray values of kWidth pixels. Four vectors are narrowed to one lane by lane, so groups of four
+// pixels come out in the wrong order and are permuted: lane l has the l-th group of each vector.
+template <int kSize>
+ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
+  Int32s y[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto colours = load_colours<kSize>(from + i * (kWidth / 4) * kSize);
+    y[i] = (multiply_add(colours.first_and_third, weights.first_and_third) +
+            multiply_add(colours.second_twice, weights.second_twice)) >>
+           Grayscale::kShift;
+  }
+  const auto mixed = reinterpret_cast<Int32s>(narrow(narrow(y[0], y[1]), narrow(y[2], y[3])));
+#if defined(__AVX512BW__)
+  return reinterpret_cast<Bytes>(
+      __builtin_shufflevector(mixed, mixed, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Bytes>(__builtin_shufflevector(mixed, mixed, 0, 4, 1, 5, 2, 6, 3, 7));
+#else
+  return reinterpret_cast<Bytes>(mixed);
+#endif
+}
+
+// Converts kWidth pixels at a time; `to` must have room for whole vectors. Reads at most `readable`
+// bytes of `from`. Prefetches kAhead bytes ahead unless that is 0.
+template <int kSize, int kAhead>
+ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t count, bool reversed,
+                            Pixel* to) {
+  constexpr int64_t kReads = kWidth * kSize + (kSize == 3 ? kWidth / 4 : 0);
+  const Colours weights = weights_of(reversed);
+  alignas(kLine) std::byte rest[kReads] = {};
+  for (int64_t col = 0; col < count; col += kWidth) {
+    const std::byte* pixels = from + col * kSize;
+    for (int line = 0; kAhead != 0 && line < kWidth * kSize; line += kLine)
+      __builtin_prefetch(pixels + kAhead + line);
+    if (readable - col * kSize < kReads) {
+      std::memcpy(rest, pixels, readable - col * kSize);
+      pixels = rest;
+    }
+    store_vector(to + col, luminance<kSize>(pixels, weights));
+  }
+}
+
+// Converts part of a row of an image with any strides.
+template <int kAhead>
+ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t count, Pixel* to) {
+  const std::byte* from = image.at(row, begin);
+  const bool reversed = image.to_channel == -1;
+  if (reversed || image.to_channel == 1) {
+    const std::byte* first = reversed ? from - 2 : from;
+    // Up to the end of the row, but without a fourth byte of the last pixel that is not in the
+    // array.
+    const int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
+    const bool alpha = image.channels == 4 && !reversed;
+    if (image.to_col == 4)
+      return gray_packed<4, kAhead>(first, readable + alpha, count, reversed, to);
+    if (image.to_col == 3) return gray_packed<3, kAhead>(first, readable, count, reversed, to);
+  }
+  for (int64_t col = 0; col < count; col += kWidth) {
+    alignas(kLine) std::byte pixels[4 * kWidth] = {};
+    for (int64_t i = 0; i < min(kWidth, count - col); ++i)
+      for (int channel = 0; channel < 3; ++channel)
+        pixels[4 * i + channel] = from[(col + i) * image.to_col + channel * image.to_channel];
+    gray_packed<4, 0>(pixels, sizeof(pixels), kWidth, false, to + col);
+  }
+}
+
+// ----------------------------------------------------------------------------------- Gaussian blur
+
+// Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280, so
+// 16-bit numbers, shifts by whole elements and additions suffice. Twice two independent
+// shifts are 1.05 to 1.1 times as fast as a chain of four, 1 1 and 1 0 1 twice each (Zen 5).
+struct BlurRow {
+  ADO_INLINE void operator()(const Pixel* const (&rows)[7], int64_t, int64_t end, Pixel* to,
+                             Ahead soon) const {
+    // Sums of an element and those before it belong to the output pixel 3 columns to the left.
+    constexpr int kBehind = 3;
+    Neighbourhood down, pairs;
+    for (int64_t col = -kWidth; col < end + kBehind; col += kWidth) {
+      soon.fetch_some();
+      const auto at = [&](int row) { return load_vector<Bytes>(rows[row] + col); };
+      Widened sum = weighted<1>(at(0), at(6)) + weighted<2>(at(1), at(5)) +
+                    weighted<3>(at(2), at(4)) + weighted<2>(at(3), at(3));
+      const Neighbours x = down(sum);
+      const Widened x1 = x.before<1>();
+      const Neighbours y = pairs(x.now + x.before<2>() + x1 + x1);
+      const Widened y2 = y.before<2>();
+      sum = y.now + y.before<4>() + y2 + y2;
+      store_vector(to + col - kBehind, narrow(reinterpret_cast<Int16s>(sum.low >> 8),
+                                              reinterpret_cast<Int16s>(sum.high >> 8)));
+    }
+  }
+};
+
+// ------------------------------------------------------------------------------------------- Sobel
+
+// The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 here is below
+// 2^24, so a float holds it exactly. Its square root r is at least 1 / (2 r + 2) below the next
+// whole number, and rounding moves it by at most r 2^-24: too little to reach that number, because
+// r is below 2^11.
+//
+// The square root bounds this loop, at 4.4 cycles per vector of any width (Zen 5). A Newton step
+// from the processor's estimate of 1 / r still takes 1.1 to 1.3 times as long, and computing half
+// of the roots each way is no faster: the shorter chain from load to store counts for more.
+ADO_INLINE Bytes magnitude(Widened x, Widened y) {
+  const auto half = [](Uint16s x, Uint16s y) {
+    constexpr VectorOf<2, kWidth>::Indices kIndices;
+    const auto root = [](Uint16s pairs) {
+      const auto both = reinterpret_cast<Int16s>(pairs);
+      const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
+      return __builtin_convertvector(square_root(squared), Int32s);
+    };
+    return narrow(root(interleave<2, false>(x, y, kIndices)),
+                  root(interleave<2, true>(x, y, kIndices)));
+  };
+  return narrow(half(x.low, y.low), half(x.high, y.high));
+}
+
+struct SobelRow {
+  ADO_INLINE void operator()(const Pixel* const (&rows)[3], int64_t, int64_t end, Pixel* to,
+                             Ahead soon) const {
+    constexpr int kBehind = 1;
+    Neighbourhood smooths, downs;
+    for (int64_t col = -kWidth; col < end + kBehind; col += kWidth) {
+      soon.fetch_some();
+      const auto at = [&](int row) { return widen(load_vector<Bytes>(rows[row] + col)); };
+      const Widened above = at(0), here = at(1), below = at(2);
+      const Neighbours smooth = smooths(above + here + here + below), down = downs(below - above);
+      const Widened middle = down.before<1>();
+      store_vector(to + col - kBehind, magnitude(smooth.now - smooth.before<2>(),
+                                                 down.now + middle + middle + down.before<2>()));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ado::ADO_ISA
