@@ -17,6 +17,7 @@
 
 #include "common/grid.cuh"
 #include "common/vector.cuh"
+#include "common/warp.cuh"
 #include "core/array.hpp"
 
 namespace ado::cuda {
@@ -30,7 +31,6 @@ struct BorderTable {
   int rows[2][4], cols[2][4];
 };
 
-inline constexpr int kLanes = 32;           // per warp; kWarpSize exists only in CUDA builds
 inline constexpr Extent kWindowBlock{128};  // four warps side by side
 
 // Tuned on an H200 (132 multiprocessors). The grid is computed before a device is known, so the
@@ -79,7 +79,7 @@ struct WindowShape {
 
   // Lanes that store. In unaligned rows, a stored vector combines the pixels of two lanes.
   static constexpr int kFirstLane = (kHaloWords ? 0 : 1) + (kAligned ? 0 : 1);
-  static constexpr int kLastLane = kHaloWords ? kLanes - 1 : kLanes - 2;
+  static constexpr int kLastLane = kHaloWords ? kWarpSize - 1 : kWarpSize - 2;
   static constexpr int kBandCols = (kLastLane - kFirstLane + 1) * kPixels;  // that a warp stores
 
   // Whether the first byte of a row may be anywhere in its first vector. Even in aligned rows, the
@@ -89,7 +89,7 @@ struct WindowShape {
   static constexpr int kFirstByte = kHaloWords ? kVectorBytes - 4 : 0;
   static constexpr int kVectors = static_cast<int>(  // copied per row and warp
       ceil_div(
-          4 * (kLanes * kOwnWords + 2 * kSideWords) + (kShifts ? kVectorBytes - 1 : kFirstByte),
+          4 * (kWarpSize * kOwnWords + 2 * kSideWords) + (kShifts ? kVectorBytes - 1 : kFirstByte),
           kVectorBytes));
   static constexpr int kRingBytes = kRingRows * kVectors * kVectorBytes;       // per warp
   static constexpr int kTableBytes = kExtends ? int{sizeof(BorderTable)} : 0;  // per warp
@@ -116,7 +116,7 @@ template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
   constexpr std::int64_t kMinRows = std::max(10, 3 * Shape::kRadius + 1);
   constexpr std::int64_t kConcurrent =
-      kTunedMultiprocessors * Shape::kBlocks * (kWindowBlock.x / kLanes);
+      kTunedMultiprocessors * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
   Bands b{.images = p.images(),
           .rows = p.rows(),
           .cols = p.cols(),
@@ -152,14 +152,14 @@ Extent window_grid(const Routine& p, Extent block) {
   return kWithShape(p, [&]<class Shape>(Shape) -> Extent {
     const Bands b = bands_of<Shape>(p);
     if (b.down == 0) return {};
-    return grid_of(ceil_div(b.across, block.x / kLanes), b.images * b.down);
+    return grid_of(ceil_div(b.across, block.x / kWarpSize), b.images * b.down);
   });
 }
 
 template <class Routine, auto kWithShape>
 std::size_t window_shared_bytes(const Routine& p, Extent block) {
   return kWithShape(p, [&]<class Shape>(Shape) {
-    return std::size_t{block.x} / kLanes * (Shape::kRingBytes + Shape::kTableBytes);
+    return std::size_t{block.x} / kWarpSize * (Shape::kRingBytes + Shape::kTableBytes);
   });
 }
 

@@ -85,7 +85,7 @@ class RowSource {
 
   __device__ RowSource(const std::uint8_t* data, Border border, const Bands& bands,
                        const BandWalk& walk, std::int64_t band_col, std::uint32_t ring)
-      : lane_(threadIdx.x % kLanes),
+      : lane_(threadIdx.x % kWarpSize),
         row_bytes_(bands.cols * Shape::kChannels),
         pitch_(walk.direction * row_bytes_),
         ring_(ring + lane_ * kVectorBytes),
@@ -106,7 +106,7 @@ class RowSource {
       next_ += lane_ * kVectorBytes - Shape::kFirstByte;
 #pragma unroll
       for (int i = 0; i < kCopies; ++i)
-        bytes_[i] = bytes_at((lane_ + i * kLanes) * kVectorBytes - Shape::kFirstByte);
+        bytes_[i] = bytes_at((lane_ + i * kWarpSize) * kVectorBytes - Shape::kFirstByte);
     }
     if (Shape::kExtends) start_border(border, bands, walk, begin, col);
   }
@@ -130,10 +130,10 @@ class RowSource {
     }
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      const int vector = lane_ + i * kLanes;
+      const int vector = lane_ + i * kWarpSize;
       if (vector >= Shape::kVectors) continue;
-      const std::uint32_t to = ring_ + (slot * Shape::kVectors + i * kLanes) * kVectorBytes;
-      const std::uint8_t* vector_from = from + i * kLanes * kVectorBytes;
+      const std::uint32_t to = ring_ + (slot * Shape::kVectors + i * kWarpSize) * kVectorBytes;
+      const std::uint8_t* vector_from = from + i * kWarpSize * kVectorBytes;
       const int inside = Shape::kShifts ? bytes_at(vector * kVectorBytes - early) : bytes_[i];
       const int bytes = copies ? inside : 0;
       if (Shape::kShifts && nears_end_) {  // the same for the whole warp
@@ -199,7 +199,8 @@ class RowSource {
   }
 
  private:
-  static constexpr int kCopies = static_cast<int>(ceil_div(Shape::kVectors, kLanes));  // per lane
+  static constexpr int kCopies =
+      static_cast<int>(ceil_div(Shape::kVectors, kWarpSize));  // per lane
 
   // Number of bytes inside the row of the vector that begins `offset` bytes into the band.
   __device__ int bytes_at(int offset) const {

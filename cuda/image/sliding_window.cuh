@@ -122,10 +122,9 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
   constexpr int kWords = Shape::kWords, kRadius = Shape::kRadius, kRingRows = Shape::kRingRows;
   static_assert(kRadius == StageChain<Stages...>::kRadius);
   static_assert(!Shape::kHaloWords || sizeof...(Stages) == 1);
-  static_assert(kLanes == kWarpSize);
   extern __shared__ uint4 shared[];
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-  const std::int64_t band = block_x() * (blockDim.x / kLanes) + warp;
+  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  const std::int64_t band = block_x() * (blockDim.x / kWarpSize) + warp;
   const std::int64_t band_col = band * Shape::kBandCols - Shape::kFirstLane * Shape::kPixels;
   const std::int64_t col = band_col + lane * Shape::kPixels;
   const auto ring = shared_address(shared) + warp * (Shape::kRingBytes + Shape::kTableBytes);

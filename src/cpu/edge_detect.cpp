@@ -5,8 +5,8 @@
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/streaming.hpp"
-#include "cpu/image/rows.hpp"
-#include "cpu/image/view.hpp"
+#include "cpu/image/row_kernels.hpp"
+#include "cpu/image/stages.hpp"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -54,7 +54,7 @@ ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool st
     const auto fill = [&](int64_t row, int64_t begin, int64_t count, Pixel* to) {
       gray_row<0>(rgba, row, begin, count, to);
     };
-    RowsOf<decltype(fill)> gray{rgba, fill, Border::kConstant, band, 4};
+    ImageRows<decltype(fill)> gray{rgba, fill, Border::kConstant, band, 4};
     Stencil<3, decltype(gray), BlurRow> blur{gray, gray_ring, {}, -1, band.width() + 1, 2};
     ZeroOutside<decltype(blur)> blurred{blur, p.rows(), p.cols(), band};
     Stencil<1, decltype(blurred), SobelRow> sobel{blurred, blurred_ring, {}, 0, band.width()};
