@@ -43,10 +43,11 @@ __device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t n = band_at(i);
     if (n < 0) continue;
-    add_simplified_terms(
-        p, p.occ[n], p.vcoul[igp], w, eps,
-        conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig],
-        [&](int f) { return p.wx[n * p.frequencies + pass.first + f]; }, sums);
+    const Complex aqsn = p.aqsn[n * p.columns + ig];
+    const double occ = p.occ[n], vcoul = p.vcoul[igp];
+    const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+    const auto energy = [&](int f) { return p.wx[n * p.frequencies + pass.first + f]; };
+    add_simplified_terms(p, occ, vcoul, w, eps, m, energy, sums);
   }
 }
 

@@ -46,32 +46,6 @@ inline Inputs inputs_of(const Gpp& p) {
           .sexcut = p.sexcut};
 }
 
-// ssx and sch of one (band, igp, ig, frequency), without the weights.
-struct Term {
-  Complex ssx, sch;
-};
-
-// The formulas with complex divisions and absolute values.
-//
-// Where x = -w, ssx is NaN and does not compare as within the cut-off. An empty band must clear
-// such an ssx, because 0 times NaN is NaN. Like the Fortran code, this computes both sides of the
-// condition.
-__device__ inline Term term_as_written(const Inputs& p, double x, double occ, Complex w,
-                                       Complex eps) {
-  const Complex wdiff = x - w, delw = w / wdiff;
-  const double delwr = norm(delw);
-  Term term = {};
-  if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
-    term.sch = delw * eps;
-    term.ssx = w * w * eps / difference_of_squares(x, w);
-  } else if (delwr > Gpp::kTolZero) {
-    term.ssx = -(w * w * eps) / (2 * (w * (x + w)));
-  }
-  const bool within_cutoff = abs(term.ssx) <= p.sexcut * abs(eps);
-  if (!within_cutoff & ((x < 0) | (occ == 0))) term.ssx = {};
-  return term;
-}
-
 #endif
 
 }  // namespace ado::cuda::gpp

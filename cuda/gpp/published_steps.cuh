@@ -49,19 +49,23 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
       const std::int64_t igp = n_igp % p.rows, n = n_igp / p.rows;
       const std::int64_t pair = igp * p.columns + ig;
       const Complex w = p.wtilde[pair], eps = p.i_eps[pair];
+      const Complex aqsn = p.aqsn[n * p.columns + ig];
       const double occ = p.occ[n], vcoul = p.vcoul[igp];
-      const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
+      const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
 #pragma unroll
       for (int i = 0; i < kF; ++i) {
         const double x = p.wx[n * p.frequencies + pass.first + i];
         const Complex wdiff = x - w, delw = w / wdiff;
         const double delwr = norm(delw);
-        Complex sch = {}, ssx = {};
+        Complex ssx, sch;
         if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
-          sch = delw * eps;
           ssx = w * w * eps / difference_of_squares(x, w);
+          sch = delw * eps;
         } else if (delwr > Gpp::kTolZero) {
           ssx = -(w * w * eps) / (2 * (w * (x + w)));
+          sch = {};
+        } else {
+          ssx = sch = {};
         }
         // Where x = -w, ssx is NaN and does not compare as within the cut-off. An empty band must
         // clear it, because 0 times NaN is NaN.
@@ -78,8 +82,29 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
 
 // ---------------------------------------------------------------------------------------------
 // A thread keeps its (igp, ig) for all bands. Of the operands that differ between lanes, the loop
-// loads only aqsn. kTerm evaluates ssx and sch.
-template <Term (*kTerm)(const Inputs&, double x, double occ, Complex w, Complex eps), int kF>
+// loads only aqsn.
+
+// ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
+struct Term {
+  Complex ssx, sch;
+};
+
+// The arithmetic of collapse3.
+struct AsWritten {
+  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
+    const Complex wdiff = x - w, delw = w / wdiff;
+    const double delwr = norm(delw);
+    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+      return {.ssx = w * w * eps / difference_of_squares(x, w), .sch = delw * eps};
+    if (delwr > Gpp::kTolZero) return {.ssx = -(w * w * eps) / (2 * (w * (x + w))), .sch = {}};
+    return {};
+  }
+  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
+    return abs(ssx) <= p.sexcut * abs(eps);
+  }
+};
+
+template <class Arithmetic, int kF>
 __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
   ThreadSums<kF> sums;
   const std::int64_t pairs = p.rows * p.columns;
@@ -91,12 +116,14 @@ __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
 #pragma unroll 1
     for (std::int64_t n = 0; n < p.bands; ++n) {
       if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
         const double occ = p.occ[n], vcoul = p.vcoul[igp];
-        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
 #pragma unroll
         for (int i = 0; i < kF; ++i) {
           const double x = p.wx[n * p.frequencies + pass.first + i];
-          const Term term = kTerm(p, x, occ, w, eps);
+          Term term = Arithmetic::term(p, x, w, eps);
+          if (!Arithmetic::within_cutoff(p, term.ssx, eps) & ((x < 0) | (occ == 0))) term.ssx = {};
           sums.asx[i] += vcoul * occ * term.ssx * m;
           sums.ach[i] += 0.5 * (vcoul * term.sch * m);
         }
@@ -109,14 +136,14 @@ __device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
 
 template <int kF>
 __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<kF> pass) {
-  add_pairs<term_as_written>(p, pass);
+  add_pairs<AsWritten>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
 // One launch per frequency: 80 registers per thread instead of 106 on sm_90, but every operand is
 // loaded again, and what does not depend on the frequency is computed again.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
-  add_pairs<term_as_written>(p, pass);
+  add_pairs<AsWritten>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -125,46 +152,33 @@ __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
 }
 
-__device__ inline Term term_by_reciprocals(const Inputs& p, double x, double occ, Complex w,
-                                           Complex eps) {
-  const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
-  const double delwr = norm(delw);
-  Term term = {};
-  if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
-    term.sch = delw * eps;
-    term.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w));
-  } else if (delwr > Gpp::kTolZero) {
-    term.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w)));
+struct WithReciprocals : AsWritten {
+  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
+    const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+    const double delwr = norm(delw);
+    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+      return {.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w)),
+              .sch = delw * eps};
+    if (delwr > Gpp::kTolZero)
+      return {.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w))), .sch = {}};
+    return {};
   }
-  const bool within_cutoff = abs(term.ssx) <= p.sexcut * abs(eps);
-  if (!within_cutoff & ((x < 0) | (occ == 0))) term.ssx = {};
-  return term;
-}
+};
 
 __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> pass) {
-  add_pairs<term_by_reciprocals>(p, pass);
+  add_pairs<WithReciprocals>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
 // The cut-off compares squares, so no square root is left.
-__device__ inline Term term_by_squared_moduli(const Inputs& p, double x, double occ, Complex w,
-                                              Complex eps) {
-  const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
-  const double delwr = norm(delw);
-  Term term = {};
-  if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
-    term.sch = delw * eps;
-    term.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w));
-  } else if (delwr > Gpp::kTolZero) {
-    term.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w)));
+struct WithSquaredModuli : WithReciprocals {
+  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
+    return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
   }
-  const bool within_cutoff = norm(term.ssx) <= p.sexcut * p.sexcut * norm(eps);
-  if (!within_cutoff & ((x < 0) | (occ == 0))) term.ssx = {};
-  return term;
-}
+};
 
 __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass<1> pass) {
-  add_pairs<term_by_squared_moduli>(p, pass);
+  add_pairs<WithSquaredModuli>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -181,16 +195,17 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p,
 #pragma unroll 1
     for (std::int64_t n = 0; n < p.bands; ++n) {
       if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
         const double occ = p.occ[n], vcoul = p.vcoul[igp];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
         const double x = p.wx[n * p.frequencies + pass.first];
-        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
         const Complex wdiff = x - w, delw = 1 / norm(wdiff) * (w * conj(wdiff));
         const double delwr = norm(delw);
         Complex sch = {}, ssx = {};
         if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
           const Complex cden = difference_of_squares(x, w);
-          sch = delw * eps;
           ssx = 1 / norm(cden) * (w * w * eps * conj(cden));
+          sch = delw * eps;
         } else if (delwr > Gpp::kTolZero) {
           const Complex cden = 2 * (w * (x + w));
           ssx = 1 / norm(cden) * (-(w * w * eps) * conj(cden));
@@ -214,18 +229,10 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
 #pragma unroll
   for (int i = 0; i < kF; ++i) {
     const double x = energy(i);
-    const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
-    const double delwr = norm(delw);
-    Complex sch = {}, ssx = {};
-    if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
-      sch = delw * eps;
-      ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w));
-    } else if (delwr > Gpp::kTolZero) {
-      ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w)));
-    }
-    if (occ != 0 && (x >= 0 || norm(ssx) <= p.sexcut * p.sexcut * norm(eps)))
-      sums.asx[i] += vcoul * occ * ssx * m;
-    sums.ach[i] += 0.5 * (vcoul * sch * m);
+    const Term term = WithReciprocals::term(p, x, w, eps);
+    if (occ != 0 && (x >= 0 || WithSquaredModuli::within_cutoff(p, term.ssx, eps)))
+      sums.asx[i] += vcoul * occ * term.ssx * m;
+    sums.ach[i] += 0.5 * (vcoul * term.sch * m);
   }
 }
 
@@ -249,13 +256,14 @@ __device__ void add_blocks(const Inputs& p, const Pass<1>& pass, CacheBlocks blo
 #pragma unroll 1
       for (std::int64_t band = 0; band < p.bands; band += blocks.bands) {
         if (const std::int64_t n = band + band_block; own && n < p.bands) {
-          const Complex aqsm = p.aqsm[kTransposed ? igp * p.bands + n : n * p.rows + igp];
+          const Complex aqsn = p.aqsn[n * p.columns + ig];
+          const double occ = p.occ[n], vcoul = p.vcoul[igp];
+          const Complex m = conj(p.aqsm[kTransposed ? igp * p.bands + n : n * p.rows + igp]) * aqsn;
           const auto energy = [&](int i) {
             const std::int64_t f = pass.first + i;
             return p.wx[kTransposed ? f * p.bands + n : n * p.frequencies + f];
           };
-          add_simplified_terms(p, p.occ[n], p.vcoul[igp], w, eps,
-                               conj(aqsm) * p.aqsn[n * p.columns + ig], energy, sums);
+          add_simplified_terms(p, occ, vcoul, w, eps, m, energy, sums);
         }
         sums.next();
       }
