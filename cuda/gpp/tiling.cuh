@@ -26,7 +26,7 @@
 
 namespace ado::cuda::gpp {
 
-inline constexpr int kTileColumns = kWarpSize;  // ig of a tile
+inline constexpr int kTileColumns = 32;  // ig of a tile, one per lane
 inline constexpr int kTileWarps = 4;
 template <int kRowsPerThread>
 inline constexpr int kTileRows = kTileWarps* kRowsPerThread;  // igp of a tile
@@ -86,6 +86,8 @@ std::size_t sorted_tiles_bytes(const Gpp& p) {
 }
 
 #ifdef __CUDACC__
+
+static_assert(kTileColumns == kWarpSize);
 
 inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per band
 
