@@ -220,10 +220,13 @@ using V = Reals<double>;
 
 // A work item is a panel of kPanel columns, ig, by a block of kBlockRows rows, igp:
 //
-//              ig    0 .. 7     8 .. 15    ...        For each block of 256 bands, the aqsn of the
-//   igp  0 .. 63     item 0     item r                panel (32 KiB) is packed once and stays in L1
-//   igp 64 .. 127    item 1     item r + 1            while the rows of the item use it.
+//                    ig 0 .. 7    ig 8 .. 15    ...
+//   igp  0 .. 63     item 0       item r              r blocks of rows
+//   igp 64 .. 127    item 1       item r + 1
 //   ...
+//
+// For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once, and stays in the
+// caches of the core while the rows of the item use it.
 constexpr int64_t kPanel = 8;
 constexpr int64_t kBlockRows = 64;  // enough that packing aqsn costs little
 static_assert(kPanel % kLanes<double> == 0);
@@ -516,7 +519,8 @@ constexpr Variant<Gpp> kVariants[] = {
      .instructions = instructions<kSharedDivision>,
      .run = unless_empty<in_place<V, Division::kShared>>},
     {.name = "packed",
-     .changes = "Packs the operands into blocks; each block of aqsn stays in L1 for 64 igp.",
+     .changes =
+         "Packs the operands; each block of aqsn is packed once and stays in cache for 64 igp.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = packed_bytes,
      .flops = flops<kSharedDivision>,

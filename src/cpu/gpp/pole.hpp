@@ -177,17 +177,17 @@ ADO_INLINE Pole<V> pole_of(const Gpp& p, int64_t igp, int64_t ig) {
 
 // Kinds of bands, by what their terms need.
 enum class Kind : std::uint8_t {
-  kAny,
+  kAny,    // the weight and the cut-off
   kFull,   // occupation 1 and no negative energies: no weight and no cut-off
   kEmpty,  // occupation 0: no ssx
 };
 
 // How u and v are formed: two divisions, or u = uv / v with one. The latter needs an ordinary pole,
-// because 0 / 0 is NaN where x is w or -w.
+// because infinity times 0 is NaN where x is w or -w.
 enum class Division : std::uint8_t { kSeparate, kShared };
 
-// FactorSums over bands of real factors times m: of u, d u, and the real and imaginary parts in
-// ssx.
+// Sums over bands of real factors times m. The factors are u, d u, and the real and the imaginary
+// part in ssx.
 template <class V>
 struct FactorSums {
   ComplexOf<V> u, du, screened_re, screened_im;
