@@ -116,7 +116,7 @@ constexpr Decomposition kTiles{
                   passes * (tiles * bands * columns + 2 * static_cast<double>(pairs_of(p))));
         }};
 
-// What a kernel executes per (band, igp, ig, frequency) if the band is occupied and if it is not,
+// Operations of a kernel per (band, igp, ig, frequency) if the band is occupied and if it is not,
 // and per pass and (band, igp, ig). Sums over threads and blocks are not counted.
 struct PerTerm {
   int occupied = 0, other = 0, pair = 0;

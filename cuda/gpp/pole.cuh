@@ -22,7 +22,7 @@ namespace ado::cuda::gpp {
 
 #ifdef __CUDACC__
 
-// What the loop over bands needs of w.
+// The numbers that the loop over bands needs from w.
 struct Pole {
   double a, b2;         // b2: b^2
   double limit;         // x is far from the pole if d^2 + b^2 is above this

@@ -4,7 +4,8 @@
 // three different registers takes three cycles, not two, and a selection or comparison another one
 // (benchmarks/fp64_operands.cu, H200). So every instruction that is saved counts, of any kind.
 //
-// A block computes a tile, for a segment of the sorted bands. With two igp per thread:
+// A block computes a tile, for a segment of the sorted bands. With one igp per thread this takes
+// 39.8 ms; with two, which share what is loaded of aqsn, 38.5 ms. With two igp per thread:
 //
 //                  ig 0 ........ 31        block_x = segment * across + tile of igp
 //   igp 0, 1       warp 0, lanes 0-31      block_y = tile of ig
