@@ -18,7 +18,9 @@ def requirements(group: str) -> list[str]:
     if group == "build":  # ninja and CMake are usually provided by the isolated environment of pip
         return [*pyproject["build-system"]["requires"], "cmake>=3.26", "ninja"]
     project = pyproject["project"]
-    return list(project["dependencies"] if group == "run" else project["optional-dependencies"][group])
+    return list(
+        project["dependencies"] if group == "run" else project["optional-dependencies"][group]
+    )
 
 
 if __name__ == "__main__":
