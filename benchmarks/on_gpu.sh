@@ -34,12 +34,12 @@ step() {
 }
 
 run_tests() {
-  local chosen=()
+  local selection=()
   if [ "${routines[*]}" != "$all_routines" ]; then
     local names="${routines[*]}"
-    chosen=(-k "${names// / or }")
+    selection=(-k "${names// / or }")
   fi
-  step python3 -m pytest -q -p no:cacheprovider --deselect tests/test_generated.py "${chosen[@]}"
+  step python3 -m pytest -q -p no:cacheprovider --deselect tests/test_generated.py "${selection[@]}"
 }
 
 run_sanitizer() { # nothing is timed, so the tools run concurrently
