@@ -47,11 +47,12 @@ generate: module $(VENV)/with-test
 	$(RUN) .ci/generate.py
 
 # The editable installation finds Python files in python/ and the compiled module through a link.
+# ninja alone builds it; nvcc compiles one file for several architectures in parallel.
 BUILD = build/$(or $(PRESET),make)
 RUN = $(if $(filter asan,$(PRESET)),LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
-	@$(BIN)/ninja -C $(BUILD) --quiet
+	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
 	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
 	@ln -sf $(BUILD)/compile_commands.json .
 

@@ -67,10 +67,12 @@ END
 
 run_ladders() {
   step adokernels info --refresh
-  local problems problem routine name arguments
-  mapfile -t problems < <(benchmark_problems)
-  for problem in "${problems[@]}"; do
-    read -r routine name arguments <<< "$problem"
+  local lines line routine name arguments
+  lines=$(benchmark_problems) || failed=1
+  mapfile -t lines <<< "$lines"
+  for line in "${lines[@]}"; do
+    read -r routine name arguments <<< "$line"
+    [ -n "$routine" ] || continue
     # shellcheck disable=SC2086 # the arguments are words
     step adokernels bench "$routine" --device cuda $arguments --json "$folder/$routine-$name.json"
   done
