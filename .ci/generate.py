@@ -1,10 +1,14 @@
-"""Writes what is derived from the rows: type stubs and the README's tables.
+"""Writes what is derived from the ladders: type stubs, the README's tables and the charts.
 
-``python .ci/generate.py`` after a change to a ladder; ``--check`` (a test does it) only compares.
+``make generate`` runs it after a change to a ladder. A chart is drawn again only if its
+measurements or the drawing code have changed. With ``--check`` (a test does this) nothing is
+written: stubs and tables are compared with the files.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import subprocess
 import sys
@@ -12,12 +16,15 @@ import tempfile
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 import adokernels as ado
-from adokernels import _core, _roofline, _tables
+from adokernels import _core, _tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
+#: Key of a PNG's text entry that says what the chart was drawn from.
+SOURCE_KEY = "adokernels-source"
 
 
 def core_stub() -> str:
@@ -80,19 +87,47 @@ def ruff(text: str) -> str:
 
 
 def readme() -> str:
-    """The README with the text between its markers made anew."""
-    blocks = {f"ladder {r.name}": _ladder_table(r) for r in ado.routines.values()}
+    """The README with current content between its markers."""
+    tables = {routine.name: _ladder_table(routine) for routine in ado.routines.values()}
+    folded = (
+        f"<details><summary>{name}</summary>\n\n{table}\n\n</details>"
+        for name, table in tables.items()
+    )
+    blocks = {"ladders": "\n".join(folded)}
+    blocks |= {f"ladder {name}": table for name, table in tables.items()}
     for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
         record = ado.load(path)
         if isinstance(record, ado.Sweep):
-            tables = map(_tables.to_markdown, _tables.sweep_tables(record))
-            blocks[f"sweep {path.name}"] = "\n\n".join(tables)
+            markdown = map(_tables.to_markdown, _tables.sweep_tables(record))
+            blocks[f"sweep {path.name}"] = "\n\n".join(markdown)
+    return fill_markers((ROOT / "README.md").read_text(encoding="utf-8"), blocks, list(tables))
 
-    def fill(match: re.Match[str]) -> str:
+
+def fill_markers(text: str, blocks: dict[str, str], routines: list[str]) -> str:
+    """Replace what is between ``<!-- NAME -->`` and ``<!-- end -->`` by the block of that name.
+
+    Raises
+    ------
+    ValueError
+        If a marker has no block or no end, or if the ladder of a routine appears nowhere.
+    """
+    names = re.findall(r"<!-- ((?:ladders?|sweep)\b.*?) *-->", text)
+    pattern = r"<!-- ((?:ladders?|sweep)\b[^>]*?) *-->\n(?:(?!<!-- ).)*?<!-- end -->"
+    closed = [match[1] for match in re.finditer(pattern, text, re.S)]
+    errors = [f"nothing is known about <!-- {name} -->" for name in names if name not in blocks]
+    errors += [f"<!-- {name} --> has no <!-- end -->" for name in names if name not in closed]
+    errors += [
+        f"no <!-- ladder {routine} --> for the routine {routine}"
+        for routine in routines
+        if not {"ladders", f"ladder {routine}"} & set(names)
+    ]
+    if errors:
+        raise ValueError("\n".join(f"README.md: {error}" for error in errors))
+
+    def block(match: re.Match[str]) -> str:
         return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"<!-- ((?:ladder|sweep) [\w.-]+) -->\n.*?<!-- end -->", fill, text, flags=re.S)
+    return re.sub(pattern, block, text, flags=re.S)
 
 
 def _ladder_table(routine: ado.Routine) -> str:
@@ -103,37 +138,58 @@ def _ladder_table(routine: ado.Routine) -> str:
     return "\n".join(rows)
 
 
-def draw(path: Path) -> None:
-    """Draw the chart of a stored sweep beside it; not compared, for its bytes depend on fonts."""
-    record = ado.load(path)
-    if isinstance(record, ado.Sweep):
-        figure = Figure(figsize=(10, 6), layout="constrained")
-        ado.roofline(record, ax=figure.add_subplot())
-        _roofline.save(figure, path.with_suffix(".png"))
+def draw_charts() -> None:
+    """Draw the chart of each stored sweep next to it, unless it is up to date.
+
+    Compared are hashes of the measurements and of the drawing code. The hash is stored in the PNG,
+    whose other bytes depend on fonts and on the version of matplotlib.
+    """
+    code = sorted(Path(inspect.getfile(ado.roofline)).parent.glob("*.py"))
+    for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
+        parts = (path, *code)
+        source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
+        chart = path.with_suffix(".png")
+        record = ado.load(path)
+        if isinstance(record, ado.Sweep) and drawn_from(chart) != source:
+            figure = Figure(figsize=(10, 6), layout="constrained")
+            ado.roofline(record, ax=figure.add_subplot())
+            figure.savefig(chart, metadata={SOURCE_KEY: source})
+            print(f"drew {chart.relative_to(ROOT)}")
+
+
+def drawn_from(chart: Path) -> str | None:
+    """The hash that is stored in a chart; None if there is none."""
+    if not chart.exists():
+        return None
+    with Image.open(chart) as picture:
+        return picture.info.get(SOURCE_KEY)
 
 
 def main() -> int:
     """Write the files, or with --check list those that are out of date."""
-    files = {
+    check = "--check" in sys.argv
+    texts = {
         PACKAGE / "_core.pyi": core_stub,
         PACKAGE / "_ladders.pyi": ladders_stub,
         ROOT / "README.md": readme,
     }
-    stale = [
-        path
-        for path, make in files.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != make()
-    ]
-    for path in stale:
-        if "--check" in sys.argv:
-            print(f"out of date: {path.relative_to(ROOT)} (python .ci/generate.py)")
+    stale = False
+    for path, make in texts.items():
+        try:
+            text = make()
+        except ValueError as error:
+            sys.exit(str(error))
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale = True
+        if check:
+            print(f"out of date: {path.relative_to(ROOT)} (make generate)")
         else:
-            path.write_text(files[path](), encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
-    if "--check" not in sys.argv:
-        for path in (ROOT / "notebooks" / "data").glob("*.json"):
-            draw(path)
-    return int(bool(stale) and "--check" in sys.argv)
+    if not check:
+        draw_charts()
+    return int(stale and check)
 
 
 if __name__ == "__main__":
