@@ -1,4 +1,4 @@
-"""Order statistics of timing samples, and when two sets of them differ.
+"""Order statistics of timing samples, and the comparison of two sets of them.
 
 Nothing here assumes a distribution: timings are skewed, and their noise comes in bursts.
 Source: Hoefler & Belli, "Scientific Benchmarking of Parallel Computing Systems", SC15.
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Z95 = 1.96
 Z999 = 3.29
-#: From here on the order statistics reach a 99.9 % interval: 2 ** -10 < 0.001.
+#: The smallest number of samples whose order statistics give a 99.9 % interval: 2 ** -10 < 0.001.
 _FEWEST = 11
 
 
 class Verdict(enum.StrEnum):
-    """What two sets of timings say of each other."""
+    """The result of comparing two sets of timings."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -37,7 +37,7 @@ def median_interval(
 ) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
-    With too few samples for the level asked, it is the whole range.
+    With too few samples for the requested level, it is the whole range.
     """
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = len(ordered)
@@ -52,7 +52,7 @@ def compare(
     *,
     paired: bool,
 ) -> tuple[Verdict, float, tuple[float, float]]:
-    """Whether ``ours`` took less time than ``theirs``.
+    """Decide whether ``ours`` took less time than ``theirs``.
 
     Parameters
     ----------
@@ -60,18 +60,18 @@ def compare(
         Seconds. Paired samples were taken in the same rounds, in random order, so that slow drift
         (temperature, clocks, neighbours) cancels in their ratio.
     paired
-        Samples taken at different times cannot be told from drift when they differ by little, so
-        unpaired ones must differ by more.
+        Whether they are. A small difference between unpaired samples may be drift, so they must
+        differ by more.
 
     Returns
     -------
     verdict
         "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
-        unpaired), and each half of the rounds, taken alone, points the same way at 95 %; "same" if
-        the interval lies within 2 %; else "unclear". Fewer than 11 samples cannot hold a 99.9 %
-        interval, so they must differ by half to count.
+        unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
+        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so they
+        must differ by half to count.
     ratio
-        Median of theirs / ours: above 1, ours is faster.
+        Median of theirs / ours; ours is faster if it is above 1.
     interval
         Its 99.9 % confidence interval.
     """

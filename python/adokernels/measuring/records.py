@@ -1,12 +1,12 @@
-"""What was measured: plain values that know how to be stored, loaded and shown.
+"""Records of measurements: plain values that can be stored, loaded and shown.
 
-Seconds, bytes, FLOPs and hertz everywhere; they are converted only for print. Nothing in this
-module needs the extension module or a GPU, so a chart can be redrawn from a file anywhere.
+All values are in seconds, bytes, FLOPs and hertz; they are converted only for display.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,151 +14,26 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from adokernels import _stats
-from adokernels._stats import Verdict
+from adokernels import _bridge as _core
+from adokernels.ladders.resources import Kernel, Resources
+from adokernels.measuring import statistics
+from adokernels.measuring.problem import Problem
+from adokernels.measuring.statistics import Verdict
+from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
+from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pandas as pd
     from numpy.typing import NDArray
-    from rich.console import Group
     from rich.table import Table
 
-#: Version of the JSON layout. A reader refuses a file of another major version.
-SCHEMA = 1
+#: Version of the JSON layout. A reader rejects files of later versions.
+SCHEMA = 2
 
 Cache = Literal["cold", "warm"]
 Context = dict[str, Any]
-
-
-class _Tabular:
-    """What is shown as tables: in a terminal, by rich, in Jupyter."""
-
-    def _shown(self) -> list[Table]:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        from adokernels import _tables
-
-        return "\n".join(map(_tables.to_text, self._shown()))
-
-    def __rich__(self) -> Group:
-        from rich.console import Group
-
-        return Group(*self._shown())
-
-    def _repr_html_(self) -> str:
-        from adokernels import _tables
-
-        return "\n".join(map(_tables.to_html, self._shown()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """What a compiled kernel takes of a multiprocessor, launched with one block shape.
-
-    Attributes
-    ----------
-    name
-        Of the kernel, with its template arguments.
-    grid, block
-        What it is launched with.
-    registers
-        Of a thread.
-    local_bytes
-        Local memory of a thread: spilled registers, and arrays indexed at run time.
-    static_shared_bytes, dynamic_shared_bytes
-        Shared memory of a block: known to the compiler, and asked for at the launch.
-    warps, most_warps
-        That a multiprocessor holds of this kernel, and that it could hold of any.
-    limits
-        How many blocks a multiprocessor would hold if one thing alone were limited: ``"warps"``,
-        ``"registers"``, ``"shared memory"``, or the number of ``"blocks"`` itself.
-    """
-
-    name: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    registers: int
-    local_bytes: int
-    static_shared_bytes: int
-    dynamic_shared_bytes: int
-    warps: int
-    most_warps: int
-    limits: Mapping[str, int]
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block, of both kinds."""
-        return self.static_shared_bytes + self.dynamic_shared_bytes
-
-    @property
-    def occupancy(self) -> float:
-        """Theoretical occupancy: the share of the warps that a multiprocessor could hold."""
-        return self.warps / self.most_warps
-
-    @property
-    def limiter(self) -> str:
-        """What keeps more blocks away; of equals the first in the order of ``limits``."""
-        return min(self.limits, key=lambda name: self.limits[name])
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :func:`dataclasses.asdict`."""
-        tuples = {name: tuple(record[name]) for name in ("grid", "block")}
-        return cls(**{**record, **tuples, "limits": dict(record["limits"])})
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Resources(_Tabular):
-    """The kernels that a variant launches, and what they take; a sequence of :class:`Kernel`.
-
-    The properties sum it up by the kernel that is worst off.
-    """
-
-    routine: str
-    variant: str
-    kernels: tuple[Kernel, ...]
-
-    def __iter__(self) -> Iterator[Kernel]:
-        return iter(self.kernels)
-
-    def __len__(self) -> int:
-        return len(self.kernels)
-
-    def __getitem__(self, index: int) -> Kernel:
-        return self.kernels[index]
-
-    @property
-    def registers(self) -> int:
-        """Registers of a thread."""
-        return max((k.registers for k in self.kernels), default=0)
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory of a thread: spilled registers, and arrays indexed at run time."""
-        return max((k.local_bytes for k in self.kernels), default=0)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block."""
-        return max((k.shared_bytes for k in self.kernels), default=0)
-
-    @property
-    def occupancy(self) -> float:
-        """Theoretical occupancy."""
-        return min((k.occupancy for k in self.kernels), default=0.0)
-
-    @property
-    def limiter(self) -> str:
-        """What limits the occupancy; empty without kernels."""
-        return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
-
-    def _shown(self) -> list[Table]:
-        from adokernels import _tables
-
-        return [_tables.resource_table([self])]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,39 +43,41 @@ class Measurement:
     Attributes
     ----------
     routine, variant, changes, device, ceiling
-        The row that was measured; for a callable, its name.
+        The variant that was measured; for a callable, its name.
     stages
-        Of a pipeline: the routines that it runs in turn, and by which variants.
+        The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     problem
-        The operands, for people: ``"a: (8192, 8192) float32"``.
+        Operands and options; ``str`` gives ``"a: (8192, 8192) float32"``.
     cache
-        ``"cold"``: the caches were emptied of the operands before each sample. ``"warm"``: calls
-        ran back to back. Two different numbers.
+        ``"cold"``: the operands were evicted from the caches before each sample. ``"warm"``: calls
+        ran back to back. The two are different quantities.
     samples
-        Seconds of one call, one number a sample, in the order taken.
+        Seconds per call, one number per sample, in the order taken.
     clocks
-        Mean SM clock during each sample, in Hz; empty where unknown.
+        Mean SM clock during each sample, in Hz; empty if unknown.
     session
         Measurements with the same session were taken interleaved: their samples pair up by round.
     calls_per_sample
-        How many calls one sample is the mean of.
+        Number of calls that one sample is the mean of.
     flops, bytes
         Useful FLOPs and compulsory bytes of the problem, the same for every variant.
     executed_flops, requested_bytes
-        What this variant executes and asks of memory, from the expressions in its row.
+        FLOPs that this variant executes and bytes that it requests, by its own formulas.
     executed_instructions
-        The floating-point instructions that do those FLOPs, an FMA being one; 0 if not counted.
+        Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
+        counted.
     measured_flops, measured_bytes
         From hardware counters: FLOPs, and bytes by memory level. Empty without counters.
     kernels
-        What was launched and what it took of a multiprocessor; empty on the CPU.
+        The kernels launched, with their resource usage; empty on the CPU.
     error
-        Largest difference from the oracle found before timing, in the unit of the oracle; None if
-        there was no oracle.
+        Largest difference from the reference result before timing, in the task's unit; None if
+        there was none.
     stopped
         Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
     flags
-        What to know before trusting it: ``"throttled"``, ``"launch overhead included"``.
+        Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
+        resolution"``.
     context
         Machine, software and settings.
     """
@@ -208,7 +85,7 @@ class Measurement:
     routine: str
     variant: str
     device: str
-    problem: str
+    problem: Problem
     cache: Cache
     samples: NDArray[np.float64]
     flops: float
@@ -240,7 +117,7 @@ class Measurement:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % confidence interval of the median, in seconds."""
-        return _stats.median_interval(self.samples)
+        return statistics.median_interval(self.samples)
 
     @property
     def noise(self) -> float:
@@ -260,15 +137,15 @@ class Measurement:
 
     @property
     def intensity(self) -> float:
-        """Executed FLOPs over requested bytes: where the variant stands on the roofline."""
+        """Executed FLOPs over requested bytes: the position on the roofline's horizontal axis."""
         return self.executed_flops / self.requested_bytes if self.requested_bytes else np.inf
 
     @property
     def fma_share(self) -> float | None:
-        """The share of FMAs among the floating-point instructions, None where they are not counted.
+        """The fraction of FMAs among the floating-point instructions; None if not counted.
 
-        With a share `a` no code exceeds (1 + a) / 2 of the FMA peak of a GPU, where one pipe does
-        all of them.
+        On a GPU, where one pipe executes all of them, a fraction f limits the performance to
+        (1 + f) / 2 of the FMA peak.
         """
         if not self.executed_instructions:
             return None
@@ -281,24 +158,24 @@ class Measurement:
 
     @property
     def resources(self) -> Resources:
-        """What its kernels took of a multiprocessor."""
+        """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
     def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
-        """Whether this is faster than `other`: verdict, ratio of times, its 99.9 % interval.
+        """Decide whether this is faster than `other`: verdict, ratio of times, 99.9 % interval.
 
         Raises
         ------
         ValueError
-            If one is cold and the other warm, or their problems differ: then these are different
-            quantities.
+            If one is cold and the other warm, or their problems differ, because these are
+            different quantities.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = bool(self.session) and self.session == other.session
-        return _stats.compare(self.samples, other.samples, paired=paired)
+        return statistics.compare(self.samples, other.samples, paired=paired)
 
     def to_dict(self) -> dict[str, Any]:
         """The measurement as JSON types."""
@@ -306,6 +183,7 @@ class Measurement:
         record["samples"] = [float(x) for x in self.samples]
         record["clocks"] = [float(x) for x in self.clocks]
         record["measured_bytes"] = dict(self.measured_bytes)
+        record["problem"] = self.problem.to_dict()
         record["kernels"] = [dataclasses.asdict(kernel) for kernel in self.kernels]
         return record
 
@@ -319,15 +197,16 @@ class Measurement:
             or not len(samples)
             or not (np.isfinite(samples) & (samples > 0)).all()
         ):
-            raise ValueError("samples must be positive seconds, one or more")
+            raise ValueError("samples must be one or more positive numbers of seconds")
         values["clocks"] = np.asarray(values["clocks"], dtype=float)
         for name in ("block", "grid"):
             values[name] = tuple(values[name]) if values[name] is not None else None
         for name in ("flops", "bytes", "executed_flops", "requested_bytes"):
             values[name] = float(values[name])
-        for name in ("routine", "variant", "device", "problem", "cache"):
+        for name in ("routine", "variant", "device", "cache"):
             if not isinstance(values[name], str):
-                raise TypeError(f"{name} must be a string, not {values[name]!r}")
+                raise TypeError(f"{name} must be a string, got {values[name]!r}")
+        values["problem"] = Problem.from_dict(values["problem"])
         values["flags"] = tuple(values["flags"])
         values["stages"] = tuple((str(r), str(v)) for r, v in values.get("stages", ()))
         values["kernels"] = tuple(map(Kernel.from_dict, values.get("kernels", ())))
@@ -338,9 +217,7 @@ class Measurement:
         write(path, "measurement", self.to_dict())
 
     def __repr__(self) -> str:
-        from adokernels import _tables
-
-        return _tables.describe(self)
+        return describe(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,15 +229,16 @@ class Ceiling:
     kind
         ``"bandwidth"`` in bytes per second, or ``"compute"`` in FLOPs per second.
     level
-        Where: ``"DRAM"``, ``"L3"``, ``"L2"``, ``"L1"``, or the precision, ``"FP64"``, ``"FP32"``.
+        The memory level, ``"DRAM"``, ``"L3"``, ``"L2"`` or ``"L1"``, or the precision, ``"FP64"``
+        or ``"FP32"``.
     operation
-        What was done: ``"copy"`` (read + write), ``"read"``, ``"write"``, ``"fma"``, ``"add"``.
+        ``"copy"`` (read and write), ``"read"``, ``"write"``, ``"fma"`` or ``"add"``.
     measured
-        The best sample, per second: what nothing on this machine should beat.
+        The best sample, per second: no code on this machine should exceed it.
     theoretical
-        From queried properties at the stated clock; None where nothing can be queried.
+        From queried properties at the stated clock; None if they cannot be queried.
     basis
-        How the theoretical figure comes about.
+        The formula of the theoretical figure.
     """
 
     kind: Literal["bandwidth", "compute"]
@@ -377,7 +255,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Machine(_Tabular):
+class Machine(ShownAsTables):
     """The measured and theoretical ceilings of one device, at the thread count used."""
 
     device: str
@@ -391,16 +269,34 @@ class Machine(_Tabular):
         for ceiling in self.ceilings:
             if ceiling.name == name:
                 return ceiling
-        raise KeyError(f"no ceiling {name!r}; there is {', '.join(c.name for c in self.ceilings)}")
+        names = [c.name for c in self.ceilings]
+        raise KeyError(f"no ceiling {name!r}{_core.suggest(name, names)}")
 
     def of_kind(self, kind: Literal["bandwidth", "compute"]) -> tuple[Ceiling, ...]:
         """The ceilings of one kind, in the order measured (DRAM first, nearest cache last)."""
         return tuple(c for c in self.ceilings if c.kind == kind)
 
     @property
+    def title(self) -> str:
+        """Its name, for a CPU with the number of threads: ``"EPYC 9654, 8 threads"``."""
+        if self.device != "cpu":
+            return self.name
+        return f"{self.name}, {self.threads} thread{'s' if self.threads != 1 else ''}"
+
+    @property
     def roof(self) -> float:
-        """Measured DRAM copy bandwidth, the limit of anything that streams through memory."""
+        """Measured DRAM copy bandwidth, the limit of code that streams through memory."""
         return self["DRAM copy"].measured
+
+    def peak(self, precision: str | None) -> float | None:
+        """FLOPs per second that no code of a precision exceeds: its fastest ceiling.
+
+        If the precision is unknown, all ceilings count, because a limit that is too high misleads
+        less than one that is too low.
+        """
+        compute = self.of_kind("compute")
+        ours = [c for c in compute if c.level == precision]
+        return max((c.measured for c in ours or compute), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """The machine as JSON types."""
@@ -416,28 +312,26 @@ class Machine(_Tabular):
         """Write it to a JSON file that :func:`adokernels.load` reads."""
         write(path, "machine", self.to_dict())
 
-    def _shown(self) -> list[Table]:
-        from adokernels import _tables
-
-        return [_tables.machine_table(self)]
+    def _tables(self) -> list[Table]:
+        return [machine_table(self)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Sweep(_Tabular):
-    """The rungs of one ladder, measured interleaved on one problem, in ladder order.
+class Sweep(ShownAsTables):
+    """The variants of one ladder, measured interleaved on one problem, in ladder order.
 
     Attributes
     ----------
     measurements
-        One for each rung that ran, ceilings included.
+        One per variant that ran, including ceilings.
     skipped
-        The other rungs, with the reason: refused, unavailable, or a wrong result.
+        The other variants, with the reason: declined, unavailable, or a wrong result.
     machine
         The ceilings of the device.
     peers
-        Other people's functions, timed in the same rounds.
+        Functions of other libraries, timed in the same rounds.
     stages
-        Of a ladder of pipelines: each kernel that a rung runs, timed by itself in the same rounds.
+        The stages of pipelines, each timed by itself in the same rounds.
     """
 
     routine: str
@@ -459,25 +353,25 @@ class Sweep(_Tabular):
         for measurement in everything:
             if measurement.variant == variant:
                 return measurement
-        names = ", ".join(m.variant for m in everything)
-        raise KeyError(f"{variant!r} was not measured; there is {names}")
+        names = [m.variant for m in everything]
+        raise KeyError(f"{variant!r} was not measured{_core.suggest(variant, names)}")
 
     @property
-    def rungs(self) -> tuple[Measurement, ...]:
-        """The measurements that are answers, without the ceilings."""
+    def variants(self) -> tuple[Measurement, ...]:
+        """The measurements without the ceilings."""
         return tuple(m for m in self.measurements if not m.ceiling)
 
     @property
     def fastest(self) -> Measurement:
-        """The rung with the smallest median."""
-        return min(self.rungs, key=lambda m: m.seconds)
+        """The variant with the smallest median."""
+        return min(self.variants, key=lambda m: m.seconds)
 
     @property
     def roof(self) -> float | None:
-        """Bytes per second that a rung's share is taken of.
+        """Bytes per second that a variant's share of the roof is relative to.
 
-        The fastest of the ladder's own ceiling rows, which moved the same bytes in the same
-        rounds; without such a row, the machine's copy.
+        It is the fastest of the ladder's own ceilings, which moved the same bytes in the same
+        rounds; without a ceiling, the machine's copy bandwidth.
         """
         copies = [m.bytes_per_second for m in self.measurements if m.ceiling]
         if not copies and self.machine is not None:
@@ -485,9 +379,29 @@ class Sweep(_Tabular):
         return max(copies, default=None)
 
     def stages_of(self, m: Measurement) -> tuple[Measurement, ...]:
-        """The kernels that this rung runs, in turn; empty for one that runs only its own."""
+        """The stages of this pipeline, in order; empty for a single kernel."""
         named = {(stage.routine, stage.variant): stage for stage in self.stages}
         return tuple(named[stage] for stage in m.stages if stage in named)
+
+    @property
+    def title(self) -> str:
+        """What was measured: routine, problem, machine or device, cold or warm."""
+        parts = [self.routine, *dict.fromkeys(str(m.problem) for m in self)]
+        parts += (
+            [self.machine.title] if self.machine else list(dict.fromkeys(m.device for m in self))
+        )
+        return ", ".join([*parts, *dict.fromkeys(m.cache for m in self)])
+
+    def steps(self) -> dict[Measurement, Measurement]:
+        """Pair each variant with the previous one, without ceilings."""
+        return steps(self.measurements)
+
+    def share_of_roof(self, m: Measurement) -> float | None:
+        """The share of the nearer limit, bandwidth or arithmetic; None if neither is known."""
+        peak = self.machine.peak(m.problem.precision) if self.machine else None
+        shares = [m.bytes_per_second / self.roof] if self.roof else []
+        shares += [m.flops_per_second / peak] if peak else []
+        return max(shares, default=None)
 
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.
@@ -495,13 +409,11 @@ class Sweep(_Tabular):
         Raises
         ------
         ImportError
-            Without pandas, which is optional.
+            If pandas, which is optional, is not installed.
         """
         import pandas as pd
 
-        from adokernels import _tables
-
-        return pd.DataFrame(_tables.sweep_records(self)).set_index("variant")
+        return pd.DataFrame(sweep_records(self)).set_index("variant")
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as JSON types."""
@@ -531,43 +443,21 @@ class Sweep(_Tabular):
         """Write it to a JSON file that :func:`adokernels.load` reads."""
         write(path, "sweep", self.to_dict())
 
-    def _shown(self) -> list[Table]:
-        from adokernels import _tables
-
-        return _tables.sweep_tables(self)
+    def _tables(self) -> list[Table]:
+        return sweep_tables(self)
 
 
-_KINDS: dict[str, type[Measurement | Machine | Sweep]] = {
-    "measurement": Measurement,
-    "machine": Machine,
-    "sweep": Sweep,
-}
+def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:
+    """Pair each variant with the previous one of the same ladder and problem."""
+    variants = [m for m in measurements if not m.ceiling]
+    return {
+        m: before
+        for before, m in itertools.pairwise(variants)
+        if (m.routine, m.problem, m.cache) == (before.routine, before.problem, before.cache)
+    }
 
 
 def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
     """Write one record with its kind and schema version."""
     document = {"schema": SCHEMA, "kind": kind, **record}
     Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
-
-
-def load(path: str | Path) -> Measurement | Machine | Sweep:
-    """Read what :meth:`Sweep.save` and its kin wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is not one of ours or has another schema version.
-    """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # no UTF-8, or no JSON
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict) or str(document.get("kind")) not in _KINDS:
-        raise ValueError(f"{path} holds no adokernels record (kind: {', '.join(_KINDS)})")
-    version = document.pop("schema", None)
-    if version != SCHEMA:
-        raise ValueError(f"{path} has schema {version}; this version reads schema {SCHEMA}")
-    try:
-        return _KINDS[document.pop("kind")].from_dict(document)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: {error!r}") from error

@@ -1,6 +1,6 @@
-"""Axes to draw on: pens, and words that find their own place.
+"""Axes with drawing methods, and labels that are placed where they overlap nothing.
 
-What is drawn is for others to know. Colours: Okabe & Ito.
+Colours: Okabe & Ito.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import ScaledTranslation
 
-from adokernels._stats import Verdict
+from adokernels.measuring.statistics import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +40,8 @@ _COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0
 Point = tuple[float, float]
 
 
-class Sheet:
-    """The axes, whether there are to be words, and the pens."""
+class Canvas:
+    """Axes, whether to annotate them, and drawing methods that share fonts and colours."""
 
     def __init__(self, ax: Axes, *, annotate: bool) -> None:
         box, points = ax.get_window_extent(), 72 / ax.figure.dpi
@@ -50,25 +50,31 @@ class Sheet:
         self.font = float(np.clip(self.width / 45, 5.0, 8.0))
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
-        # Not a stroke around the letters: text drawn as paths is wider than text as measured.
-        self.mat = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
+        # Not a stroke around the letters: text drawn as paths is wider than its measured size.
+        self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
         self.labels = Labels()
         ax.add_artist(self.labels)
 
     def text(self, words: str, **style: Any) -> Text:
-        """Write words whose place is still to be said."""
-        defaults = {"x": 0, "y": 0, "fontsize": self.font, "bbox": self.mat, "in_layout": False}
+        """Add text without a position."""
+        defaults = {
+            "x": 0,
+            "y": 0,
+            "fontsize": self.font,
+            "bbox": self.label_box,
+            "in_layout": False,
+        }
         return self.ax.text(s=words, **{**defaults, **style})
 
     def label(self, words: str, places: Iterable[Mapping[str, Any]] = ({},), **style: Any) -> None:
-        """Write words at the best of some places, each given by properties of the text."""
+        """Add text at the best of several places, each given by properties of the text."""
         text = self.text(words, **style)
         self.labels.add(text, [partial(text.set, **place) for place in places])
 
     def callout(self, words: str, point: Point, distances: Iterable[float], **style: Any) -> None:
-        """Write words around a point, at one of these distances, with a leader to it."""
+        """Add text near a point, at one of these distances, with a leader line."""
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
-        style = {"fontsize": self.font, "bbox": self.mat, "in_layout": False, **style}
+        style = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **style}
         text = self.ax.annotate(
             words, point, xytext=(0, 0), textcoords="offset points", arrowprops=leader, **style
         )
@@ -85,16 +91,16 @@ class Sheet:
         self.labels.add(text, places)
 
     def line(self, xs: Sequence[float], ys: Sequence[float], **style: Any) -> None:
-        """Draw a straight line that words keep clear of."""
+        """Draw a straight line that labels avoid."""
         self.ax.plot(xs, ys, **{"color": self.ink, "lw": 1.0, "zorder": 2, **style})
         self.labels.lines.append(np.column_stack([xs, ys]))
 
     def mark(self, x: float, y: float, **style: Any) -> None:
-        """Draw a marker that words keep clear of."""
+        """Draw a marker that labels avoid."""
         self.ax.plot([x], [y], **{"ls": "", "ms": 0.75 * self.font, "zorder": 4, **style})
         self.labels.points.append((x, y))
 
-    def whisker(self, x: float, y: float, **error: Any) -> None:
+    def error_bar(self, x: float, y: float, **error: Any) -> None:
         """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
         style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
         self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
@@ -102,13 +108,13 @@ class Sheet:
     def arrow(
         self, start: Point, end: Point, shrink: float, color: str, coords: str | Transform = "data"
     ) -> None:
-        """Draw an arrow that ends so many points of paper short of either place."""
+        """Draw an arrow that stays `shrink` points away from both ends."""
         style = {"arrowstyle": "-|>", "color": color, "lw": 0.8}
         style |= {"shrinkA": shrink, "shrinkB": shrink}
         self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend(self, handles: Sequence[Artist], corners: Sequence[str]) -> None:
-        """Add a list in the emptiest of some corners."""
+        """Add a legend in the emptiest of several corners."""
         legend = Legend(
             self.ax,
             handles,
@@ -128,13 +134,13 @@ class Sheet:
         self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
-        """Say visibly that something is wrong with what has these names, rather than clip it."""
+        """Mark points that are impossible, with a visible message that names them."""
         if not suspects:
             return
         for _, (x, y) in suspects:
             self.ax.plot([x], [y], marker="o", ms=13, mfc="none", mec=_ALARM, mew=1.5, zorder=6)
         self.label(
-            f"{', '.join(name for name, _ in suspects)}\nabove the roof: counter or ceiling wrong",
+            f"{', '.join(name for name, _ in suspects)}\nabove the roof: wrong counter or ceiling",
             [
                 {"position": (x, y)}
                 for y in (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
@@ -150,48 +156,48 @@ class Sheet:
         )
 
     def shift(self, x: float, y: float = 0.0) -> ScaledTranslation:
-        """Move by points on paper."""
+        """An offset in points."""
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
 
     def step_ink(self, verdict: Verdict) -> str:
-        """Choose grey for a step that noise could explain, and a warning for one that lost time."""
+        """Choose grey for a step within the noise, and a warning colour for a slower one."""
         if verdict is Verdict.SLOWER:
             return LOST
         return self.ink if verdict is Verdict.FASTER else FADED
 
 
-def look(level: str) -> tuple[str, str]:
-    """Choose colour and marker of a memory level."""
+def level_style(level: str) -> tuple[str, str]:
+    """Colour and marker of a memory level."""
     return _LEVELS.get(level, _OTHER_LEVEL)
 
 
 def entry(words: str, **style: Any) -> Line2D:
-    """Make a line of a legend: a marker if there is one, and words."""
+    """Make an entry of a legend: text, with a marker if there is one."""
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
 def level_entries(levels: Iterable[str]) -> list[Line2D]:
-    """Make the lines of a legend that explain the markers of memory levels, each once."""
-    looks = {level: look(level) for level in levels}
+    """Make the legend entries for the markers of memory levels, each once."""
+    styles = {level: level_style(level) for level in levels}
     return [
         entry(f"measured, {level}", color=colour, marker=marker)
-        for level, (colour, marker) in looks.items()
+        for level, (colour, marker) in styles.items()
     ]
 
 
 class Labels(Artist):
-    """Puts each label at the best of its candidate places, afresh whenever the chart is drawn.
+    """Moves each label to the best of its candidate places whenever the chart is drawn.
 
-    Being drawn first, it moves the others before they draw themselves. The choice is greedy, in
-    the order added, and depends on nothing but the chart, so the same chart gives the same bytes.
+    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy, in
+    the order in which labels were added, and depends only on the chart.
 
     Attributes
     ----------
     points, lines
-        What labels keep clear of: points, and the ends of straight lines, in data coordinates.
+        What labels avoid: points, and the ends of straight lines, in data coordinates.
     """
 
-    _CLASH, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
+    _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +208,7 @@ class Labels(Artist):
         self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
 
     def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
-        """Add a label with the functions that put it somewhere, the preferred place first."""
+        """Add a label with functions that move it to each place, the preferred one first."""
         self._items.append((artist, places))
 
     def draw(self, renderer: RendererBase) -> None:
@@ -232,16 +238,16 @@ class Labels(Artist):
         frame: NDArray[np.float64],
     ) -> float:
         area = float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()) or 1.0
-        clash = area - _overlap(boxes, frame) + _overlap(boxes, taken)
+        overlap = area - _overlap(boxes, frame) + _overlap(boxes, taken)
         low, high = boxes[:, None, :2] < samples, samples < boxes[:, None, 2:]
         crossings = np.count_nonzero((low & high).all(axis=2))
-        # Any clash is worse than any crossing; among clashes, the smaller the better.
-        penalty = self._CLASH * (1 + clash / area) if clash > area * 1e-6 else 0.0
+        # Any overlap costs more than any number of crossings; smaller overlaps cost less.
+        penalty = self._OVERLAP * (1 + overlap / area) if overlap > area * 1e-6 else 0.0
         return penalty + self._CROSSING * crossings
 
 
 def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
-    """Cover an artist with boxes in pixels; a slanted text takes several along its length."""
+    """Cover an artist with boxes in pixels; a slanted text needs several along its length."""
     if not isinstance(artist, Text):
         return np.array([artist.get_window_extent(renderer).extents])
     if isinstance(artist, Annotation):
@@ -249,7 +255,7 @@ def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
     rotation = artist.get_rotation()
     slanted = bool(rotation % 90)
     artist.set_rotation(0 if slanted else rotation)
-    # Not the annotation's own extent, which includes its leader.
+    # The annotation's own extent would include its leader line.
     extents = np.array([Text.get_window_extent(artist, renderer).padded(1.0).extents])
     artist.set_rotation(rotation)
     if not slanted:

@@ -1,4 +1,4 @@
-"""Photographs in and pictures out."""
+"""Picture files: reading photographs and writing images."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: What Pillow raises for damaged files of one format or another, besides OSError.
-_DAMAGE = (
+#: Exceptions, besides OSError, that Pillow raises for damaged files, depending on the format.
+_DAMAGED_FILE_ERRORS = (
     EOFError,
     IndexError,
     RuntimeError,
@@ -33,7 +33,7 @@ _DAMAGE = (
 
 
 def read_image(path: str | Path) -> NDArray[np.uint8]:
-    """Read a picture file as the image filters take it.
+    """Read a picture file into an array that the image filters accept.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
     Returns
     -------
     array of shape (rows, cols, 3) or, with transparency, (rows, cols, 4), uint8
-        Palettes, grey and black-and-white pictures become colours; a camera's orientation is
-        applied.
+        Palette, grey and black-and-white pictures are converted to colour; the camera's
+        orientation is applied.
 
     Raises
     ------
     OSError
-        If there is no such file, or it is no picture or a damaged one.
+        If there is no such file, or it is not a picture or damaged.
     ValueError
-        If it has more than 8 bits a channel, as far as the format lets one see it: which part of
-        their range to keep is not for this function to guess.
+        If it has more than 8 bits per channel, as far as the format shows it: the caller must
+        choose which part of their range to keep.
     """
     name = os.fspath(path)
     try:
@@ -63,17 +63,17 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
                 kind = "RGBA" if upright.has_transparency_data else "RGB"
                 return np.array(upright.convert(kind))
     except UnidentifiedImageError:
-        raise OSError(f"{name!s} is no picture of a kind that Pillow reads") from None
-    except _DAMAGE as error:
-        raise OSError(f"{name!s} is no picture, or a damaged one: {error}") from error
+        raise OSError(f"{name!s} is not a picture in a format that Pillow reads") from None
+    except _DAMAGED_FILE_ERRORS as error:
+        raise OSError(f"{name!s} is not a picture, or it is damaged: {error}") from error
     raise ValueError(
-        f"{name!s} has more than 8 bits a channel: scale it to 0..255 and convert it with"
-        " .astype(numpy.uint8)"
+        f"{name!s} must have 8 bits per channel, got more: scale it to 0..255 and convert it"
+        " with .astype(numpy.uint8)"
     )
 
 
 def _has_more_than_8_bits(picture: Image.Image) -> bool:
-    """Whether Pillow has, or would drop, more than 8 bits a channel."""
+    """Whether Pillow holds, or would drop, more than 8 bits per channel."""
     if picture.mode.startswith(("I", "F")):
         return True
     for tile in getattr(picture, "tile", ()):
@@ -89,18 +89,18 @@ def _has_more_than_8_bits(picture: Image.Image) -> bool:
 def _upright(picture: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(picture)
-    except (*_DAMAGE, OSError):
-        picture.load()  # raises where it is not only the camera's notes that are damaged
+    except (*_DAMAGED_FILE_ERRORS, OSError):
+        picture.load()  # raises if more than the metadata is damaged
         return picture
 
 
 def photograph() -> NDArray[np.uint8]:
-    """Grace Hopper as matplotlib ships her: (600, 512, 3) uint8."""
+    """The photograph of Grace Hopper in matplotlib's sample data: (600, 512, 3) uint8."""
     return read_image(str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)))
 
 
 def save_side_by_side(pictures: Mapping[str, NDArray[Any]], path: Path) -> None:
-    """Write some images, by their titles, beside each other into one picture file."""
+    """Write titled images side by side into one picture file."""
     figure = Figure(figsize=(4.5 * len(pictures), 5), layout="constrained")
     axes = figure.subplots(1, len(pictures), squeeze=False)[0]
     for ax, (title, image) in zip(axes, pictures.items(), strict=True):

@@ -1,4 +1,4 @@
-"""What a measurement must remember of the machine and the software it was taken with."""
+"""The circumstances of a measurement: machine, software and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adokernels import _core
+from adokernels import _bridge as _core
 
 _SMI_FIELDS = (
     "temperature.gpu",
@@ -29,7 +29,7 @@ _SMI_FIELDS = (
 
 @cache
 def cpu_name() -> str:
-    """The processor's name as the system tells it."""
+    """The processor's name as the system reports it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -40,19 +40,19 @@ def cpu_name() -> str:
 
 
 def device_name(device: str) -> str:
-    """The name to print for "cpu" or "cuda"."""
+    """The name of the device "cpu" or "cuda" for display."""
     return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
 
 
 def last_level_cache_bytes(device: str) -> int:
-    """Size of the cache before memory: problems well beyond it run at the speed of memory."""
+    """Size of the last-level cache; much larger problems run at the speed of memory."""
     if device == "cuda":
         return int(_core.cuda_properties()["l2_bytes"])
     return _core.last_level_cache_bytes()
 
 
 def context(device: str) -> dict[str, Any]:
-    """Everything that two comparable measurements should agree on, and when they were taken."""
+    """Everything in which two comparable measurements should agree, and the time."""
     facts: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "device_name": device_name(device),
@@ -72,7 +72,7 @@ def context(device: str) -> dict[str, Any]:
 
 
 def _nvidia_smi() -> dict[str, str]:
-    """Temperature, power and throttle reasons of the current device, or why they are not known."""
+    """Temperature, power and throttle reasons of the current device, or the error."""
     uuid = _core.cuda_properties()["uuid"]
     parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
     query = f"--query-gpu={','.join(_SMI_FIELDS)}"
