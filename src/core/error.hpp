@@ -1,4 +1,4 @@
-// The failures a caller can meet; src/bindings/module.cpp turns each into its Python exception.
+// The errors that a caller can meet. src/bindings/module.cpp maps each one to a Python exception.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,13 @@ struct ValueError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// An element type or an object that the operand does not take.
+// An element type or an object that the operand does not accept.
 struct TypeError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// An unknown routine or variant.
+struct NameError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 

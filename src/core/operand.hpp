@@ -1,23 +1,25 @@
-// How a routine says what it takes. A routine is a plain struct with one visitor over its operands:
+// How a routine declares its operands. A routine is a plain struct with one visitor over them:
 //
 //   struct Transpose {
 //     Array a, out;
 //     template <class Visitor> void operands(Visitor&& visit) {
-//       visit.input({"a", "rows cols", kAnyElement, "the matrix"}, a);
-//       visit.output({"out", "cols rows", same_as("a"), "its transpose"}, out);
+//       visit.input({"a", "rows cols", kAnyElement, "The matrix."}, a);
+//       visit.output({"out", "cols rows", same_as("a"), "Its transpose."}, out);
 //     }
 //     ...
 //
-// A routine may also have `const char* why_not() const` (what is wrong with the values of its
-// options) and `const char* why_not_overlap() const` (why results may not lie on these operands, or
-// nullptr where they may; without it they never may). Both speak literals or nullptr. Before a
-// problem is run or its cost told, `void check_values(each_value)` may look at the values of
-// operands of float64: each_value(name, array, rule, holds) throws where `holds(value)` is false.
-// They are copied from the device for it, so they had better be few.
+// Shapes are written as in NumPy's generalised ufuncs: a name stands for one length wherever it
+// occurs, a number for itself, "3|4" for either number, and a leading "..." for batch dimensions.
 //
-// Marshalling from Python, staging to a device, compulsory bytes, documentation and stubs are
-// visitors. Shapes are written as in NumPy's generalised ufuncs: a name stands for one length
-// wherever it occurs, a number for itself, and a leading "..." for any batch dimensions.
+// Optional members of a routine:
+//   const char* why_not() const            what is wrong with the values of its options
+//   const char* why_not_overlap() const    why the results must not overlap these operands; without
+//                                          this member they never may
+//   void check_values(each_value)          looks at the values of float64 operands before a problem
+//                                          runs: each_value(name, array, rule, holds) throws where
+//                                          holds(value) is false. The values of device arrays are
+//                                          copied to the host first, so keep these operands small.
+// The first two return a string literal, or nullptr if there is no objection.
 #pragma once
 
 #include "core/array.hpp"
@@ -25,10 +27,10 @@
 namespace ado {
 
 struct TypeRule {
-  const char* text;  // what the error message and the documentation say
+  const char* text;  // for error messages and the documentation
   bool (*accepts)(ElementType) = nullptr;
   const char* same_as = nullptr;  // the operand whose type this one has
-  ElementType fixed = {};         // of a result that is not the same as an operand
+  ElementType fixed = {};         // if the operand has one type only
 };
 
 inline constexpr TypeRule kAnyElement{
@@ -51,16 +53,15 @@ struct Operand {
   const char* doc;
 };
 
-// A keyword of the call that is no array; its default is the member's initialiser. The member is a
-// number, a C array of them (a tuple in Python), or an enumeration (a word in Python, see
+// A keyword of the call that is not an array. Its default is the member's initialiser. The member
+// is a number, a C array of numbers (a tuple in Python), or an enumeration (a str in Python, see
 // EnumNames).
 struct Option {
   const char* name;
   const char* doc;
 };
 
-// `static constexpr const char* kNames[]`: what Python calls the values of an enumeration, in
-// order.
+// `static constexpr const char* kNames[]`: the Python names of the enumerators, in order.
 template <class Enum>
 struct EnumNames;
 

@@ -1,8 +1,8 @@
-// The row: everything there is to know of one implementation of a routine, said once.
+// Variant: everything known about one implementation of a routine, declared once.
 //
-// A row stands directly under its kernel as a constexpr aggregate of designated initialisers. The
-// registry, the Python API, the tests, the benchmark, the roofline, the README tables, the stubs
-// and the notebooks read rows; none keeps a list of its own.
+// A variant stands directly below its kernel as a constexpr aggregate of designated initialisers.
+// The registry, the Python API, the tests, the benchmarks, the charts, the README tables and the
+// stubs read variants; none of them keeps a list of its own.
 #pragma once
 
 #include <array>
@@ -19,29 +19,29 @@ struct KernelRecorder;
 
 enum class Device : std::uint8_t { kCpu, kCuda };
 
-// A grid or a block; none if x is 0.
+// The shape of a grid or a block. x = 0: there is none.
 struct Extent {
   unsigned x = 0, y = 1, z = 1;
   constexpr std::size_t volume() const { return static_cast<std::size_t>(x) * y * z; }
   friend constexpr bool operator==(const Extent&, const Extent&) = default;
 };
 
-// Block shapes worth trying; the first is the default and a row of the CPU has none.
+// Block shapes worth trying; the first is the default. A CPU variant has none.
 using Blocks = std::array<Extent, 6>;
 
-// What one call runs with. The row says grid and shared memory; nothing else decides them, so what
-// is printed is what ran.
+// The launch parameters of one call. The variant declares grid and shared memory and nothing else
+// decides them, so the reported values are the values that ran.
 struct Launch {
   Extent grid;
   Extent block;
   std::size_t shared_bytes = 0;
-  std::byte* scratch = nullptr;  // of the size that the row asked for, on the row's device
+  std::byte* scratch = nullptr;  // on the variant's device, with the size that it asked for
   void* stream = nullptr;        // a cudaStream_t
   // Dry run: kernels are recorded here instead of being launched, and no pointer is followed.
   cuda::KernelRecorder* recorder = nullptr;
 };
 
-// One of the kernels that a variant of a pipeline runs in turn: which row of which routine.
+// One step of a pipeline: a variant of another routine.
 struct Stage {
   const char* routine = nullptr;
   const char* variant = nullptr;
@@ -51,13 +51,14 @@ using Stages = std::array<Stage, 4>;
 template <class Routine>
 struct Variant {
   const char* name;
-  const char* changes;  // the one sentence: what differs from the rung below
+  const char* changes;  // one sentence: the difference from the previous variant
   Device device = Device::kCpu;
   const char* precision = "exact";
   int min_compute = 75;  // compute capability times ten
-  bool ceiling = false;  // moves the bytes but is not the answer: never the default, never checked
+  bool ceiling = false;  // moves the bytes but does not compute the answer: never the default
 
-  // Why this variant cannot do this problem, or nullptr. A literal, so that rows need no memory.
+  // Why this variant cannot solve this problem, or has nothing to add to it; nullptr if it can. The
+  // text is a string literal, so that variants need no memory.
   const char* (*why_not)(const Routine&) = nullptr;
 
   Blocks blocks = {};
@@ -65,43 +66,42 @@ struct Variant {
   std::size_t (*shared_bytes)(const Routine&, Extent block) = nullptr;
   std::size_t (*scratch_bytes)(const Routine&) = nullptr;
 
-  Stages stages = {};  // of a variant that runs rows of other ladders; those must never refuse
+  Stages stages = {};  // of a pipeline, which runs variants of other routines in order
 
-  // What this implementation executes and asks of memory. Null: the routine's useful FLOPs and its
-  // compulsory bytes.
+  // Executed FLOPs and requested bytes. Null: the routine's useful FLOPs and compulsory bytes.
   double (*flops)(const Routine&) = nullptr;
   double (*bytes)(const Routine&) = nullptr;
-  // Floating-point instructions of a lane, of which an FMA does two FLOPs and any other one. Null:
-  // not counted.
+  // Floating-point instructions per lane, where an FMA does two FLOPs and any other instruction
+  // one. Null: not counted.
   double (*instructions)(const Routine&) = nullptr;
 
   void (*run)(const Routine&, const Launch&) = nullptr;  // null: not in this build
 };
 
-// A ladder: rows in order. (std::span would drag its out-of-line parts into files compiled for
-// one instruction set; see isa.hpp.)
+// A ladder: variants in order. (std::span would instantiate out-of-line functions in files that are
+// compiled for one instruction set; see isa.hpp.)
 template <class Routine>
 struct Ladder {
-  const Variant<Routine>* rows = nullptr;
+  const Variant<Routine>* variants = nullptr;
   std::size_t size = 0;
-  const Variant<Routine>* begin() const { return rows; }
-  const Variant<Routine>* end() const { return rows + size; }
+  const Variant<Routine>* begin() const { return variants; }
+  const Variant<Routine>* end() const { return variants + size; }
 };
 
-// How a row runs a problem with one of its blocks; scratch and stream are the caller's to add.
+// The launch of a variant with one of its blocks; the caller adds scratch, stream and recorder.
 template <class Routine>
-ADO_INLINE Launch launch_of(const Variant<Routine>& row, const Routine& problem, Extent block) {
+ADO_INLINE Launch launch_of(const Variant<Routine>& variant, const Routine& problem, Extent block) {
   Launch launch;
-  if (row.grid == nullptr) return launch;
+  if (variant.grid == nullptr) return launch;
   launch.block = block;
-  launch.grid = row.grid(problem, block);
-  if (row.shared_bytes != nullptr) launch.shared_bytes = row.shared_bytes(problem, block);
+  launch.grid = variant.grid(problem, block);
+  if (variant.shared_bytes != nullptr) launch.shared_bytes = variant.shared_bytes(problem, block);
   return launch;
 }
 
 template <class Routine, std::size_t kSize>
-constexpr Ladder<Routine> ladder_of(const Variant<Routine> (&rows)[kSize]) {
-  return {rows, kSize};
+constexpr Ladder<Routine> ladder_of(const Variant<Routine> (&variants)[kSize]) {
+  return {variants, kSize};
 }
 
 }  // namespace ado

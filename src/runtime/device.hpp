@@ -1,5 +1,5 @@
-// The one door to CUDA: what the rest of the library asks of a GPU. cuda/device.cu implements it; a
-// build without CUDA compiles the same file into a refusal, so nothing else needs an #ifdef.
+// The interface to CUDA: all that the rest of the library asks of a GPU. cuda/common implements it;
+// in a build without CUDA every function throws Unavailable, so nothing else needs an #ifdef.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace ado::cuda {
 
-// Empty if there is a usable device, else why not: "built without CUDA", "no CUDA device", ...
+// Empty if there is a usable device, else the reason: "built without CUDA", "no CUDA device", ...
 const std::string& why_unavailable();
 
 // Throws Unavailable with that reason.
@@ -47,21 +47,21 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-// Host memory in packed form. Returns when the host memory may be used again.
+// Copies between packed host memory and the device; they block until the copy is complete.
 void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
 void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();
 
-// What a kernel takes of a multiprocessor, of the code that was compiled for this device.
+// The resource usage of a kernel, compiled for this device and launched with one block shape.
 struct Kernel {
   std::string name;
   Extent grid, block;
-  int registers = 0;                                              // a thread
-  std::size_t local_bytes = 0;                                    // a thread, in memory
-  std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;  // a block
-  int warps = 0, most_warps = 0;  // that a multiprocessor holds, and that any could
-  // How many blocks it would hold if there were only this limit.
+  int registers = 0;                                              // per thread
+  std::size_t local_bytes = 0;                                    // per thread
+  std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;  // per block
+  int resident_warps = 0, max_warps = 0;  // per multiprocessor: of this kernel, and of any kernel
+  // Blocks per multiprocessor if this were the only limit.
   int blocks_by_warps = 0, blocks_by_slots = 0, blocks_by_registers = 0, blocks_by_shared = 0;
 };
 
@@ -80,7 +80,8 @@ struct Sample {
 
 // Runs `work` `repeats` times between two events on `stream`; cold overwrites L2 first. `work` is
 // enqueued behind a kernel that waits for the host, so that launch overhead is not timed. That
-// kernel gives up after a quarter of a second, because `work` may itself wait for the device.
+// kernel gives up after 250 ms, because `work` may itself wait for the device. Samples of several
+// threads wait for each other; `work` must not take a sample itself.
 Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream);
 
 }  // namespace ado::cuda

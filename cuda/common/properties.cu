@@ -1,0 +1,78 @@
+// Which device there is, and what it can do.
+#include "common/launch.cuh"
+#include "runtime/device.hpp"
+
+#ifdef __CUDACC__
+
+#include <cstdio>
+
+namespace ado::cuda {
+namespace {
+
+// Tells whether this build contains code for the device.
+__global__ void any_kernel() {}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+}  // namespace
+
+const std::string& why_unavailable() {
+  static const std::string reason = [] {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    cudaGetLastError();
+    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
+        (status == cudaSuccess && count == 0)) {
+      int driver = 0;
+      cudaDriverGetVersion(&driver);
+      if (driver != 0 && status == cudaErrorInsufficientDriver)
+        return std::string("the CUDA driver is older than the CUDA runtime of this build");
+      return std::string("no CUDA device");
+    }
+    if (status != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(status);
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaErrorNoKernelImageForDevice) {
+      cudaGetLastError();
+      return std::string("built for other GPUs (ADOKERNELS_CUDA_ARCHITECTURES)");
+    }
+    return std::string();
+  }();
+  return reason;
+}
+
+const Properties& properties() {
+  static const Properties cached = [] {
+    require();
+    int device = 0;
+    ADO_CUDA(cudaGetDevice(&device));
+    cudaDeviceProp prop;
+    ADO_CUDA(cudaGetDeviceProperties(&prop, device));
+    Properties p;
+    p.name = prop.name;
+    for (const char byte : prop.uuid.bytes) {
+      char hex[3];
+      std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(byte) & 0xffU);
+      p.uuid += hex;
+    }
+    p.compute = 10 * prop.major + prop.minor;
+    p.multiprocessors = prop.multiProcessorCount;
+    p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate, device);
+    p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
+    p.memory_bus_bits = prop.memoryBusWidth;
+    p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
+    p.l2_bytes = prop.l2CacheSize;
+    p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
+    ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
+    ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
+    return p;
+  }();
+  return cached;
+}
+
+}  // namespace ado::cuda
+
+#endif

@@ -1,0 +1,92 @@
+// Registers, memory and occupancy of compiled kernels.
+#include "common/resources.cuh"
+
+#include "common/launch.cuh"
+
+#ifdef __CUDACC__
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace ado::cuda {
+namespace {
+
+// An attribute of the current device.
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  ADO_CUDA(cudaGetDevice(&device));
+  ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+// "void ado::cuda::(anonymous namespace)::blur<Shape<2>>(int)" becomes "blur<Shape<2>>".
+std::string short_name(const void* kernel) {
+  const char* mangled = nullptr;
+  ADO_CUDA(cudaFuncGetName(&mangled, kernel));
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? readable.get() : mangled;
+  for (const char* space : {"ado::cuda::", "(anonymous namespace)::", "ado::"})
+    for (std::size_t at; (at = name.find(space)) != std::string::npos;)
+      name.erase(at, std::strlen(space));
+  // Names of template functions begin with the return type; the parameters follow the template
+  // arguments.
+  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
+  int depth = 0;
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    if (name[at] == '<') ++depth;
+    if (name[at] == '>') --depth;
+    if (name[at] == '(' && depth == 0) return name.substr(0, at);
+  }
+  return name;
+}
+
+constexpr int ceil_to(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+// The rules of the CUDA occupancy calculator, with the largest shared-memory carve-out.
+Kernel resources_of(const void* kernel, const Launch& go) {
+  cudaFuncAttributes code;
+  ADO_CUDA(cudaFuncGetAttributes(&code, kernel));
+  constexpr int kWarp = 32, kRegisterUnit = 256, kSubPartitions = 4;
+  const int shared_unit = properties().compute < 80 ? 256 : 128;
+  const int threads = static_cast<int>(go.block.volume());
+  const int warps = (threads + kWarp - 1) / kWarp;
+  const int registers = std::max(ceil_to(code.numRegs * kWarp, kRegisterUnit), kRegisterUnit);
+  const int warps_by_registers = attribute(cudaDevAttrMaxRegistersPerMultiprocessor) /
+                                 kSubPartitions / registers * kSubPartitions;
+  const int shared = ceil_to(static_cast<int>(code.sharedSizeBytes + go.shared_bytes) +
+                                 attribute(cudaDevAttrReservedSharedMemoryPerBlock),
+                             shared_unit);
+  const int max_blocks = attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
+  const int max_warps = attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / kWarp;
+  int blocks = 0;
+  ADO_CUDA(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, go.shared_bytes));
+  return {.name = short_name(kernel),
+          .grid = go.grid,
+          .block = go.block,
+          .registers = code.numRegs,
+          .local_bytes = code.localSizeBytes,
+          .static_shared_bytes = code.sharedSizeBytes,
+          .dynamic_shared_bytes = go.shared_bytes,
+          .resident_warps = blocks * warps,
+          .max_warps = max_warps,
+          .blocks_by_warps = max_warps / warps,
+          .blocks_by_slots = max_blocks,
+          .blocks_by_registers = warps_by_registers / warps,
+          .blocks_by_shared =
+              shared == 0 ? max_blocks
+                          : attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / shared};
+}
+
+}  // namespace ado::cuda
+
+#endif

@@ -1,0 +1,111 @@
+// Timing on the device: events behind a blocking kernel, and the SM clock.
+#include "common/launch.cuh"
+#include "core/scope_exit.hpp"
+#include "runtime/device.hpp"
+
+#ifdef __CUDACC__
+
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+
+namespace ado::cuda {
+namespace {
+
+struct Stamp {
+  unsigned long long nanoseconds;
+  long long cycles;
+  unsigned multiprocessor;
+};
+
+// Wall time and SM cycles together: two stamps around a kernel give the clock that it ran at.
+__global__ void timer_stamp(Stamp* stamp) {
+  unsigned multiprocessor;
+  unsigned long long nanoseconds;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+  *stamp = {nanoseconds, clock64(), multiprocessor};
+}
+
+// Blocks the stream until the host has enqueued all the work to be timed.
+__global__ void timer_block(volatile int* released, volatile int* gave_up) {
+  constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  while (*released == 0) {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (now - start > kPatienceNanoseconds) {
+      *gave_up = 1;
+      return;
+    }
+  }
+}
+
+// The resources of a sample, made once: an allocation would disturb the measurement.
+struct Timer {
+  cudaEvent_t start, stop;
+  volatile int* flags;  // released, gave_up: in host memory that the device can access
+  Stamp* stamps;        // likewise
+  void* flush;
+  std::size_t flush_bytes;
+
+  Timer() : flush_bytes(2 * static_cast<std::size_t>(properties().l2_bytes)) {
+    ADO_CUDA(cudaEventCreate(&start));
+    ADO_CUDA(cudaEventCreate(&stop));
+    void* mapped = nullptr;
+    ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(int), cudaHostAllocMapped));
+    flags = static_cast<volatile int*>(mapped);
+    ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(Stamp), cudaHostAllocMapped));
+    stamps = static_cast<Stamp*>(mapped);
+    ADO_CUDA(cudaMalloc(&flush, flush_bytes));
+  }
+};
+
+}  // namespace
+
+Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream_handle) {
+  require();
+  static std::mutex one_at_a_time;
+  thread_local bool sampling = false;
+  if (sampling) throw std::runtime_error("a sample must not be taken inside another one");
+  const std::lock_guard lock(one_at_a_time);
+  sampling = true;
+  const ScopeExit done([] { sampling = false; });
+  static Timer timer;  // never destroyed: at exit the driver may be gone already
+  const auto stream = static_cast<cudaStream_t>(stream_handle);
+
+  // The flush leaves L2 full of dirty lines. The sample then pays for writing them back and leaves
+  // about as many of its own behind, as in a long run; a clean L2 would make a gift of the latter.
+  if (cold) ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
+  timer.flags[0] = 0;
+  timer.flags[1] = 0;
+  timer_block<<<1, 1, 0, stream>>>(timer.flags, timer.flags + 1);
+  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps);
+  ADO_CUDA(cudaEventRecord(timer.start, stream));
+  std::exception_ptr failure;
+  try {
+    for (int i = 0; i < repeats; ++i) work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  ADO_CUDA(cudaEventRecord(timer.stop, stream));
+  timer_stamp<<<1, 1, 0, stream>>>(timer.stamps + 1);
+  timer.flags[0] = 1;
+  const cudaError_t launched = cudaGetLastError();
+  ADO_CUDA(cudaStreamSynchronize(stream));
+  if (failure) std::rethrow_exception(failure);
+  ADO_CUDA(launched);
+
+  float milliseconds = 0;
+  ADO_CUDA(cudaEventElapsedTime(&milliseconds, timer.start, timer.stop));
+  Sample result{.seconds = 1e-3 * milliseconds / repeats, .blocked = timer.flags[1] == 0};
+  const Stamp &before = timer.stamps[0], &after = timer.stamps[1];
+  if (before.multiprocessor == after.multiprocessor && after.nanoseconds > before.nanoseconds)
+    result.hertz = 1e9 * static_cast<double>(after.cycles - before.cycles) /
+                   static_cast<double>(after.nanoseconds - before.nanoseconds);
+  return result;
+}
+
+}  // namespace ado::cuda
+
+#endif

@@ -1,0 +1,121 @@
+#include "bindings/arguments.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "bindings/options.hpp"
+#include "core/error.hpp"
+
+namespace ado::bindings {
+
+PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
+               const py::object& out)
+    : bound_(routine) {
+  bind_inputs(arguments, keywords);
+  bind_options(keywords);
+  refuse_leftovers(arguments, keywords);
+  bind_outputs(out);
+  bound_.finish(!out.is_none());
+}
+
+void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
+  const Routine& routine = bound_.routine();
+  for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
+    const char* name = routine.inputs[i].name;
+    py::object value;
+    if (i < arguments.size())
+      value = arguments[i];
+    else if (keywords.contains(name))
+      value = keywords[name];
+    else
+      throw TypeError(routine.name + "() needs the operand " + name);
+    const std::string who = routine.name + ": " + name;
+    inputs_.emplace_back(who, as_array(who, std::move(value)));
+    bound_.bind_input(inputs_.back().argument());
+  }
+}
+
+void PyCall::bind_options(const py::dict& keywords) {
+  const Routine& routine = bound_.routine();
+  if (keywords.empty()) return;
+  for (const OptionInfo& option : routine.options) {
+    if (!keywords.contains(option.name)) continue;
+    const OptionValue value =
+        option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
+    bound_.set_option(option, value);
+    options_[option.name] = to_python(value);
+  }
+}
+
+void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
+  const Routine& routine = bound_.routine();
+  if (arguments.size() > inputs_.size())
+    throw TypeError(routine.name + "() takes " + std::to_string(inputs_.size()) +
+                    " operands but got " + std::to_string(arguments.size()));
+  for (const auto& item : keywords) {
+    const std::string keyword = py::str(item.first);
+    if (routine.find_option(keyword) != nullptr) continue;
+    const auto input = std::find_if(routine.inputs.begin(), routine.inputs.end(),
+                                    [&](const OperandInfo& info) { return keyword == info.name; });
+    if (input == routine.inputs.end())
+      throw TypeError(routine.name + "() got an unknown keyword " + keyword);
+    if (input - routine.inputs.begin() < static_cast<std::ptrdiff_t>(arguments.size()))
+      throw TypeError(routine.name + "() got the operand " + keyword + " twice");
+  }
+}
+
+void PyCall::bind_outputs(const py::object& out) {
+  const Routine& routine = bound_.routine();
+  const std::size_t count = routine.outputs.size();
+  const bool several = py::isinstance<py::tuple>(out);
+  if (several && py::len(out) != count)
+    throw ValueError(routine.name + ": out has " + std::to_string(py::len(out)) + " arrays for " +
+                     std::to_string(count) + " results");
+  if (!out.is_none() && !several && count > 1)
+    throw ValueError(routine.name + ": out must be a tuple, one array per result");
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string who = routine.name + ": " + routine.outputs[i].name;
+    py::object value;
+    if (out.is_none()) {
+      const auto like = bound_.result_like();
+      const py::dtype* dtype =
+          like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
+      value = new_array(like, dtype, bound_.on_device());
+    } else {
+      value = as_output(who, several ? py::object(py::tuple(out)[i]) : out);
+    }
+    outputs_.emplace_back(who, std::move(value));
+    bound_.bind_output(outputs_.back().argument());
+  }
+}
+
+py::tuple PyCall::arguments() const {
+  py::tuple all(inputs_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = inputs_[i].object();
+  return all;
+}
+
+py::list PyCall::operands() const {
+  py::list list;
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    list.append(py::make_tuple(bound_.routine().inputs[i].name, shape_of(inputs_[i].view()),
+                               inputs_[i].type_name()));
+  return list;
+}
+
+py::object PyCall::results() const {
+  if (outputs_.size() == 1) return outputs_.front().object();
+  py::tuple all(outputs_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = outputs_[i].object();
+  return all;
+}
+
+py::object PyCall::results_on_host() const {
+  if (!bound_.on_device()) return results();
+  py::tuple all(outputs_.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = outputs_[i].object().cast<const DeviceArray&>().numpy();
+  return all.size() == 1 ? py::object(all[0]) : all;
+}
+
+}  // namespace ado::bindings

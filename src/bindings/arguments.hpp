@@ -1,0 +1,40 @@
+// One Python call: its operands, options and results bound to a routine.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <deque>
+#include <string>
+
+#include "bindings/arrays.hpp"
+#include "runtime/call.hpp"
+
+namespace ado::bindings {
+
+class PyCall {
+ public:
+  // Operands by position or by name, options by name; `out` is None, an array or a tuple of arrays.
+  PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
+         const py::object& out);
+
+  BoundProblem& bound() { return bound_; }
+  const BoundProblem& bound() const { return bound_; }
+  py::tuple arguments() const;                          // the operands, in the routine's order
+  const py::dict& options() const { return options_; }  // those given, as the routine reads them
+  // (name, shape, dtype) of each operand.
+  py::list operands() const;
+  py::object results() const;  // what a call returns: the result, or a tuple of them
+  py::object results_on_host() const;
+
+ private:
+  void bind_inputs(const py::tuple& arguments, const py::dict& keywords);
+  void bind_options(const py::dict& keywords);
+  void bind_outputs(const py::object& out);
+  void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
+
+  BoundProblem bound_;
+  std::deque<PyArray> inputs_, outputs_;  // a deque, because the bound problem points to them
+  py::dict options_;
+};
+
+}  // namespace ado::bindings

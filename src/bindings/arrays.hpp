@@ -1,0 +1,62 @@
+// NumPy arrays and DeviceArrays as the runtime sees them.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/call.hpp"
+
+namespace ado::bindings {
+
+namespace py = pybind11;
+
+// An array in device memory with NumPy's dtype: packed, row-major.
+struct DeviceArray {
+  std::shared_ptr<cuda::Buffer> memory;
+  Array view;
+  py::dtype dtype;
+
+  DeviceArray(py::dtype dtype, const Array& shape_of);
+  py::array numpy() const;
+};
+
+DeviceArray to_device(const py::object& array);
+
+// An operand of a call: the Python object, and what NumPy knows of its type and memory. Its
+// functions need the GIL.
+class PyArray final : public ArrayTraits {
+ public:
+  // `who` names the operand in error messages: "transpose: a".
+  PyArray(const std::string& who, py::object object);
+
+  Argument argument() const { return {view_, on_device_, this}; }
+  const py::object& object() const { return object_; }
+  const py::dtype& dtype() const { return dtype_; }
+  const Array& view() const { return view_; }
+
+  std::string type_name() const override;
+  bool same_type(const ArrayTraits& other) const override;
+  bool shares_memory(const ArrayTraits& other) const override;
+
+ private:
+  py::object object_;  // a py::array or a DeviceArray
+  py::dtype dtype_;
+  Array view_;
+  bool on_device_;
+};
+
+// The object as an array: a list or another array-like as NumPy reads it.
+py::object as_array(const std::string& who, py::object value);
+// The object if it is an array that results can be written to.
+py::object as_output(const std::string& who, py::object value);
+// A new array for a result; `dtype` is that of the operand it is like, or null.
+py::object new_array(const BoundProblem::ResultType& type, const py::dtype* dtype, bool on_device);
+
+py::tuple shape_of(const Array& view);
+std::string type_name(const py::handle& object);
+ElementType element_type(const py::dtype& dtype);
+
+}  // namespace ado::bindings

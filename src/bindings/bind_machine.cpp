@@ -1,0 +1,99 @@
+// The machine, the settings and the timer.
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <tuple>
+
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "core/error.hpp"
+#include "core/threads.hpp"
+#include "runtime/call.hpp"
+#include "runtime/host.hpp"
+#include "runtime/settings.hpp"
+#include "runtime/text.hpp"
+
+namespace ado::bindings {
+namespace {
+
+namespace py = pybind11;
+
+// (seconds, SM clock in Hz or 0, launch overhead hidden)
+using Timing = std::tuple<double, double, bool>;
+
+Timing timing_of(const cuda::Sample& s) { return {s.seconds, s.hertz, s.blocked}; }
+
+void check_repeats(int repeats) {
+  if (repeats < 1) throw ValueError("repeats must be at least 1, got " + std::to_string(repeats));
+}
+
+Timing sample_call(Call& call, bool cold, int repeats) {
+  check_repeats(repeats);
+  return timing_of(sample(call, cold, repeats));
+}
+
+// A Python function. On the GPU the lock is released while the device is waited for; the time that
+// the host takes to launch is hidden in any case.
+Timing sample_callable(const py::function& work, const std::string& device, bool cold, int repeats,
+                       std::uintptr_t stream) {
+  check_repeats(repeats);
+  if (device_named(device) == Device::kCpu)
+    return {host::sample([&] { work(); }, cold, repeats), 0, true};
+  const auto locked_work = [&] {
+    const py::gil_scoped_acquire lock;
+    work();
+  };
+  const ReleaseGil release;
+  return timing_of(cuda::sample(locked_work, cold, repeats, reinterpret_cast<void*>(stream)));
+}
+
+py::dict cuda_properties() {
+  const cuda::Properties& p = cuda::properties();
+  py::dict d;
+  d["name"] = p.name;
+  d["uuid"] = p.uuid;
+  d["compute"] = p.compute;
+  d["multiprocessors"] = p.multiprocessors;
+  d["core_hertz"] = p.core_hertz;
+  d["memory_hertz"] = p.memory_hertz;
+  d["memory_bus_bits"] = p.memory_bus_bits;
+  d["memory_bytes"] = p.memory_bytes;
+  d["l2_bytes"] = p.l2_bytes;
+  d["shared_bytes_per_multiprocessor"] = p.shared_bytes_per_multiprocessor;
+  d["driver_version"] = p.driver_version;
+  d["runtime_version"] = p.runtime_version;
+  return d;
+}
+
+// (level, bytes, logical processors that share it), nearest first
+std::vector<std::tuple<int, std::int64_t, int>> caches() {
+  std::vector<std::tuple<int, std::int64_t, int>> list;
+  for (const host::Cache& cache : host::caches())
+    list.emplace_back(cache.level, cache.bytes, cache.shared_by);
+  return list;
+}
+
+}  // namespace
+
+void bind_machine(py::module_& m) {
+  m.def("why_no_cuda", &cuda::why_unavailable, "Empty if there is a usable GPU.");
+  m.def("cuda_properties", &cuda_properties);
+  m.def("caches", &caches);
+  m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
+        "Sum of the last-level caches that the threads of CPU variants use.");
+  m.def("cores", &host::cores, "Cores behind the logical processors that are online.");
+  m.def("max_threads", &max_threads, "Threads that CPU variants use on large problems.");
+  m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
+  m.def("isa", [] { return std::string(host::name_of(isa())); });
+  m.def("set_isa", [](const std::string& name) { set_isa(host::isa_named(name)); });
+  m.def("device", [] { return std::string(name_of(default_device())); });
+  m.def("set_device", [](const std::string& name) { set_default_device(device_named(name)); });
+  m.def("suggest", &suggest, py::arg("name"), py::arg("known"),
+        "What there is instead of an unknown name, and the nearest one.");
+  m.def("sample", &sample_call, py::arg("call"), py::arg("cold"), py::arg("repeats"),
+        py::call_guard<ReleaseGil>());
+  m.def("sample", &sample_callable, py::arg("work"), py::arg("device"), py::arg("cold"),
+        py::arg("repeats"), py::arg("stream"));
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,230 @@
+// Routines, problems and calls.
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "bindings/arguments.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "bindings/options.hpp"
+#include "bindings/parameters.hpp"
+#include "core/error.hpp"
+#include "runtime/settings.hpp"
+
+namespace ado::bindings {
+namespace {
+
+const AnyVariant* find(const Routine& routine, const std::optional<std::string>& variant) {
+  return variant ? &routine.find(*variant) : nullptr;
+}
+
+py::object call(const Routine& routine, const py::tuple& arguments, const py::dict& options,
+                const py::object& variant, const py::object& block, const py::object& device,
+                const py::object& out) {
+  const auto variant_name = name_from_python(variant, "variant");
+  const Block lengths = block_from_python(block);
+  const auto device_name = name_from_python(device, "device");
+  PyCall python(routine, arguments, options, out);
+  BoundProblem& bound = python.bound();
+  const AnyVariant* const chosen = find(routine, variant_name);
+  const Device where = bound.resolve_device(chosen, device_name);
+  {
+    const ReleaseGil release;
+    bound.check_values();
+    run(bound, chosen, where, lengths);
+  }
+  return python.results();
+}
+
+// Operands that were checked once, and staged to the device once, so that timing sees only kernels.
+class PyProblem {
+ public:
+  PyProblem(const Routine& routine, const py::tuple& arguments, const py::dict& options,
+            const py::object& device, const py::object& variant)
+      : python_(routine, arguments, options, py::none()) {
+    BoundProblem& bound = python_.bound();
+    device_ = bound.resolve_device(find(routine, name_from_python(variant, "variant")),
+                                   name_from_python(device, "device"));
+    const ReleaseGil release;
+    bound.check_values();
+    if (device_ == Device::kCuda && !bound.on_device()) {
+      cuda::require();
+      staged_ = std::make_unique<StagedProblem>(bound.problem());
+    }
+  }
+
+  const PyCall& python() const { return python_; }
+  Device device() const { return device_; }
+  const Routine& routine() const { return python_.bound().routine(); }
+  const Problem& problem() const {
+    return staged_ ? staged_->problem() : python_.bound().problem();
+  }
+
+  std::unique_ptr<Call> prepare(const std::string& variant, const py::object& block) const {
+    const AnyVariant& chosen = routine().find(variant);
+    python_.bound().resolve_device(&chosen, name_of(device_));
+    return std::make_unique<Call>(routine(), chosen, problem(), block_from_python(block));
+  }
+
+  void fill_results(unsigned char value) const {
+    for (const Array* output : problem().outputs) {
+      const auto bytes = static_cast<std::size_t>(output->bytes());
+      if (device_ == Device::kCuda)
+        cuda::fill(output->data, value, bytes);
+      else
+        std::fill_n(output->data, bytes, std::byte{value});
+    }
+  }
+
+  py::object results() const {
+    if (!staged_) return python_.results_on_host();
+    {
+      const ReleaseGil release;
+      staged_->fetch(python_.bound().problem());
+    }
+    return python_.results();
+  }
+
+ private:
+  PyCall python_;
+  Device device_ = Device::kCpu;
+  std::unique_ptr<StagedProblem> staged_;
+};
+
+// Operands whose shapes and types count, not where they are or what they hold.
+PyCall bound_only(const Routine& routine, const py::tuple& arguments, const py::dict& options) {
+  return PyCall(routine, arguments, options, py::none());
+}
+
+// A type without arrays: (name, shape, dtype) of each operand.
+std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
+    const Routine& routine, const NamedLengths& lengths, const std::vector<std::int64_t>& batch,
+    const py::object& dtype) {
+  std::optional<ElementType> type;
+  if (!dtype.is_none()) type = element_type(py::dtype::from_args(dtype));
+  std::vector<std::tuple<std::string, py::tuple, std::string>> list;
+  for (const OperandType& operand : routine.operand_types(lengths, batch, type)) {
+    const std::string numpy_type =
+        type && operand.type == *type
+            ? std::string(py::str(py::dtype::from_args(dtype).attr("str")))
+            : std::string(1, operand.type.kind) + std::to_string(operand.type.size);
+    list.emplace_back(operand.name, py::tuple(py::cast(operand.shape)), numpy_type);
+  }
+  return list;
+}
+
+void bind_call(py::module_& m) {
+  py::class_<Call>(m, "Call", "A variant that is ready to run on one problem.")
+      .def("run", &Call::run, py::call_guard<ReleaseGil>())
+      .def("kernels", &Call::kernels, "The kernels that it launches; none on the CPU.")
+      .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
+      .def_property_readonly("device",
+                             [](const Call& c) { return std::string(name_of(c.variant().device)); })
+      .def_property_readonly("cost", &Call::cost)
+      .def_property_readonly("grid", [](const Call& c) { return lengths_of(c.launch().grid); })
+      .def_property_readonly("block", [](const Call& c) { return lengths_of(c.launch().block); })
+      .def_property_readonly("shared_bytes", [](const Call& c) { return c.launch().shared_bytes; });
+}
+
+void bind_problem(py::module_& m) {
+  py::class_<PyProblem>(m, "Problem", "Operands, checked and staged once.")
+      .def("prepare", &PyProblem::prepare, py::arg("variant"), py::arg("block") = py::none(),
+           py::keep_alive<0, 1>())
+      .def(
+          "why_not",
+          [](const PyProblem& p, const std::string& variant) {
+            const char* reason = p.routine().find(variant).why_not(p.problem());
+            return std::string(reason == nullptr ? "" : reason);
+          },
+          py::arg("variant"), "Why the variant declines this problem; empty if it can solve it.")
+      .def("fill_results", &PyProblem::fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
+           "Overwrite every byte of the results.")
+      .def(
+          "best",
+          [](const PyProblem& p) {
+            return std::string(p.routine().best(p.problem(), p.device()).name);
+          },
+          "The variant that a call would choose.")
+      .def("results", &PyProblem::results, "The results, in host memory.")
+      .def_property_readonly("device",
+                             [](const PyProblem& p) { return std::string(name_of(p.device())); })
+      .def_property_readonly(
+          "arguments", [](const PyProblem& p) { return p.python().arguments(); },
+          "The operands as they were bound, in the routine's order.")
+      .def_property_readonly(
+          "options", [](const PyProblem& p) { return p.python().options(); },
+          "The options that were given.")
+      .def_property_readonly(
+          "operands", [](const PyProblem& p) { return p.python().operands(); },
+          "Name, shape and dtype of each operand.");
+}
+
+}  // namespace
+
+void bind_routines(py::module_& m) {
+  bind_call(m);
+  bind_problem(m);
+  py::class_<Routine>(m, "Routine", "What is computed, and the ladders that compute it.")
+      .def_readonly("name", &Routine::name)
+      .def_readonly("summary", &Routine::summary)
+      .def_readonly("source", &Routine::source)
+      .def_readonly("dimensions", &Routine::dimensions)
+      .def_property_readonly("batched", &Routine::batched)
+      .def_property_readonly("parameters", &parameters_of)
+      .def_property_readonly("variants",
+                             [](const Routine& r) {
+                               py::list list;
+                               for (const AnyVariant* variant : r.variants())
+                                 list.append(py::cast(variant, py::return_value_policy::reference));
+                               return list;
+                             })
+      .def(
+          "why_unavailable",
+          [](const Routine& r, const std::string& variant) {
+            return r.find(variant).why_unavailable();
+          },
+          py::arg("variant"), "Empty if the variant can run here.")
+      .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
+           py::arg("block"), py::arg("device"), py::arg("out"))
+      .def(
+          "problem",
+          [](const Routine& r, const py::tuple& arguments, const py::dict& options,
+             const py::object& device, const py::object& variant) {
+            return std::make_unique<PyProblem>(r, arguments, options, device, variant);
+          },
+          py::arg("arguments"), py::arg("options"), py::arg("device") = py::none(),
+          py::arg("variant") = py::none())
+      .def(
+          "kernels",
+          [](const Routine& r, const std::string& variant, const py::tuple& arguments,
+             const py::dict& options, const py::object& block) {
+            const PyCall python = bound_only(r, arguments, options);
+            return record_kernels(r, r.find(variant), python.bound().problem(),
+                                  block_from_python(block));
+          },
+          py::arg("variant"), py::arg("arguments"), py::arg("options"), py::arg("block"))
+      .def(
+          "cost",
+          [](const Routine& r, const std::string& variant, const py::tuple& arguments,
+             const py::dict& options) {
+            PyCall python = bound_only(r, arguments, options);
+            python.bound().check_values();
+            return cost_of(r.find(variant), python.bound().problem());
+          },
+          py::arg("variant"), py::arg("arguments"), py::arg("options"))
+      .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
+           py::arg("dtype") = py::none());
+  m.def(
+      "routines",
+      [] {
+        std::vector<const Routine*> list;
+        for (const auto& routine : routines()) list.push_back(routine.get());
+        return list;
+      },
+      py::return_value_policy::reference);
+}
+
+}  // namespace ado::bindings

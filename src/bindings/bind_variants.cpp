@@ -1,0 +1,92 @@
+// Values that describe variants: what a row declares, what a kernel uses, what a problem costs.
+#include <pybind11/stl.h>
+
+#include "bindings/bind.hpp"
+#include "bindings/parameters.hpp"
+#include "runtime/call.hpp"
+#include "runtime/settings.hpp"
+
+namespace ado::bindings {
+namespace {
+
+void bind_variant_info(py::module_& m) {
+  py::class_<AnyVariant>(m, "VariantInfo", "What a variant declares.")
+      .def_property_readonly("name", [](const AnyVariant& v) { return std::string(v.name); })
+      .def_property_readonly("changes", [](const AnyVariant& v) { return std::string(v.changes); })
+      .def_property_readonly("device",
+                             [](const AnyVariant& v) { return std::string(name_of(v.device)); })
+      .def_property_readonly("precision",
+                             [](const AnyVariant& v) { return std::string(v.precision); })
+      .def_readonly("ceiling", &AnyVariant::ceiling)
+      .def_readonly("min_compute", &AnyVariant::min_compute)
+      .def_property_readonly("blocks",
+                             [](const AnyVariant& v) {
+                               std::vector<std::vector<unsigned>> blocks;
+                               for (const Extent& b : v.blocks) blocks.push_back(lengths_of(b));
+                               return blocks;
+                             })
+      .def_property_readonly("stages", [](const AnyVariant& v) {
+        std::vector<std::pair<std::string, std::string>> stages;
+        for (const Stage& stage : v.stages) stages.emplace_back(stage.routine, stage.variant);
+        return stages;
+      });
+}
+
+void bind_kernel_info(py::module_& m) {
+  using cuda::Kernel;
+  py::class_<Kernel>(m, "KernelInfo", "Resource usage of a compiled kernel.")
+      .def_readonly("name", &Kernel::name)
+      .def_property_readonly("grid", [](const Kernel& k) { return lengths_of(k.grid); })
+      .def_property_readonly("block", [](const Kernel& k) { return lengths_of(k.block); })
+      .def_readonly("registers", &Kernel::registers)
+      .def_readonly("local_bytes", &Kernel::local_bytes)
+      .def_readonly("static_shared_bytes", &Kernel::static_shared_bytes)
+      .def_readonly("dynamic_shared_bytes", &Kernel::dynamic_shared_bytes)
+      .def_readonly("resident_warps", &Kernel::resident_warps)
+      .def_readonly("max_warps", &Kernel::max_warps)
+      .def_readonly("blocks_by_warps", &Kernel::blocks_by_warps)
+      .def_readonly("blocks_by_slots", &Kernel::blocks_by_slots)
+      .def_readonly("blocks_by_registers", &Kernel::blocks_by_registers)
+      .def_readonly("blocks_by_shared", &Kernel::blocks_by_shared);
+}
+
+void bind_cost(py::module_& m) {
+  py::class_<Cost>(m, "Cost", "FLOPs and bytes of one variant on one problem.")
+      .def_readonly("flops", &Cost::flops, "Useful FLOPs, the same for every variant.")
+      .def_readonly("bytes", &Cost::bytes, "Compulsory bytes, the same for every variant.")
+      .def_readonly("executed_flops", &Cost::executed_flops, "FLOPs that the variant executes.")
+      .def_readonly("requested_bytes", &Cost::requested_bytes,
+                    "Bytes that the variant requests from memory.")
+      .def_readonly("executed_instructions", &Cost::executed_instructions,
+                    "Floating-point instructions per lane that do its FLOPs; 0: not counted.")
+      .def("__repr__", [](const Cost& c) {
+        return py::str(
+                   "Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g}, "
+                   "executed_instructions={:g})")
+            .format(c.flops, c.bytes, c.executed_flops, c.requested_bytes, c.executed_instructions);
+      });
+}
+
+}  // namespace
+
+void bind_variants(py::module_& m) {
+  py::class_<OptionType>(m, "OptionType", "What an option accepts.")
+      .def_property_readonly("name",
+                             [](const OptionType& t) { return std::string(name_of(t.kind)); })
+      .def_readonly("length", &OptionType::length)
+      .def_readonly("choices", &OptionType::choices);
+  py::class_<Parameter>(m, "Parameter", "An operand or an option of a routine.")
+      .def_readonly("name", &Parameter::name)
+      .def_readonly("role", &Parameter::role)
+      .def_readonly("doc", &Parameter::doc)
+      .def_readonly("shape", &Parameter::shape)
+      .def_readonly("elements", &Parameter::elements)
+      .def_readonly("any_elements", &Parameter::any_elements)
+      .def_readonly("type", &Parameter::type)
+      .def_readonly("default", &Parameter::default_value);
+  bind_variant_info(m);
+  bind_kernel_info(m);
+  bind_cost(m);
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,101 @@
+#include "bindings/options.hpp"
+
+#include <pybind11/stl.h>
+
+#include "bindings/arrays.hpp"
+#include "core/error.hpp"
+
+namespace ado::bindings {
+namespace {
+
+std::string got(const py::handle& object) { return ", got " + std::string(py::repr(object)); }
+
+// A str as UTF-8; one with a lone surrogate has no such form.
+std::string text_from_python(const std::string& who, const py::handle& text) {
+  try {
+    return text.cast<std::string>();
+  } catch (const py::cast_error&) {
+    throw ValueError(who + " is not valid UTF-8" + got(text));
+  }
+}
+
+Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::handle& object) {
+  if (kind == ScalarKind::kWord) {
+    if (!py::isinstance<py::str>(object)) throw TypeError(who + " must be a str" + got(object));
+    return text_from_python(who, object);
+  }
+  py::object number = py::reinterpret_borrow<py::object>(object);
+  if (kind != ScalarKind::kFloat) {  // an int, or what has __index__
+    number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  } else if (!PyFloat_Check(object.ptr()) && PyIndex_Check(object.ptr()) == 0) {
+    number = py::object();
+  }
+  if (!number) {
+    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_TypeError) == 0)
+      throw py::error_already_set();
+    PyErr_Clear();
+    throw TypeError(who + " must be " + name_of(kind) + got(object));
+  }
+  try {
+    if (kind == ScalarKind::kBool) return number.cast<bool>();
+    if (kind == ScalarKind::kFloat) return number.cast<double>();
+    return number.cast<std::int64_t>();
+  } catch (const py::cast_error&) {
+    throw ValueError(who + " is out of range" + got(object));
+  }
+}
+
+}  // namespace
+
+py::object to_python(const OptionValue& value) {
+  const auto one = [](const Scalar& scalar) {
+    return std::visit([](const auto& v) -> py::object { return py::cast(v); }, scalar);
+  };
+  if (!value.is_tuple) return one(value.items[0]);
+  py::tuple all(value.items.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = one(value.items[i]);
+  return all;
+}
+
+OptionValue option_from_python(const std::string& who, const OptionType& type,
+                               const py::handle& object) {
+  OptionValue value;
+  if (type.length == 0) {
+    value.items.push_back(scalar_from_python(who, type.kind, object));
+    return value;
+  }
+  const auto fail = [&] {
+    throw TypeError(who + " must be a tuple of " + name_of(type.kind) + got(object));
+  };
+  if (!py::isinstance<py::sequence>(object) || py::isinstance<py::str>(object)) fail();
+  const py::ssize_t length = PySequence_Size(object.ptr());
+  if (length < 0) {  // an array without dimensions
+    PyErr_Clear();
+    fail();
+  }
+  value.is_tuple = true;
+  const auto items = py::reinterpret_borrow<py::sequence>(object);
+  for (py::ssize_t i = 0; i < length; ++i)
+    value.items.push_back(scalar_from_python(who + "[" + std::to_string(i) + "]", type.kind,
+                                             py::object(items[static_cast<std::size_t>(i)])));
+  return value;
+}
+
+std::optional<std::string> name_from_python(const py::object& value, const char* keyword) {
+  if (value.is_none()) return std::nullopt;
+  if (!py::isinstance<py::str>(value))
+    throw TypeError(std::string(keyword) + " must be a str, not " + type_name(value));
+  return text_from_python(keyword, value);
+}
+
+Block block_from_python(const py::object& value) {
+  if (value.is_none()) return std::nullopt;
+  try {
+    if (py::isinstance<py::int_>(value)) return std::vector{value.cast<std::int64_t>()};
+    return value.cast<std::vector<std::int64_t>>();
+  } catch (const py::cast_error&) {
+    throw TypeError("block must be a tuple of int" + got(value));
+  }
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,26 @@
+// What the documentation, the stubs and error messages show of an operand or an option.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/option.hpp"
+#include "runtime/routine.hpp"
+
+namespace ado::bindings {
+
+namespace py = pybind11;
+
+struct Parameter {
+  std::string name, role, doc;  // role: "input", "output" or "option"
+  std::string shape = {}, elements = {};
+  bool any_elements = false;  // an operand with several allowed types
+  OptionType type = {};
+  py::object default_value = py::none();
+};
+
+std::vector<Parameter> parameters_of(const Routine& routine);
+
+}  // namespace ado::bindings

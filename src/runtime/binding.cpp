@@ -1,0 +1,176 @@
+// Binding arrays and options to a routine's struct, and the rules that they must keep.
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/error.hpp"
+#include "runtime/call.hpp"
+#include "runtime/settings.hpp"
+#include "runtime/text.hpp"
+
+namespace ado {
+namespace {
+
+// First byte and one past the last byte that a view touches.
+std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
+  auto low = reinterpret_cast<std::intptr_t>(a.data), high = low + a.type.size;
+  for (int d = 0; d < a.rank; ++d) {
+    const std::int64_t reach = (a.shape[d] - 1) * a.stride[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high};
+}
+
+bool extents_overlap(const Array& a, const Array& b) {
+  if (a.elements() == 0 || b.elements() == 0) return false;
+  const auto [a_low, a_high] = extent_of(a);
+  const auto [b_low, b_high] = extent_of(b);
+  return a_low < b_high && b_low < a_high;
+}
+
+// Whether two elements of one array may share memory; interleaving strides count as if they did.
+bool may_overlap_itself(const Array& a) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // distance, repetitions
+  for (int d = 0; d < a.rank; ++d)
+    if (a.shape[d] > 1) steps.emplace_back(std::abs(a.stride[d]), a.shape[d] - 1);
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = a.type.size;
+  for (const auto& [distance, count] : steps) {
+    if (distance < reach) return true;
+    reach += distance * count;
+  }
+  return false;
+}
+
+std::string type_name(const Argument& argument) {
+  return argument.traits != nullptr ? argument.traits->type_name() : name_of(argument.view.type);
+}
+
+bool same_type(const Argument& a, const Argument& b) {
+  if (a.traits != nullptr && b.traits != nullptr) return a.traits->same_type(*b.traits);
+  return a.view.type == b.view.type;
+}
+
+// Views that interleave (every other column, say) have overlapping extents but share no element;
+// only the arrays' own library may know.
+bool share_memory(const Argument& a, const Argument& b) {
+  if (!extents_overlap(a.view, b.view)) return false;
+  if (a.on_device || a.traits == nullptr || b.traits == nullptr) return true;
+  return a.traits->shares_memory(*b.traits);
+}
+
+}  // namespace
+
+BoundProblem::BoundProblem(const Routine& routine)
+    : routine_(&routine), problem_(routine.new_problem()), lengths_(routine.dimensions) {
+  inputs_.reserve(routine.inputs.size());
+  outputs_.reserve(routine.outputs.size());
+}
+
+void BoundProblem::bind_input(const Argument& argument) {
+  const std::size_t i = inputs_.size();
+  bind(inputs_, routine_->inputs[i], *problem_->inputs[i], argument);
+}
+
+void BoundProblem::bind_output(const Argument& argument) {
+  const std::size_t i = outputs_.size();
+  bind(outputs_, routine_->outputs[i], *problem_->outputs[i], argument);
+}
+
+void BoundProblem::bind(std::vector<Argument>& list, const OperandInfo& info, Array& slot,
+                        const Argument& argument) {
+  check_memory(info, argument.on_device);
+  check_type(info, argument);
+  lengths_.match(routine_->name, info.name, info.shape, argument.view);
+  slot = argument.view;
+  list.push_back(argument);
+}
+
+void BoundProblem::check_memory(const OperandInfo& info, bool on_device) {
+  if (on_device_.value_or(on_device) != on_device)
+    throw ValueError(routine_->name + ": " + info.name + " is in " +
+                     (on_device ? "device" : "host") + " memory, the operands before it are not");
+  on_device_ = on_device;
+}
+
+void BoundProblem::check_type(const OperandInfo& info, const Argument& argument) const {
+  const ElementType type = argument.view.type;
+  const auto fail = [&](const std::string& wanted) {
+    throw TypeError(routine_->name + ": " + info.name + " must have " + wanted + ", got " +
+                    type_name(argument) + " (" + std::to_string(type.size) + " bytes)");
+  };
+  if (info.same_as >= 0) {
+    const Argument& other = inputs_[static_cast<std::size_t>(info.same_as)];
+    if (!same_type(argument, other)) fail(info.type_text() + ", " + type_name(other));
+  } else if (info.type.accepts != nullptr) {
+    if (!info.type.accepts(type)) fail(info.type.text);
+  } else if (type != info.type.fixed) {
+    fail(std::string("elements of type ") + info.type.text);
+  }
+}
+
+void BoundProblem::set_option(const OptionInfo& option, const OptionValue& value) {
+  check_option(routine_->name + ": " + option.name, option.type, value);
+  const auto index = static_cast<std::size_t>(&option - routine_->options.data());
+  const OptionSlot& slot = problem_->options[index];
+  slot.set(slot.member, value);
+  options_.emplace_back(option.name, value);
+}
+
+BoundProblem::ResultType BoundProblem::result_like() const {
+  const OperandInfo& info = routine_->outputs[outputs_.size()];
+  const ElementType type = info.same_as < 0
+                               ? info.type.fixed
+                               : inputs_[static_cast<std::size_t>(info.same_as)].view.type;
+  return {lengths_.resolve(info.shape), type, info.same_as};
+}
+
+void BoundProblem::finish(bool out_given) {
+  if (const char* reason = problem_->why_not()) {
+    const std::string name(reason, std::string_view(reason).find(' '));
+    std::string got;
+    for (const auto& [option, value] : options_)
+      if (option == name) got = ", got " + text_of(value);
+    throw ValueError(routine_->name + ": " + reason + got);
+  }
+  if (out_given) check_overlap();
+}
+
+void BoundProblem::check_overlap() const {
+  bool overlap = false;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Array& view = outputs_[i].view;
+    const std::string who = routine_->name + ": " + routine_->outputs[i].name;
+    if (may_overlap_itself(view))
+      throw ValueError(who + " has internal overlap (elements share memory)");
+    for (std::size_t j = 0; j < i; ++j)
+      if (extents_overlap(view, outputs_[j].view))
+        throw ValueError(who + " overlaps " + routine_->outputs[j].name);
+    for (const Argument& input : inputs_) overlap = overlap || share_memory(outputs_[i], input);
+  }
+  if (!overlap) return;
+  if (const char* reason = problem_->why_not_overlap())
+    throw ValueError(routine_->name + ": " + reason);
+}
+
+void BoundProblem::check_values() { problem_->check_values({routine_->name, on_device()}); }
+
+Device BoundProblem::resolve_device(const AnyVariant* variant,
+                                    const std::optional<std::string>& device) const {
+  std::optional<Device> where;
+  if (on_device()) where = Device::kCuda;
+  if (device) {
+    const Device wanted = device_named(*device);
+    if (where && wanted != *where)
+      throw ValueError(routine_->name +
+                       ": device='cpu', but the operands are on cuda (use .numpy())");
+    where = wanted;
+  }
+  if (variant == nullptr) return where ? *where : default_device();
+  if (where && *where != variant->device)
+    throw ValueError(routine_->name + ": the variant " + variant->name + " runs on " +
+                     name_of(variant->device) + ", but the operands or device= say " +
+                     name_of(*where));
+  return variant->device;
+}
+
+}  // namespace ado

@@ -1,0 +1,154 @@
+// Planning and running a variant.
+#include "runtime/call.hpp"
+
+#include "core/error.hpp"
+#include "runtime/host.hpp"
+#include "runtime/text.hpp"
+
+namespace ado {
+namespace {
+
+std::string block_text(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::string> words;
+  for (const std::int64_t length : lengths) words.push_back(std::to_string(length));
+  return tuple_text(words);
+}
+
+Extent choose_block(const std::string& who, const std::vector<Extent>& blocks,
+                    const Block& wanted) {
+  if (!wanted) return blocks.empty() ? Extent{} : blocks[0];
+  if (blocks.empty()) throw ValueError(who + "takes no block");
+  std::vector<std::int64_t> lengths = *wanted;
+  if (lengths.size() <= 3) lengths.resize(3, 1);
+  std::string choices;
+  for (const Extent& block : blocks) {
+    if (lengths == std::vector<std::int64_t>{block.x, block.y, block.z}) return block;
+    const std::vector<unsigned> known = lengths_of(block);
+    choices += (choices.empty() ? "" : ", ") + block_text({known.begin(), known.end()});
+  }
+  throw ValueError(who + "block must be one of " + choices + ", got " + block_text(*wanted));
+}
+
+// Checks that the variant can solve the problem here, and how it would.
+Launch launch_for(const Routine& routine, const AnyVariant& variant, const Problem& problem,
+                  const Block& block) {
+  const auto who = [&] { return routine.name + "[" + variant.name + "]: "; };
+  if (const std::string missing = variant.why_unavailable(); !missing.empty())
+    throw Unavailable(who() + missing);
+  if (const char* reason = variant.why_not(problem)) throw ValueError(who() + reason);
+  if (!block) return variant.launch(problem, choose_block({}, variant.blocks, block));
+  return variant.launch(problem, choose_block(who(), variant.blocks, block));
+}
+
+// Memory for one run; not initialised, because a variant writes its scratch before it reads it.
+std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch) {
+  if (device == Device::kCuda) {
+    const auto buffer = std::make_shared<cuda::Buffer>(bytes);
+    launch.scratch = buffer->data();
+    return buffer;
+  }
+  const auto buffer = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  launch.scratch = buffer.get();
+  return buffer;
+}
+
+void run_in_place(const Routine& routine, const AnyVariant* variant, const Problem& problem,
+                  Device device, const Block& block) {
+  const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device);
+  Launch launch = launch_for(routine, chosen, problem, block);
+  if (problem.result_elements() == 0) return;
+  std::shared_ptr<void> scratch;
+  if (const std::size_t bytes = chosen.scratch_bytes(problem); bytes != 0)
+    scratch = allocate(device, bytes, launch);
+  chosen.run(problem, launch);
+}
+
+}  // namespace
+
+std::vector<unsigned> lengths_of(const Extent& extent) {
+  std::vector<unsigned> lengths{extent.x};
+  if (extent.y > 1 || extent.z > 1) lengths.push_back(extent.y);
+  if (extent.z > 1) lengths.push_back(extent.z);
+  return lengths;
+}
+
+Cost cost_of(const AnyVariant& variant, const Problem& problem) {
+  return {.flops = problem.useful_flops(),
+          .bytes = problem.compulsory_bytes(),
+          .executed_flops = variant.executed_flops(problem),
+          .requested_bytes = variant.requested_bytes(problem),
+          .executed_instructions = variant.executed_instructions(problem)};
+}
+
+Call::Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
+           const Block& block)
+    : variant_(&variant),
+      problem_(problem.clone()),
+      launch_(launch_for(routine, variant, problem, block)),
+      empty_(problem.result_elements() == 0) {
+  provide_scratch();
+}
+
+void Call::provide_scratch() {
+  const std::size_t bytes = variant_->scratch_bytes(*problem_);
+  if (bytes <= scratch_bytes_) return;
+  scratch_ = allocate(variant_->device, bytes, launch_);
+  scratch_bytes_ = bytes;
+}
+
+void Call::run() {
+  if (empty_) return;
+  provide_scratch();  // the number of threads, and with it the size, may have grown
+  variant_->run(*problem_, launch_);
+}
+
+std::vector<cuda::Kernel> Call::kernels() const {
+  cuda::KernelRecorder recorder;
+  if (variant_->device == Device::kCuda && !empty_) {
+    Launch dry_run = launch_;
+    dry_run.recorder = &recorder;
+    variant_->run(*problem_, dry_run);
+  }
+  return recorder.kernels;
+}
+
+void run(const BoundProblem& bound, const AnyVariant* variant, Device device, const Block& block) {
+  const Routine& routine = bound.routine();
+  if (device == Device::kCpu || bound.on_device())
+    return run_in_place(routine, variant, bound.problem(), device, block);
+  if (variant != nullptr)  // before anything is copied
+    if (const std::string missing = variant->why_unavailable(); !missing.empty())
+      throw Unavailable(routine.name + "[" + variant->name + "]: " + missing);
+  cuda::require();
+  const StagedProblem staged(bound.problem());
+  run_in_place(routine, variant, staged.problem(), device, block);
+  staged.fetch(bound.problem());
+}
+
+std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
+                                         const Problem& problem, const Block& block) {
+  if (variant.device == Device::kCpu)
+    throw ValueError(routine.name + "[" + variant.name +
+                     "] runs on the CPU and launches no kernels");
+  // Packed dummies at distinct addresses, aligned like device memory.
+  const std::unique_ptr<Problem> dummy = problem.clone();
+  std::uintptr_t arrays = 0;
+  const auto dummy_address = [&] { return reinterpret_cast<std::byte*>(++arrays << 52); };
+  for (Array* input : dummy->inputs) *input = packed_like(*input, dummy_address());
+  for (Array* output : dummy->outputs) *output = packed_like(*output, dummy_address());
+  Launch launch = launch_for(routine, variant, *dummy, block);
+  if (problem.result_elements() == 0) return {};
+  cuda::KernelRecorder recorder;
+  launch.scratch = dummy_address();
+  launch.recorder = &recorder;
+  variant.run(*dummy, launch);
+  return recorder.kernels;
+}
+
+cuda::Sample sample(Call& call, bool cold, int repeats) {
+  const auto work = [&call] { call.run(); };
+  if (call.variant().device == Device::kCuda) return cuda::sample(work, cold, repeats, nullptr);
+  return {.seconds = host::sample(work, cold, repeats)};
+}
+
+}  // namespace ado

@@ -1,0 +1,56 @@
+// The values of options without their C++ types, as the runtime and its callers pass them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ado {
+
+// One number or word.
+using Scalar = std::variant<bool, std::int64_t, double, std::string>;
+
+// The value of an option: one scalar, or a tuple of them.
+struct OptionValue {
+  std::vector<Scalar> items;
+  bool is_tuple = false;
+
+  OptionValue() = default;
+  OptionValue(bool value) : items{value} {}
+  OptionValue(int value) : items{std::int64_t{value}} {}
+  OptionValue(std::int64_t value) : items{value} {}
+  OptionValue(double value) : items{value} {}
+  OptionValue(const char* word) : items{std::string(word)} {}
+  OptionValue(std::string word) : items{std::move(word)} {}
+  OptionValue(std::initializer_list<int> values) : is_tuple(true) {
+    for (const int value : values) items.emplace_back(std::int64_t{value});
+  }
+  OptionValue(std::vector<Scalar> values) : items(std::move(values)), is_tuple(true) {}
+};
+
+enum class ScalarKind : std::uint8_t { kBool, kInt, kFloat, kWord };
+
+// What an option accepts.
+struct OptionType {
+  ScalarKind kind = ScalarKind::kInt;
+  std::size_t length = 0;                 // of a tuple; 0: one scalar
+  std::vector<std::string> choices = {};  // the words, if kind is kWord
+  std::int64_t lowest = 0, highest = 0;   // the range, if kind is kInt
+};
+
+// "int", "float", "bool" or "str".
+const char* name_of(ScalarKind kind);
+
+// The value as Python writes it: 3, 0.5, True, 'constant' or (1, 2, 1).
+std::string text_of(const Scalar& value);
+std::string text_of(const OptionValue& value);
+
+// Throws ValueError if the value has the wrong length, is out of range or is none of the choices,
+// and TypeError if it has the wrong kind. `who` names the option in the message.
+void check_option(const std::string& who, const OptionType& type, const OptionValue& value);
+
+}  // namespace ado

@@ -1,0 +1,59 @@
+#include "runtime/problem.hpp"
+
+#include <cstring>
+
+#include "core/error.hpp"
+#include "runtime/device.hpp"
+#include "runtime/text.hpp"
+
+namespace ado {
+namespace {
+
+double distinct_bytes(const Array& a) {
+  double bytes = a.type.size;
+  for (int d = 0; d < a.rank; ++d)
+    if (a.stride[d] != 0 || a.shape[d] == 0) bytes *= static_cast<double>(a.shape[d]);
+  return bytes;
+}
+
+}  // namespace
+
+void EachValue::operator()(const char* name, const Array& array, const char* rule,
+                           const std::function<bool(double)>& holds) const {
+  Array view = array;
+  std::vector<std::byte> copy;
+  if (on_device) {
+    copy.resize(static_cast<std::size_t>(array.bytes()));
+    cuda::copy_to_host(copy.data(), array.data, copy.size());
+    view.data = copy.data();
+  }
+  std::int64_t index[kMaxRank] = {};
+  for (std::int64_t left = view.elements(); left > 0; --left) {
+    const std::byte* at = view.data;
+    for (int d = 0; d < view.rank; ++d) at += index[d] * view.stride[d];
+    double value;
+    std::memcpy(&value, at, sizeof value);
+    if (!holds(value)) {
+      std::string place;
+      for (int d = 0; d < view.rank; ++d) place += (d == 0 ? "" : ", ") + std::to_string(index[d]);
+      throw ValueError(routine + ": " + name + "[" + place + "] " + rule + ", got " +
+                       text_of(value));
+    }
+    for (int d = view.rank; d-- > 0 && ++index[d] == view.shape[d];) index[d] = 0;
+  }
+}
+
+double Problem::compulsory_bytes() const {
+  double total = 0;
+  for (const Array* input : inputs) total += distinct_bytes(*input);
+  for (const Array* output : outputs) total += distinct_bytes(*output);
+  return total;
+}
+
+std::int64_t Problem::result_elements() const {
+  std::int64_t total = 0;
+  for (const Array* output : outputs) total += output->elements();
+  return total;
+}
+
+}  // namespace ado

@@ -1,0 +1,125 @@
+// Routines and variants without their types: what can be listed, chosen and run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/operand.hpp"
+#include "core/variant.hpp"
+#include "runtime/option.hpp"
+#include "runtime/problem.hpp"
+#include "runtime/shape_rule.hpp"
+
+namespace ado {
+
+struct OperandInfo {
+  const char* name;
+  const char* doc;
+  ShapeRule shape;
+  TypeRule type;
+  int same_as = -1;  // the index of the input whose type it has; -1: none
+
+  // "float32 or float64", or "the type of a".
+  std::string type_text() const;
+};
+
+struct OptionInfo {
+  const char* name;
+  const char* doc;
+  OptionType type;
+  OptionValue default_value;
+};
+
+// A variant without its routine's type. Its functions take problems of its own routine only.
+class AnyVariant {
+ public:
+  AnyVariant() = default;
+  AnyVariant(const AnyVariant&) = delete;
+  AnyVariant& operator=(const AnyVariant&) = delete;
+  virtual ~AnyVariant() = default;
+
+  const char* name = nullptr;
+  const char* changes = nullptr;
+  const char* precision = nullptr;
+  Device device = Device::kCpu;
+  int min_compute = 0;  // compute capability times ten; 0 on the CPU
+  bool ceiling = false;
+  bool built = false;
+  std::vector<Extent> blocks;  // the default first; empty: it takes no block
+  std::vector<Stage> stages;
+
+  // Empty if it can run here. Asking about a CUDA variant starts the driver.
+  std::string why_unavailable() const;
+
+  virtual const char* why_not(const Problem& problem) const = 0;  // nullptr if it can solve it
+  virtual Launch launch(const Problem& problem, Extent block) const = 0;
+  virtual std::size_t scratch_bytes(const Problem& problem) const = 0;
+  virtual double executed_flops(const Problem& problem) const = 0;
+  virtual double requested_bytes(const Problem& problem) const = 0;
+  virtual double executed_instructions(const Problem& problem) const = 0;  // 0: not counted
+  virtual void run(const Problem& problem, const Launch& launch) const = 0;
+};
+
+using AnyLadder = std::vector<std::unique_ptr<AnyVariant>>;
+
+// The shape and element type of one operand.
+struct OperandType {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  ElementType type;
+};
+
+// Lengths by name, for shapes that are asked for without arrays.
+using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
+
+class Routine {
+ public:
+  Routine() = default;
+  Routine(const Routine&) = delete;
+  Routine& operator=(const Routine&) = delete;
+
+  std::string name, summary, source;
+  std::vector<OperandInfo> inputs, outputs;
+  std::vector<OptionInfo> options;
+  std::vector<std::string> dimensions;  // names of lengths, in order of first appearance
+
+  bool batched() const;  // whether operands take batch dimensions
+
+  // In ladder order, CPU (for the instruction set in use) then CUDA.
+  std::vector<const AnyVariant*> variants() const;
+  std::vector<const AnyVariant*> variants(Device device) const;
+  const AnyVariant& find(const std::string& variant) const;  // throws NameError
+  // The last available variant of a device that is no ceiling and does not decline the problem;
+  // throws Unavailable or ValueError if there is none.
+  const AnyVariant& best(const Problem& problem, Device device) const;
+
+  std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
+  const OptionInfo* find_option(std::string_view option) const;
+
+  // Shape and type of each input for these lengths. `type` is for operands that leave it open.
+  // Throws ValueError for lengths and TypeError for a type that the routine does not take.
+  std::vector<OperandType> operand_types(const NamedLengths& lengths,
+                                         const std::vector<std::int64_t>& batch,
+                                         std::optional<ElementType> type) const;
+
+ private:
+  template <class R>
+  friend class RoutineBuilder;
+
+  std::function<std::unique_ptr<Problem>()> make_problem_;
+  AnyLadder cpu_[kIsaLevels], cuda_;
+};
+
+// All routines, in the order of the table of contents (registry.cpp). They live as long as the
+// process.
+const std::vector<std::unique_ptr<Routine>>& routines();
+const Routine& routine(const std::string& name);  // throws NameError
+
+}  // namespace ado

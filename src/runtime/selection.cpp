@@ -1,0 +1,121 @@
+// Listing, finding and choosing variants.
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "runtime/device.hpp"
+#include "runtime/routine.hpp"
+#include "runtime/settings.hpp"
+#include "runtime/text.hpp"
+
+namespace ado {
+
+std::string OperandInfo::type_text() const {
+  return type.same_as == nullptr ? type.text : std::string(type.text) + " " + type.same_as;
+}
+
+std::string AnyVariant::why_unavailable() const {
+  if (device == Device::kCpu) return {};
+  if (!built) return "built without CUDA";
+  if (!cuda::why_unavailable().empty()) return cuda::why_unavailable();
+  const int compute = cuda::properties().compute;
+  if (compute >= min_compute) return {};
+  const auto text = [](int c) { return std::to_string(c / 10) + "." + std::to_string(c % 10); };
+  return "needs compute capability " + text(min_compute) + ", this device has " + text(compute);
+}
+
+bool Routine::batched() const {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const OperandInfo& input) { return input.shape.has_batch(); });
+}
+
+std::vector<const AnyVariant*> Routine::variants(Device device) const {
+  std::vector<const AnyVariant*> list;
+  const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
+  for (const auto& variant : ladder) list.push_back(variant.get());
+  return list;
+}
+
+std::vector<const AnyVariant*> Routine::variants() const {
+  std::vector<const AnyVariant*> list = variants(Device::kCpu);
+  for (const auto& variant : cuda_) list.push_back(variant.get());
+  return list;
+}
+
+const AnyVariant& Routine::find(const std::string& variant) const {
+  for (const AnyLadder* ladder : {&cpu_[static_cast<int>(isa())], &cuda_})
+    for (const auto& candidate : *ladder)
+      if (variant == candidate->name) return *candidate;
+  std::vector<std::string> names;
+  for (const AnyVariant* candidate : variants()) names.emplace_back(candidate->name);
+  throw NameError(name + " has no variant '" + variant + "'" + suggest(variant, names));
+}
+
+const AnyVariant& Routine::best(const Problem& problem, Device device) const {
+  const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
+  std::string missing = "no variant for this device";
+  for (auto variant = ladder.rbegin(); variant != ladder.rend(); ++variant) {
+    if ((*variant)->ceiling) continue;
+    if (std::string reason = (*variant)->why_unavailable(); !reason.empty()) {
+      missing = std::move(reason);
+      continue;
+    }
+    if ((*variant)->why_not(problem) == nullptr) return **variant;
+    missing.clear();
+  }
+  if (!missing.empty()) throw Unavailable(name + " on " + name_of(device) + ": " + missing);
+  throw ValueError(name + ": no variant on " + name_of(device) + " can solve this problem");
+}
+
+const OptionInfo* Routine::find_option(std::string_view option) const {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const OptionInfo& info) { return option == info.name; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
+                                                const std::vector<std::int64_t>& batch,
+                                                std::optional<ElementType> type) const {
+  Lengths table(dimensions);
+  std::size_t given = 0;
+  const auto set = [&](const std::string& word, std::int64_t length) {
+    if (length < 0)
+      throw ValueError(name + ": lengths must not be negative, got " + std::to_string(length));
+    const auto known = std::find(dimensions.begin(), dimensions.end(), word);
+    if (known == dimensions.end())
+      throw ValueError(name + " has no length '" + word + "'" + suggest(word, dimensions));
+    table.set(static_cast<std::size_t>(known - dimensions.begin()), length);
+    ++given;
+  };
+  for (const auto& [word, length] : lengths) set(word, length);
+  if (given != dimensions.size())
+    throw ValueError(name + " needs " + std::to_string(dimensions.size()) + " lengths, got " +
+                     std::to_string(given));
+  if (!batch.empty() && !batched()) throw ValueError(name + " takes no batch dimensions");
+  for (const std::int64_t length : batch)
+    if (length < 0)
+      throw ValueError(name + ": lengths must not be negative, got " + std::to_string(length));
+  table.set_batch(batch);
+
+  std::vector<OperandType> types;
+  for (const OperandInfo& input : inputs) {
+    const auto fail = [&] {
+      throw TypeError(name + ": " + input.name + " must have " + input.type_text() + ", got " +
+                      name_of(*type));
+    };
+    ElementType element = input.type.fixed;
+    if (input.same_as >= 0) {
+      element = types[static_cast<std::size_t>(input.same_as)].type;
+    } else if (input.type.accepts != nullptr) {
+      if (!type) throw TypeError(name + ": a type is needed for " + input.name);
+      if (!input.type.accepts(*type)) fail();
+      element = *type;
+    } else if (type && *type != element) {
+      fail();
+    }
+    types.push_back({input.name, table.resolve(input.shape), element});
+  }
+  return types;
+}
+
+}  // namespace ado

@@ -1,0 +1,84 @@
+#include "runtime/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace ado {
+namespace {
+
+// Levenshtein distance: insertions, deletions and substitutions that turn one name into the other.
+std::size_t edit_distance(const std::string& from, const std::string& to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t substitution = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substitution, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string text_of(double value) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  std::string text(digits, end);
+  // Python marks a float by a point or an exponent; "inf" and "nan" contain an 'n'.
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string tuple_text(const std::vector<std::string>& items) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < items.size(); ++i) text += (i == 0 ? "" : ", ") + items[i];
+  return text + (items.size() == 1 ? ",)" : ")");
+}
+
+std::string shape_text(const Array& array) {
+  std::vector<std::string> lengths;
+  for (int d = 0; d < array.rank; ++d) lengths.push_back(std::to_string(array.shape[d]));
+  return tuple_text(lengths);
+}
+
+std::string name_of(ElementType type) {
+  if (type.swapped) return std::string(">") + type.kind + std::to_string(type.size);
+  const std::string bits = std::to_string(8 * type.size);
+  switch (type.kind) {
+    case 'b':
+      return "bool";
+    case 'u':
+      return "uint" + bits;
+    case 'i':
+      return "int" + bits;
+    case 'f':
+      return "float" + bits;
+    case 'c':
+      return "complex" + bits;
+    default:
+      return std::string("|") + type.kind + std::to_string(type.size);
+  }
+}
+
+std::string suggest(const std::string& name, const std::vector<std::string>& known) {
+  std::string text = "; there is ";
+  for (std::size_t i = 0; i < known.size(); ++i) text += (i == 0 ? "" : ", ") + known[i];
+  const std::string* nearest = nullptr;
+  double best = 0.6;  // the similarity from which on a name is worth suggesting
+  for (const std::string& candidate : known) {
+    const auto length = static_cast<double>(std::max(name.size(), candidate.size()));
+    const double similarity =
+        1 - static_cast<double>(edit_distance(name, candidate)) / std::max(length, 1.0);
+    if (similarity >= best && (nearest == nullptr || similarity > best)) {
+      best = similarity;
+      nearest = &candidate;
+    }
+  }
+  return nearest == nullptr ? text : text + ". Did you mean '" + *nearest + "'?";
+}
+
+}  // namespace ado
