@@ -13,24 +13,25 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import adokernels as ado
-from adokernels import _core, _tables, _tour
-from adokernels._context import context
-from adokernels._operands import random_operands
-from adokernels._routine import suggest
+from adokernels import _core, tour
+from adokernels.arrays.operands import random_operands
+from adokernels.measuring.context import context
+from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.rendering import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_DEVICE, _USAGE = 3, 2
-#: A table of ceilings does not fit into less; a terminal that is narrower breaks its lines.
-_NARROWEST = 100
+#: The width that a table of ceilings needs; a narrower terminal wraps its lines.
+_MIN_WIDTH = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a wrong argument, 3 without the device asked for."""
+    """Run one command; 0 on success, 2 for a wrong argument, 3 if the device is missing."""
     options = _parser().parse_args(arguments)
     console = Console()
-    console.width = max(console.width, _NARROWEST)
+    console.width = max(console.width, _MIN_WIDTH)
     try:
         options.run(options, console)
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -50,29 +51,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="adokernels", description="Ladders of kernels: run, measure and look at them."
+        prog="adokernels", description="Run, measure and compare ladders of kernels."
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    tour = commands.add_parser("tour", help="find edges in a photograph and run every ladder")
-    tour.add_argument("--image", type=Path, help="a picture file instead of the built-in one")
-    tour.add_argument("--out", type=Path, default=Path("adokernels-tour"), help="folder to write")
-    tour.add_argument("--size", type=_size, help="no length of the large problems beyond this")
-    tour.set_defaults(run=_run_tour)
+    tour_command = commands.add_parser(
+        "tour", help="find edges in a photograph and measure every ladder"
+    )
+    tour_command.add_argument("--image", type=Path, help="use this picture file")
+    tour_command.add_argument(
+        "--out", type=Path, default=Path("adokernels-tour"), help="output folder"
+    )
+    tour_command.add_argument("--size", type=_size, help="upper limit of all lengths")
+    tour_command.set_defaults(run=_run_tour)
 
-    info = commands.add_parser("info", help="what was built, what is here, what it can do")
+    info = commands.add_parser("info", help="show the build, the devices and their ceilings")
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
     info.set_defaults(run=_run_info)
 
-    ladders = commands.add_parser("list", help="the routines and their ladders")
-    ladders.add_argument("routine", nargs="?", help="only this one")
+    ladders = commands.add_parser("list", help="show the routines and their ladders")
+    ladders.add_argument("routine", nargs="?", help="show only this routine")
     ladders.set_defaults(run=_run_list)
 
     bench = commands.add_parser("bench", help="measure one ladder")
     bench.add_argument("routine")
-    bench.add_argument("--shape", type=_lengths, help="its lengths, for example 1600x2560")
-    bench.add_argument("--dtype", type=_dtype, help="where the routine leaves it open")
+    bench.add_argument("--shape", type=_lengths, help="lengths, for example 1600x2560")
+    bench.add_argument("--dtype", type=_dtype, help="element type, if the routine takes several")
     bench.add_argument(
         "--set",
         type=_option,
@@ -82,13 +87,13 @@ def _parser() -> argparse.ArgumentParser:
         help="an option of the routine, for example border=replicate",
     )
     bench.add_argument("--device", choices=("cpu", "cuda"))
-    bench.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
-    bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
-    bench.add_argument("--seconds", type=float, default=3.0, help="at most, for each rung")
-    bench.add_argument("--json", type=Path, help="where to store the measurements")
     bench.add_argument(
-        "--plot", type=_chart_path, help="where to draw the roofline (.png, .svg, .pdf)"
+        "--variants", type=lambda text: text.split(","), help="comma-separated names"
     )
+    bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    bench.add_argument("--seconds", type=float, default=3.0, help="maximum per variant")
+    bench.add_argument("--json", type=Path, help="file for the measurements")
+    bench.add_argument("--plot", type=_chart_path, help="file for the chart (.png, .svg, .pdf)")
     bench.set_defaults(run=_run_bench)
 
     report = commands.add_parser("report", help="make an HTML report from stored measurements")
@@ -100,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _size(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of at least 1")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
     return int(text)
 
 
@@ -108,14 +113,16 @@ def _lengths(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(length) for length in text.lower().split("x"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like 1600x2560") from None
+        raise argparse.ArgumentTypeError(
+            f"must be lengths such as 1600x2560, got {text!r}"
+        ) from None
 
 
 def _chart_path(text: str) -> Path:
-    """Refuse a format that cannot be written before anything is measured."""
+    """Reject a format that cannot be written before anything is measured."""
     path, known = Path(text), (".png", ".svg", ".pdf")
     if path.suffix.lower() not in known:
-        raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(known)}, got {text!r}")
     return path
 
 
@@ -123,14 +130,14 @@ def _dtype(text: str) -> np.dtype[Any]:
     try:
         return np.dtype(text)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no data type: {error}") from error
+        raise argparse.ArgumentTypeError(f"must be a data type, got {text!r}: {error}") from error
 
 
 def _option(text: str) -> tuple[str, Any]:
     """``border=replicate`` or ``taps=1,2,3,4,3,2,1``."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -138,7 +145,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> None:
-    _tour.run(options.out, options.image, options.size, console)
+    tour.run(options.out, options.image, options.size, console)
 
 
 def _run_info(options: argparse.Namespace, console: Console) -> None:
@@ -156,13 +163,14 @@ def _run_list(options: argparse.Namespace, console: Console) -> None:
 
 def _run_bench(options: argparse.Namespace, console: Console) -> None:
     routine = _routine(options.routine)
-    known = [p.name for p in routine._core.parameters if p.role == "option"]
+    known = list(routine.options)
     for name, _ in options.set:
         if name not in known:
-            has = f"has no option {name!r}{suggest(name, known)}" if known else "takes no options"
+            hint = _core.suggest(name, known)
+            has = f"has no option {name!r}{hint}" if known else "takes no options"
             raise ValueError(f"{routine.name} {has}")
     if len(dict(options.set)) < len(options.set):
-        raise ValueError("--set gives an option twice")
+        raise ValueError("--set must give each option once")
     sweep = ado.sweep(
         routine,
         *random_operands(routine, options.shape, options.dtype),
@@ -172,7 +180,7 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
         seconds=options.seconds,
         **dict(options.set),
     )
-    _tables.show(console, _tables.sweep_tables(sweep))
+    show(console, sweep_tables(sweep))
     if options.json:
         sweep.save(options.json)
         console.print(f"wrote {options.json}")
@@ -188,7 +196,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
     for path in options.measurements:
         record = ado.load(path)
         if not isinstance(record, ado.Sweep):
-            raise ValueError(f"{path} holds a {type(record).__name__.lower()}, not a sweep")
+            raise ValueError(f"{path} must hold a sweep, got a {type(record).__name__.lower()}")
         sweeps.append(record)
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")
@@ -196,7 +204,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
 
 def _routine(name: str) -> ado.Routine:
     if name not in ado.routines:
-        raise KeyError(f"no routine {name!r}{suggest(name, list(ado.routines))}")
+        raise KeyError(f"no routine {name!r}{_core.suggest(name, list(ado.routines))}")
     return ado.routines[name]
 
 

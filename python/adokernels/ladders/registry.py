@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.ladders.documentation import docstring_of, signature_of
 from adokernels.ladders.routine import Routine
 from adokernels.tasks import TASKS

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.arrays.operands import empty_operands
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.tables.rendering import to_html, to_text
@@ -223,7 +223,7 @@ class Routine:
             If the routine does not take that type.
         """
         element = None if dtype is None else np.dtype(dtype).str
-        return self._core.operand_types(dict(lengths), tuple(batch), element)
+        return self._core.operand_types(list(lengths.items()), tuple(batch), element)
 
     def __call__(
         self,
@@ -234,6 +234,7 @@ class Routine:
         out: Any = None,
         **options: Any,
     ) -> Any:
+        """Compute it; the documentation of each routine describes operands and options."""
         return self._core.call(args, options, variant, block, device, out)
 
     def __getitem__(self, name: str) -> Variant:

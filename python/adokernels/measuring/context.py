@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adokernels import _bridge as _core
+from adokernels import _core
 
 _SMI_FIELDS = (
     "temperature.gpu",

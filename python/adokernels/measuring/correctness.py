@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.tasks import TASKS, as_tuple
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.ladders.registry import ceilings
 from adokernels.measuring.context import context, device_name, last_level_cache_bytes
 from adokernels.measuring.loading import load

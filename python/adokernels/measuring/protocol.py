@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.ladders.registry import routines
 from adokernels.ladders.resources import Kernel
 from adokernels.ladders.routine import Routine, Variant

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.measuring.statistics import median_interval
 
 if TYPE_CHECKING:

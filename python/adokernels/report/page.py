@@ -1,4 +1,4 @@
-"""One self-contained HTML page on what was measured: to mail, to print, to read in ten years."""
+"""A report of measurements as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from adokernels import _tables
-from adokernels._roofline import roofline, to_svg
+from adokernels.charts.files import to_svg
+from adokernels.charts.roofline import roofline
+from adokernels.tables.measurements import machine_table, sweep_tables
+from adokernels.tables.numbers import quantity
+from adokernels.tables.rendering import to_html
 
 if TYPE_CHECKING:
-    from adokernels._records import Machine, Measurement, Sweep
+    from adokernels.measuring.records import Machine, Measurement, Sweep
 
-#: A caption, and a PNG image or where it lies.
+#: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
 
 _STYLE = """
@@ -53,23 +56,23 @@ def write_report(
     pictures: Iterable[Picture] = (),
     context: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write tables, charts and circumstances of some sweeps as one HTML file.
+    """Write the tables and charts of several sweeps, and their context, as one HTML file.
 
-    The file needs nothing else: no network, no script. It follows the reader's light or dark
-    scheme, and the same data gives the same bytes.
+    The file is self-contained: it needs no network and no script. It follows the reader's light or
+    dark scheme, and the same data gives the same bytes.
 
     Parameters
     ----------
     path
-        Where to write.
+        The file to write.
     title
         The heading.
     sweeps
-        One section each.
+        The sweeps; each gets a section.
     pictures
-        Results to show first: captions with PNG images, as bytes or as paths.
+        Pictures to show first: captions with PNG images, as bytes or paths.
     context
-        Versions, processor, threads, clocks; by default what the records carry.
+        Versions, processor, threads, clocks; by default those stored in the records.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def write_report(
     facts = _context(sweeps) if context is None else context
     parts = [
         f"<h1>{name}</h1>\n<p>{html.escape(_summary(sweeps))}</p>",
-        *(_tables.to_html(_tables.machine_table(machine)) for machine in _machines(sweeps)),
+        *(to_html(machine_table(machine)) for machine in _machines(sweeps)),
         *(_figure(_png(image), caption, caption) for caption, image in pictures),
         *map(_section, sweeps),
         _details(facts) if facts else "",
@@ -98,13 +101,13 @@ def write_report(
 
 
 def _summary(sweeps: Sequence[Sweep]) -> str:
-    ladders = _and(dict.fromkeys(f"{len(s.rungs)} variants of {s.routine}" for s in sweeps))
-    machines = _and(_tables.where(machine) for machine in _machines(sweeps))
+    ladders = _and(dict.fromkeys(f"{len(s.variants)} variants of {s.routine}" for s in sweeps))
+    machines = _and(machine.title for machine in _machines(sweeps))
     on = f" on {machines}" if machines else ""
     return (
         f"Measured{on}: {ladders}. Times are medians with 95 % confidence intervals; "
         "cold means that caches were overwritten before each sample, warm that calls ran back to "
-        "back. Useful bandwidth counts compulsory bytes, whatever the variant moved."
+        "back. Useful bandwidth counts compulsory bytes, not those that the variant moved."
     )
 
 
@@ -113,7 +116,7 @@ def _section(sweep: Sweep) -> str:
     chart = _figure(_chart(sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
     parts = (
         f"<section>\n<h2>{html.escape(_heading(sweep))}</h2>",
-        *map(_tables.to_html, _tables.sweep_tables(sweep)),
+        *map(to_html, sweep_tables(sweep)),
         chart,
         f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
         "</section>",
@@ -122,7 +125,7 @@ def _section(sweep: Sweep) -> str:
 
 
 def _heading(sweep: Sweep) -> str:
-    problems = dict.fromkeys(m.problem for m in sweep)
+    problems = dict.fromkeys(str(m.problem) for m in sweep)
     return ", ".join([sweep.routine, *problems])
 
 
@@ -134,10 +137,10 @@ def _chart(sweep: Sweep) -> str:
 
 
 def _alternative(sweep: Sweep) -> str:
-    """Say in words what a chart shows."""
-    times = [f"{m.variant} {_tables.quantity(m.seconds, 's')}" for m in sweep]
+    """The alternative text of a chart."""
+    times = [f"{m.variant} {quantity(m.seconds, 's')}" for m in sweep]
     kind = "Roofline" if any(m.executed_flops for m in sweep) else "Bandwidths"
-    return f"{kind} of {_tables.title_of(sweep)}: {', '.join(times)}."
+    return f"{kind} of {sweep.title}: {', '.join(times)}."
 
 
 def _figure(source: str, alternative: str, caption: str, style: str = "picture") -> str:
@@ -166,7 +169,7 @@ def _list(items: Iterable[tuple[str, str]]) -> str:
 
 
 def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
-    """Merge what the records carry: of one session, they agree where they overlap."""
+    """Merge the contexts of the records, which agree within one session."""
     carriers: list[Machine | Measurement] = [
         *_machines(sweeps),
         *(m for sweep in sweeps for m in sweep),
@@ -175,9 +178,9 @@ def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
 
 
 def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
-    """Each machine once, however many sweeps ran on it."""
+    """Each machine once, even if several sweeps ran on it."""
     machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
-    return list({_tables.where(machine): machine for machine in machines}.values())
+    return list({machine.title: machine for machine in machines}.values())
 
 
 def _and(words: Iterable[str]) -> str:

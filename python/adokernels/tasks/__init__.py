@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels import _bridge as _core
+from adokernels import _core
 from adokernels.tasks._comparison import SAME_VALUES, as_tuple, difference, first_difference
 from adokernels.tasks._task import SanitizerCases, Task
 
