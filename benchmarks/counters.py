@@ -4,10 +4,10 @@
     python benchmarks/counters.py gpp --shape 800x1385x11075x2 --into sweep.json
 
 Runs itself again under ncu, which launches each variant once with cold caches. FLOPs and
-instructions are those of FP64, per combination of the problem's lengths; the values of the variant's
-own formulas are in brackets. A variant whose kernels are not the library's own is left out. --into
-adds measured FLOPs and bytes to a stored sweep of the same problem. Counting instructions slows
-kernels down many times; --no-instructions leaves them out.
+instructions are those of FP64, per combination of the problem's lengths, with the values of the
+variant's own formulas in brackets. A variant whose kernels are not the library's own is left out.
+--into adds measured FLOPs and bytes to a stored sweep of the same problem. Counting instructions
+slows kernels down many times; --no-instructions leaves them out.
 """
 
 from __future__ import annotations

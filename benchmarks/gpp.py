@@ -3,10 +3,10 @@
     python benchmarks/gpp.py                 # 200x200x2000x2, and NumPy, on the CPU
     python benchmarks/gpp.py --device cuda   # Si-214, and CuPy, on the GPU
 
-Prints how often each branch is taken, the ladder, and how many times faster its last variant is than
-the best of the published steps (on the CPU: than `threaded`). Then measures that variant with no
-energy near a pole, and beside an array library on the smaller problems of --shapes, because there
-each step of the formulas makes an array. Sizes are bands x ngpown x ncouls x frequencies.
+Prints how often each branch is taken, the ladder, and how many times faster its last variant is
+than the best of the published steps (on the CPU: than `threaded`). Then measures that variant
+with no energy near a pole, and beside an array library on the smaller problems of --shapes, because
+there each step of the formulas makes an array. Sizes are bands x ngpown x ncouls x frequencies.
 """
 
 from __future__ import annotations

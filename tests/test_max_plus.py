@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import check, isa_levels, rungs, strided_views
+from conftest import check, isa_levels, strided_views, variants_of
 
 import adokernels as ado
-from adokernels import oracles
+from adokernels import tasks
 
 TYPES = (np.float32, np.float64)
 SHAPES = [
@@ -28,14 +28,14 @@ def expected_of(big, small):
 
 @pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_sizes(variant, dtype, shapes, rng):
     for shape in shapes:
         operands = problem(rng, shape, dtype)
         check(ado.max_plus, operands, expected_of(*operands), variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_blocks(variant, rng):
     operands = problem(rng, (67, 5001), np.float64)
     for block in ado.max_plus[variant].blocks:
@@ -52,7 +52,7 @@ def special(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_nan_propagates(variant, dtype, rng):
     seen = 0
     for shape in [(1, 7), (9, 100), (40, 1001), (64, 4096), (3001, 5), (5, 40_000)]:
@@ -61,12 +61,12 @@ def test_nan_propagates(variant, dtype, rng):
             expected = expected_of(*operands)
             seen += int(np.isnan(expected).sum())
             out = ado.max_plus(*operands, variant=variant)
-            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, shape
+            assert tasks.difference(out, expected) <= tasks.SAME_VALUES, shape
     assert seen > 10
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_nan_wherever_it_stands(variant, dtype, where, rng):
     """Neither what comes before nor what comes after may hide it."""
@@ -76,7 +76,7 @@ def test_nan_wherever_it_stands(variant, dtype, where, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_nothing_positive(variant, dtype):
     """The result is 0, never -0."""
     for fill in (-0.0, -1.0, -np.inf):
@@ -85,7 +85,7 @@ def test_nothing_positive(variant, dtype):
         check(ado.max_plus, (big, np.full(6, -0.0, dtype)), np.zeros(77, dtype), variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_strided(variant, rng):
     whole, _ = problem(rng, (64, 75), np.float64)
     for name, big in strided_views(whole).items():
@@ -97,7 +97,7 @@ def test_strided(variant, rng):
         assert np.array_equal(out, expected), name
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_unaligned(variant, rng):
     """Views that begin in the middle of an element, as a structured file has them."""
     big, small = problem(rng, (9, 33), np.float64)
@@ -116,7 +116,7 @@ def test_every_instruction_set(dtype, rng, isa_restored):
         ado.set_isa(isa)
         for variant in (v.name for v in ado.max_plus if v.device == "cpu" and not v.ceiling):
             out = ado.max_plus(*operands, variant=variant)
-            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, (isa, variant)
+            assert tasks.difference(out, expected) <= tasks.SAME_VALUES, (isa, variant)
 
 
 def test_by_hand():
@@ -128,9 +128,9 @@ def test_by_hand():
 def test_oracle(rng):
     for dtype in TYPES:
         operands = special(rng, (40, 300), dtype)
-        result, expected = oracles.max_plus(*operands), expected_of(*operands)
-        assert oracles.difference(result, expected) <= oracles.SAME_VALUES
-    assert np.array_equal(oracles.max_plus(np.zeros((0, 3)), np.zeros(0)), np.zeros(3))
+        result, expected = tasks.max_plus.expected(*operands), expected_of(*operands)
+        assert tasks.difference(result, expected) <= tasks.SAME_VALUES
+    assert np.array_equal(tasks.max_plus.expected(np.zeros((0, 3)), np.zeros(0)), np.zeros(3))
 
 
 def test_wrong_arguments():

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import adokernels as ado
-from adokernels import _pictures
+from adokernels.arrays import pictures
 
 
 def save(tmp_path, picture, name="picture.png"):
@@ -85,7 +85,7 @@ def test_orientation_of_the_camera(tmp_path):
 
 
 def test_the_photograph():
-    assert _pictures.photograph().shape == (600, 512, 3)
+    assert pictures.photograph().shape == (600, 512, 3)
 
 
 def chunk(kind, content):

@@ -3,7 +3,7 @@
 import conftest
 import numpy as np
 import pytest
-from conftest import isa_levels, random_of, refusal, rungs, strided_views
+from conftest import isa_levels, random_of, strided_views, variants_of, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,26 +23,26 @@ def check(a, **how):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_shapes(variant, dtype, rng):
     for shape in SHAPES:
         check(random_of(rng, shape, dtype), variant=variant)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_no_rung_refuses_aligned_rows(variant, dtype, rng):
     for shape in [(64, 64), (128, 256), (512, 64), (16, 1024)]:
         assert check(random_of(rng, shape, dtype), variant=variant)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_one_large_odd_shape(variant, dtype, rng):
     check(random_of(rng, (1031, 2049), dtype), variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_larger_than_the_cache(variant, rng):
     """Past the size at which stores become non-temporal."""
     check(random_of(rng, (5003, 4999), "f4"), variant=variant)
@@ -70,19 +70,19 @@ def test_every_block_shape(variant, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_any_strides(variant, dtype, rng):
     for a in strided_views(random_of(rng, (67, 131), dtype)).values():
         check(a, variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_unaligned_memory(variant, rng):
     raw = rng.integers(0, 256, 33 * 65 * 8 + 1, np.uint8)
     check(raw[1:].view("f8").reshape(33, 65), variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_strided_out(variant, rng):
     a = random_of(rng, (32, 72), "f4")
     for make in (lambda: np.empty((72, 40), "f4")[:, :32], lambda: np.empty((144, 32), "f4")[::2]):
@@ -92,7 +92,7 @@ def test_strided_out(variant, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_in_place(variant, dtype, rng):
     for n in [*LENGTHS, 1000]:
         a = random_of(rng, (n, n), dtype)
@@ -150,13 +150,13 @@ def test_any_slice_by_any_rung(rows, cols, dtype, steps, data):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_device_arrays(variant, dtype, rng):
     if ado.transpose[variant].device != "cuda":
         pytest.skip("a CPU rung")
     for shape in [(128, 256), (129, 255)]:
         a = random_of(rng, shape, dtype)
-        if refusal(ado.transpose, variant, (a,)):
+        if why_not(ado.transpose, variant, (a,)):
             continue
         on_device = ado.to_device(a)
         result = ado.transpose(on_device, variant=variant)
@@ -177,7 +177,7 @@ def test_in_place_on_the_device(rng):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(1, 5_000_000), (5_000_000, 1), (3, 2_000_003), (2_000_003, 3)])
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_grids_beyond_65535_blocks(variant, shape, rng):
     if ado.transpose[variant].device == "cuda":
         check(random_of(rng, shape, "u1"), variant=variant)
