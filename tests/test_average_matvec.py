@@ -1,4 +1,4 @@
-"""average_matvec against higher precision: every rung within the bound of its struct."""
+"""average_matvec against higher precision: every variant within the bound of its struct."""
 
 import ctypes
 
@@ -179,7 +179,7 @@ def test_every_instruction_set(rng, isa_restored):
 
 
 def test_bound_notices_plain_float32_sums(rng):
-    """The test of the tests: what the rungs must not do is outside the bound."""
+    """A test of the tests: results that variants must not give are outside the bound."""
     vectors = (rng.random((1, 2, 1_000_003)) + 1000).astype(np.float32)
     matrix = np.eye(2, dtype=np.float32)
     plain = np.cumsum(vectors, axis=2, dtype=np.float32)[..., -1] / np.float32(vectors.shape[2])

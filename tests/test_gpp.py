@@ -1,4 +1,4 @@
-"""gpp against higher precision and exact fractions: every rung, every branch, every size."""
+"""gpp against higher precision and exact fractions: every variant, every branch, every size."""
 
 import ctypes
 import dataclasses
@@ -44,7 +44,7 @@ def roundings(bands):
 
 
 class Case(NamedTuple):
-    """A problem with what it must give; the oracle takes longer than the rungs."""
+    """A problem with what it must give; the oracle takes longer than the variants."""
 
     operands: GppProblem
     options: dict
@@ -108,7 +108,7 @@ def test_nothing_to_add_up_is_zero(variant, shape):
 
 @functools.cache
 def large(shape):
-    """More terms than the oracle has the time for: most are zero, but no rung knows."""
+    """More terms than the oracle has the time for: most are zero, but no variant knows."""
     sparse = tasks.gpp.sparsified(*ado.gpp_problem(shape, SEED))
     return case_of(GppProblem(*sparse))
 
@@ -335,7 +335,7 @@ def one_term(x, w, eps=1.0, occupied=1.0, frequencies=1):
 
 
 def within(got, want, factor):
-    """Whether factor * want is met within the roundings that a rung has."""
+    """Whether factor * want is met within the roundings that a variant has."""
     got, want = complex(got), tuple(factor * part for part in want)
     if not np.isfinite(got):
         return False
@@ -787,7 +787,7 @@ def test_without_near_poles_there_is_one_branch(size):
 
 
 def test_tests_take_every_branch():
-    """What the rungs are tested with leaves none out."""
+    """What the variants are tested with leaves none out."""
     sums = [
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
@@ -847,7 +847,7 @@ class TestSparsified:
         assert (thin.aqsm[kept] == problem.aqsm[kept]).all()
         assert tasks.gpp.sparsified(*ado.gpp_problem((3, 4, 5, 2), SEED)) is None
 
-    def test_every_rung_does_the_same_work(self):
+    def test_every_variant_does_the_same_work(self):
         problem = ado.gpp_problem("test", SEED)
         for v in ado.gpp:
             costs = [v.cost(*p) for p in (problem, tasks.gpp.sparsified(*problem))]
@@ -866,7 +866,7 @@ class TestSparsified:
         assert all(0 <= m.error <= 1 for m in sweep.variants)
         assert {m.problem for m in sweep} == {sweep.measurements[0].problem}
 
-    def test_a_wrong_rung_is_still_caught(self, monkeypatch):
+    def test_a_wrong_variant_is_still_caught(self, monkeypatch):
         right = tasks.TASKS["gpp"]
         assert right.sparsified is tasks.gpp.sparsified
 
@@ -882,7 +882,7 @@ class TestSparsified:
         with pytest.raises(ValueError, match="wrong result"):
             ado.measure(ado.gpp.variants[0], *ado.gpp_problem("test", SEED), seconds=0)
 
-    def test_a_rung_that_forgets_a_corner_is_caught(self, monkeypatch):
+    def test_a_variant_that_forgets_a_corner_is_caught(self, monkeypatch):
         """Right on all but the last pair of band and igp is wrong, thinned out or not."""
         right = tasks.TASKS["gpp"]
 

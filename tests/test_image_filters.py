@@ -1,4 +1,4 @@
-"""Every rung of the image filters against NumPy, at sizes and layouts chosen to hurt."""
+"""Every variant of the image filters against NumPy, at edge-case sizes and layouts."""
 
 import functools
 import re
@@ -16,9 +16,11 @@ COLOUR = (ado.grayscale, ado.edge_detect)
 FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)
 #: (name of the routine, name of the variant)
 RUNGS = [
-    pytest.param(routine.name, *rung.values, marks=rung.marks, id=f"{routine.name}-{rung.id}")
+    pytest.param(
+        routine.name, *variant.values, marks=variant.marks, id=f"{routine.name}-{variant.id}"
+    )
     for routine in FILTERS
-    for rung in variants_of(routine)
+    for variant in variants_of(routine)
 ]
 LENGTHS = [1, 2, 3, 4, 6, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 130]
 SHAPES = (
@@ -29,7 +31,7 @@ SHAPES = (
 BORDERS = ("constant", "replicate", "reflect101")
 TAPS = [(1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1), (0, 0, 0, 1, 0, 0, 0), (1,) * 7]
 TAPS += [(256, 0, 0, 0, 0, 0, 0), (0, 0, 3, 5, 7, 0, 100), (36, 37, 36, 38, 36, 37, 36)]
-PLAIN = "only border"  # how the rungs that cannot do options begin their reason
+PLAIN = "only border"  # how the variants that cannot do options begin their reason
 
 
 def luminance(rgba):
@@ -193,7 +195,7 @@ def test_device_arrays(name, variant, rng):
     data=st.data(),
 )
 @settings(max_examples=200, deadline=None)
-def test_any_slice_by_any_rung(name, rows, cols, steps, channels, data):
+def test_any_slice_by_any_variant(name, rows, cols, steps, channels, data):
     routine = ado.routines[name]
     names = [v.name for v in routine if v.available and not v.ceiling]
     rng = np.random.default_rng(rows * 301 + cols)
@@ -238,7 +240,7 @@ def test_alpha_is_ignored(rng):
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("variant", variants_of(ado.gaussian_blur))
 def test_borders_and_taps(variant, border, taps, rng):
-    """A rung computes any of them, or none but the default."""
+    """A variant computes any of them, or none but the default."""
     general = not why_not(
         ado.gaussian_blur, variant, (np.zeros((1, 1), "u1"),), border="replicate", taps=TAPS[1]
     )

@@ -1,4 +1,4 @@
-"""max_plus against NumPy: every rung, every size, NaN and infinities, strided views."""
+"""max_plus against NumPy: every variant, every size, NaN and infinities, strided views."""
 
 import numpy as np
 import pytest

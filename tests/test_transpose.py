@@ -1,4 +1,4 @@
-"""Every rung of the transpose ladder against NumPy, at sizes and layouts chosen to hurt."""
+"""Every variant of the transpose ladder against NumPy, at edge-case sizes and layouts."""
 
 import conftest
 import numpy as np
@@ -31,7 +31,7 @@ def test_shapes(variant, dtype, rng):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.transpose))
-def test_no_rung_refuses_aligned_rows(variant, dtype, rng):
+def test_no_variant_refuses_aligned_rows(variant, dtype, rng):
     for shape in [(64, 64), (128, 256), (512, 64), (16, 1024)]:
         assert check(random_of(rng, shape, dtype), variant=variant)
 
@@ -141,7 +141,7 @@ def test_lists_are_read_as_numpy_reads_them():
     data=st.data(),
 )
 @settings(max_examples=150, deadline=None)
-def test_any_slice_by_any_rung(rows, cols, dtype, steps, data):
+def test_any_slice_by_any_variant(rows, cols, dtype, steps, data):
     names = [v.name for v in ado.transpose if v.available and not v.ceiling]
     variant = data.draw(st.sampled_from(names))
     rng = np.random.default_rng(rows * 201 + cols)
@@ -153,7 +153,7 @@ def test_any_slice_by_any_rung(rows, cols, dtype, steps, data):
 @pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_device_arrays(variant, dtype, rng):
     if ado.transpose[variant].device != "cuda":
-        pytest.skip("a CPU rung")
+        pytest.skip("a CPU variant")
     for shape in [(128, 256), (129, 255)]:
         a = random_of(rng, shape, dtype)
         if why_not(ado.transpose, variant, (a,)):
