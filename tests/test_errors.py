@@ -43,7 +43,7 @@ def next_call_works():
             lambda: ado.transpose(
                 A, out=np.lib.stride_tricks.as_strided(np.zeros(3), (4, 3), (0, 8))
             ),
-            "elements of out lie on each other",
+            "out has internal overlap",
         ),
         (lambda: ado.machine("gpu"), "device must be 'cpu' or 'cuda', got 'gpu'"),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),

@@ -1,0 +1,26 @@
+"""Task of ``ado.transpose``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adokernels.tasks._task import SanitizerCases, Task
+
+
+def expected(a: Any) -> NDArray[Any]:
+    """``out[col, row] = a[row, col]``."""
+    a = np.asarray(a)
+    # Copies plain bytes, because NumPy does not copy the padding inside structures.
+    raw = a.view(f"V{a.dtype.itemsize}") if a.dtype.names and a.size else a
+    return np.array(raw.T, order="C", copy=True).view(a.dtype)
+
+
+TASK = Task(
+    expected,
+    lengths={"rows": 8192, "cols": 8192},
+    dtype="float32",
+    sanitizer=SanitizerCases(dtypes=("u1", "u2", "f4", "f8", "c16"), in_place=((129, 129),)),
+)
