@@ -35,12 +35,12 @@ def test_info(capsys):
 def test_bench_stores_what_it_prints(capsys, tmp_path):
     store, plot = tmp_path / "t.json", tmp_path / "t.png"
     command = "bench transpose --shape 40x30 --dtype int16 --device cpu --seconds 0.02"
-    arguments = [*command.split(), "--variants", "textbook,simd"]
+    arguments = [*command.split(), "--variants", "naive_loops,simd"]
     status, out, _ = run(capsys, *arguments, "--json", str(store), "--plot", str(plot))
     assert status == 0
     assert "simd" in out
     sweep = ado.load(store)
-    assert [m.variant for m in sweep] == ["textbook", "simd"]
+    assert [m.variant for m in sweep] == ["naive_loops", "simd"]
     assert sweep.measurements[0].problem.operands == (("a", (40, 30), "int16"),)
     assert plot.read_bytes().startswith(b"\x89PNG")
 
@@ -57,7 +57,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
     ("arguments", "text"),
     [
         (["list", "transpos"], "Did you mean 'transpose'?"),
-        (["bench", "transpose", "--variants", "txtbook"], "Did you mean 'textbook'?"),
+        (["bench", "transpose", "--variants", "naive_lops"], "Did you mean 'naive_loops'?"),
         (
             ["bench", "transpose", "--shape", "3x4x5"],
             "must be rows x cols, got 3 x 4 x 5",

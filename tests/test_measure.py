@@ -123,9 +123,9 @@ def test_a_wrong_variant_is_named_and_not_timed(monkeypatch):
     assert set(sweep.skipped) == {v.name for v in ado.transpose if v.device == "cpu"} - {
         m.variant for m in sweep
     }
-    assert "the first at (0, 0)" in sweep.skipped["textbook"]
+    assert "the first at (0, 0)" in sweep.skipped["naive_loops"]
     with pytest.raises(ValueError, match="wrong result"):
-        ado.measure(ado.transpose["textbook"], A, seconds=0.01)
+        ado.measure(ado.transpose["naive_loops"], A, seconds=0.01)
 
 
 def test_variants_are_sampled_in_changing_order():
@@ -223,7 +223,7 @@ def test_a_failing_callable_raises_its_own_error():
 
 def test_problems_that_differ_are_not_compared():
     small, large = (
-        ado.measure(ado.transpose["textbook"], np.zeros(shape), seconds=0.01)
+        ado.measure(ado.transpose["naive_loops"], np.zeros(shape), seconds=0.01)
         for shape in [(8, 8), (64, 64)]
     )
     with pytest.raises(ValueError, match=r"a: \(8, 8\) float64 with a: \(64, 64\)"):
@@ -264,8 +264,8 @@ def test_budgets_that_mean_nothing(bad):
 
 
 def test_cold_and_warm_are_not_compared():
-    cold = ado.measure(ado.transpose["textbook"], A, seconds=0.01)
-    warm = ado.measure(ado.transpose["textbook"], A, cache="warm", seconds=0.01)
+    cold = ado.measure(ado.transpose["naive_loops"], A, seconds=0.01)
+    warm = ado.measure(ado.transpose["naive_loops"], A, cache="warm", seconds=0.01)
     with pytest.raises(ValueError, match="cannot compare a cold with a warm"):
         cold.compare(warm)
 
@@ -323,7 +323,7 @@ def test_nothing_to_measure():
 
 def test_a_variant_takes_no_variant():
     with pytest.raises(TypeError, match=r"does not take variant="):
-        ado.transpose["simd"](A, variant="textbook")
+        ado.transpose["simd"](A, variant="naive_loops")
 
 
 # --- Records --------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ class TestOnTheGpu:
         a = np.random.default_rng(0).random((2048, 2048), dtype=np.float32)
         for operand in (a, ado.to_device(a)):
             sweep = ado.sweep(ado.transpose, operand, device="cuda", seconds=0.2, progress=False)
-            assert not sweep.skipped
+            assert set(sweep.skipped) == {"unaligned_rows", "in_place"}
             for m in sweep:
                 assert m.block == ado.transpose[m.variant].blocks[0] or m.ceiling
                 assert len(m.clocks) > 0

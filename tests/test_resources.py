@@ -29,10 +29,21 @@ KERNEL = ado.Kernel(
 )
 
 
+# Operands for variants that decline the usual problem.
+DECLINING = {
+    ("transpose", "unaligned_rows"): (np.zeros((8191, 8193), np.float32),),
+    ("transpose", "in_place"): (),
+    ("max_plus", "split_terms"): (np.zeros((4096, 100)), np.zeros(4096)),
+}
+
+
 @pytest.mark.parametrize("variant", CUDA_VARIANTS)
 def test_every_variant_has_resources(variant):
     """The driver's own occupancy is what the limits say: the formulas are the calculator's."""
-    resources = variant.resources()
+    operands = DECLINING.get((variant.routine.name, variant.name))
+    if operands == ():
+        pytest.skip("declines every problem whose result is a new array")
+    resources = variant.resources(*(operands or ()))
     assert resources.routine == variant.routine.name
     assert resources.variant == variant.name
     if not variant.ceiling:
@@ -64,7 +75,7 @@ def test_shapes_types_and_blocks_decide(rng):
 
 @pytest.mark.gpu
 def test_a_pipeline_has_one_kernel_per_stage():
-    resources = ado.edge_detect["three_naive"].resources()
+    resources = ado.edge_detect["pipeline_naive"].resources()
     assert len(resources) == 3
     assert resources.registers == max(k.registers for k in resources)
     assert resources.occupancy == min(k.occupancy for k in resources)
@@ -86,7 +97,7 @@ def test_a_sweep_stores_them(tmp_path):
 def test_nothing_runs():
     """Operands larger than any memory cost nothing: only their shapes are looked at."""
     big = np.broadcast_to(np.zeros(1), (1 << 20, 1 << 24))
-    assert ado.max_plus.variants[-1].resources(big, np.zeros(1 << 20)).registers > 0
+    assert ado.max_plus["vectorised"].resources(big, np.zeros(1 << 20)).registers > 0
 
 
 def test_the_cpu_has_no_kernels():

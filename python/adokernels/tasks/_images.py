@@ -68,3 +68,10 @@ def by_bands(
             padded = np.pad(batch[some], around, mode) if reach else batch[some]
             list(pool.map(partial(band, padded, results[some]), range(0, rows, height)))
     return out
+
+
+#: The images of the stored ladders: the talk's size, and one much larger than any cache.
+BENCHMARK_PROBLEMS = {
+    "2560x1600": "--shape 1600x2560",
+    "16384": "--shape 16384x16384 --seconds 1.5",
+}

@@ -12,7 +12,7 @@ from adokernels.tasks._comparison import difference, first_difference
 
 Lengths = tuple[int, ...]
 #: Small matrices and images: single elements, partial tiles, thin shapes.
-_SMALL_SHAPES = (
+SMALL_SHAPES = (
     *((1, 1), (31, 33), (64, 64), (65, 130)),
     *((129, 70), (72, 528), (1, 300), (300, 1)),
 )
@@ -37,7 +37,7 @@ class SanitizerCases:
         Lengths of problems whose result overwrites the operand.
     """
 
-    shapes: Sequence[Lengths] = _SMALL_SHAPES
+    shapes: Sequence[Lengths] = SMALL_SHAPES
     large: Lengths = (4096, 4112)
     dtypes: Sequence[str | None] = (None,)
     options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -73,6 +73,9 @@ class Task:
         them.
     sanitizer
         The problems that the sanitizer runs.
+    benchmark_problems
+        The problems whose measured ladders are stored, by name: further arguments of
+        ``adokernels bench ROUTINE --device cuda``.
     """
 
     expected: Callable[..., Any]
@@ -83,6 +86,7 @@ class Task:
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
     sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
+    benchmark_problems: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, result: Any, expected: Any, unit: Any = None) -> float:
         """Return the difference in `unit` if it is within the tolerance.

@@ -64,4 +64,8 @@ TASK = Task(
         large=(50, 36, 260),
         dtypes=("f4", "f8"),
     ),
+    benchmark_problems={
+        "1024": "--shape 1024x1024x1024 --seconds 1",
+        "float64-512": "--shape 512x1024x1024 --dtype float64",
+    },
 )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.tasks._images import luminance
+from adokernels.tasks._images import BENCHMARK_PROBLEMS, luminance
 from adokernels.tasks._task import Task
 from adokernels.tasks.gaussian_blur import expected as blurred
 from adokernels.tasks.sobel import expected as gradient
@@ -23,4 +23,4 @@ def expected(rgba: Any) -> NDArray[np.uint8]:
     return gradient(blurred(gray))
 
 
-TASK = Task(expected)
+TASK = Task(expected, benchmark_problems=BENCHMARK_PROBLEMS)

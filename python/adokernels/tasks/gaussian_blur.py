@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.tasks._images import by_bands, weighted
+from adokernels.tasks._images import BENCHMARK_PROBLEMS, by_bands, weighted
 from adokernels.tasks._task import SanitizerCases, Task
 
 
@@ -33,4 +33,5 @@ TASK = Task(
             "taps": ((1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1)),
         }
     ),
+    benchmark_problems=BENCHMARK_PROBLEMS,
 )

@@ -297,4 +297,5 @@ TASK = Task(
         ),
         large=(130, 17, 520, 2),
     ),
+    benchmark_problems={"si214": "--shape 800x1385x11075x2 --seconds 4.5"},
 )

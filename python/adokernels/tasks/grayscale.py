@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.tasks._images import luminance
+from adokernels.tasks._images import BENCHMARK_PROBLEMS, luminance
 from adokernels.tasks._task import Task
 
 
@@ -16,4 +16,4 @@ def expected(rgba: Any) -> NDArray[np.uint8]:
     return luminance(rgba, (298839, 586811, 114350), 1_000_000)
 
 
-TASK = Task(expected, tolerance=1)
+TASK = Task(expected, tolerance=1, benchmark_problems=BENCHMARK_PROBLEMS)

@@ -34,4 +34,8 @@ TASK = Task(
         large=(64, 20001),
         dtypes=("f4", "f8"),
     ),
+    benchmark_problems={
+        "float64": "--shape 64x4194304 --seconds 1",
+        "float32": "--shape 64x8388608 --dtype float32",
+    },
 )

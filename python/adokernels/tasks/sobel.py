@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.tasks._images import by_bands, weighted
+from adokernels.tasks._images import BENCHMARK_PROBLEMS, by_bands, weighted
 from adokernels.tasks._task import Task
 
 
@@ -23,4 +23,4 @@ def expected(gray: Any) -> NDArray[np.uint8]:
     return by_bands(magnitude, np.asarray(gray), reach=1)
 
 
-TASK = Task(expected)
+TASK = Task(expected, benchmark_problems=BENCHMARK_PROBLEMS)

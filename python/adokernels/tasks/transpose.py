@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.tasks._task import SanitizerCases, Task
+from adokernels.tasks._task import SMALL_SHAPES, SanitizerCases, Task
 
 
 def expected(a: Any) -> NDArray[Any]:
@@ -22,5 +22,15 @@ TASK = Task(
     expected,
     lengths={"rows": 8192, "cols": 8192},
     dtype="float32",
-    sanitizer=SanitizerCases(dtypes=("u1", "u2", "f4", "f8", "c16"), in_place=((129, 129),)),
+    sanitizer=SanitizerCases(
+        # Three more shapes, because the tiles of the CUDA variants decline thin matrices.
+        shapes=(*SMALL_SHAPES, (160, 192), (144, 160), (131, 261)),
+        dtypes=("u1", "u2", "f4", "f8", "c16"),
+        in_place=((129, 129), (160, 160)),
+    ),
+    benchmark_problems={
+        "int64-8192": "--shape 8192x8192 --dtype int64",
+        "float32-8192": "--shape 8192x8192 --dtype float32",
+        "float32-odd": "--shape 8191x8193 --dtype float32",
+    },
 )
