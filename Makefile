@@ -49,7 +49,10 @@ generate: module $(VENV)/with-test
 # The editable installation finds Python files in python/ and the compiled module through a link.
 # ninja alone builds it; nvcc compiles one file for several architectures in parallel.
 BUILD = build/$(or $(PRESET),make)
-RUN = $(if $(filter asan,$(PRESET)),LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0) $(BIN)/python
+# Python itself is not instrumented, so the sanitizer's library and the C++ runtime are loaded first.
+SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0
+RUN = $(if $(filter asan,$(PRESET)),$(SANITIZER)) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
 	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
