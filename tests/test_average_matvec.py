@@ -221,9 +221,9 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
         "average_matvec": problem(rng, (8, 64, 4096), np.float64),
         "max_plus": (rng.random((200_000, 8)), rng.random(200_000)),
     }[name]
-    oracle = tasks.TASKS[name]
-    expected = oracle.expected(*operands)
-    unit = oracle.unit(*operands) if oracle.unit else None
+    task = tasks.TASKS[name]
+    expected = task.expected(*operands)
+    unit = task.error_unit(*operands) if task.error_unit else None
     try:
         for variant in (v.name for v in ado.routines[name] if v.device == "cpu" and not v.ceiling):
             openmp.omp_set_num_threads(1)
@@ -233,7 +233,7 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
                 openmp.omp_set_num_threads(threads)
                 prepared.fill_results(0xFF)
                 call.run()
-                tasks.TASKS[name].check(prepared.results(), expected, unit)
+                task.check(prepared.results(), expected, unit)
     finally:
         openmp.omp_set_num_threads(before)
 
