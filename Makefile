@@ -1,45 +1,114 @@
-# make tour    builds everything into .venv and runs every ladder on a photograph and a large array
-# make test    the same, and runs the whole test suite
-#
-# ADOKERNELS_CUDA = AUTO (default), ON or OFF; ADOKERNELS_CUDA_ARCHITECTURES = AUTO, release, 90 ...
+## make tour               build and install a wheel in .venv, run every ladder on a photograph and a large problem
+## make test               build and install the same wheel, run the whole test suite on it
+##
+## make dev                install in editable mode: Python edits need no build
+## make check T=max_plus   compile what changed, run the tests of one routine; without T: all tests
+## make lint               check format, lint and types of all files
+## make format             format all files, apply the linter's safe fixes
+## make generate           write type stubs, README tables and charts again where they are out of date
+## make clean              remove .venv and build
+##
+## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
+## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
+## PRESET=asan   check and generate use the build of this CMake preset
+## ARGS='-x --seed 7'   further arguments of pytest, for check and test
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SHELL := bash
+.SHELLFLAGS := -eo pipefail -c
 export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
+export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
-SOURCES := CMakeLists.txt pyproject.toml $(shell find src cuda python -type f -not -name '*.pyc')
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+.PHONY: help tour test dev check module lint format generate clean FORCE
+help:
+	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: tour test clean
-tour: $(VENV)/installed
+tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
-test: $(VENV)/installed $(VENV)/with-tests
-	$(BIN)/python -m pytest
+test: $(VENV)/wheel $(VENV)/with-test
+	$(BIN)/python -m pytest $(ARGS)
 
-# The tools that build are installed beside what they build: the build folder then stays valid from
-# one build to the next, which it would not in pip's throw-away environments.
-$(VENV)/tools:
+dev: module $(VENV)/with-test
+
+# --- One routine ----------------------------------------------------------------------------------
+
+# The tests of a routine: its own file, and the contract that every routine keeps.
+ROUTINE_TESTS = $(wildcard tests/test_$(T).py tests/test_contract.py)
+TESTS = $(if $(T),$(or $(ROUTINE_TESTS),tests) -k $(T))
+
+check: module $(VENV)/with-test
+	$(RUN) -m pytest $(TESTS) $(ARGS)
+
+generate: module $(VENV)/with-test
+	$(RUN) .ci/generate.py
+
+# The editable installation finds Python files in python/ and the compiled module through a link.
+# ninja alone builds it; nvcc compiles one file for several architectures in parallel.
+BUILD = build/$(or $(PRESET),make)
+RUN = $(if $(filter asan,$(PRESET)),LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0) $(BIN)/python
+module: $(VENV)/editable
+	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
+	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet
+	@ln -sf $(CURDIR)/$(BUILD)/_core*.so $(VENV)/lib/python3*/site-packages/adokernels/
+	@ln -sf $(BUILD)/compile_commands.json .
+
+# --- Format, lint, types --------------------------------------------------------------------------
+
+CPP_FILES = find . \( -name build -o -name '.?*' \) -prune -o -type f \
+  \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu' \) -print0
+
+lint: $(VENV)/with-lint
+	$(CPP_FILES) | xargs -0 $(BIN)/clang-format --dry-run -Werror
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/with-lint
+	$(CPP_FILES) | xargs -0 $(BIN)/clang-format -i
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# --- Installations in .venv -----------------------------------------------------------------------
+
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+REQUIREMENTS = $(BIN)/python .ci/requirements.py
+INSTALL = $(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=build/make
+
+$(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
-	$(PIP) install 'scikit-build-core>=0.11' 'pybind11>=3.0' 'cmake>=3.26' ninja
 	touch $@
 
-$(VENV)/installed: $(VENV)/tools $(VENV)/config $(SOURCES)
-	$(PIP) install --no-build-isolation --config-settings=build-dir=build/make .
+# The build tools are installed next to the package, not in a temporary environment of pip: the build
+# folder then stays valid from one build to the next.
+$(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
+	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
 	touch $@
 
-$(VENV)/with-tests: pyproject.toml $(VENV)/installed
-	$(PIP) install --no-build-isolation --config-settings=build-dir=build/make '.[test]'
+$(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
+	$(REQUIREMENTS) $* | $(PIP) install -r /dev/stdin
 	touch $@
 
-# Changes when the settings or the CUDA compiler do, so that another one builds again.
-CONFIG := $(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES) $(shell command -v nvcc)
+# Wheel and editable installation replace each other; both use the objects in build/make.
+SOURCES := CMakeLists.txt $(shell find src cuda python -type f -not -name '*.pyc')
+$(VENV)/wheel: $(VENV)/tools $(VENV)/config $(SOURCES)
+	rm -f $(VENV)/editable
+	$(INSTALL) .
+	touch $@
+
+$(VENV)/editable: $(VENV)/tools $(VENV)/config
+	rm -f $(VENV)/wheel
+	$(INSTALL) --editable .
+	touch $@
+
+# Changes when the settings or the CUDA compiler do, so that the package is built again.
+CONFIG := $(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES) $(CMAKE_ARGS) $(shell command -v nvcc)
 $(VENV)/config: $(VENV)/tools FORCE
 	@echo '$(CONFIG)' | cmp -s - $@ || echo '$(CONFIG)' > $@
-FORCE:
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build compile_commands.json

@@ -1,4 +1,4 @@
-"""Does the comparison fool? Times one rung twice as if it were two, many times over.
+"""Tests the comparison: times one variant twice as if it were two, many times over.
 
     python benchmarks/a_against_a.py [--device cuda] [--routine sobel]
 
@@ -11,10 +11,9 @@ import argparse
 from collections import Counter
 
 import adokernels as ado
-from adokernels import _core
-from adokernels._measure import _sample_interleaved, _Subject, _take_call
-from adokernels._operands import random_operands
-from adokernels._stats import compare
+from adokernels.arrays.operands import random_operands
+from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.measuring.statistics import compare
 
 PAIRS = 40
 
@@ -33,13 +32,10 @@ def main() -> None:
     verdicts: Counter[str] = Counter()
     worst = 1.0
     for _ in range(PAIRS):
-        problem = routine._core.problem(operands, {}, options.device)
-        call: _core.Call = problem.prepare(problem.best())
-        pair = [
-            _Subject(lambda repeats, call=call: _take_call(call, True, repeats), options.device)
-            for _ in range(2)
-        ]
-        _sample_interleaved(
+        problem = routine.problem(*operands, device=options.device)
+        call = problem.prepare(problem.best())
+        pair = [Sampler.of_call(call, cold=True) for _ in range(2)]
+        sample_interleaved(
             pair, warm=False, precision=0.01, budget=0.5, progress=False, title="A against A"
         )
         verdict, ratio, _ = compare(pair[0].seconds, pair[1].seconds, paired=True)

@@ -64,7 +64,7 @@ def compare(
     for problem in problems:
         ours = options.variant
         if ours is None:  # what a call would run
-            ours = routine._core.problem(problem.args, {}, options.device).best()
+            ours = routine.problem(*problem.args, device=options.device).best()
         sweep = ado.sweep(
             routine,
             *problem.args,

@@ -1,13 +1,13 @@
-"""What hardware counters say of every CUDA rung of a routine, by ncu, beside what its row claims.
+"""Hardware counters of every CUDA variant of a routine, by ncu, beside the variant's own formulas.
 
     python benchmarks/counters.py gpp --shape 64x128x1024x2
     python benchmarks/counters.py gpp --shape 800x1385x11075x2 --into sweep.json
 
-Runs itself again under ncu, which launches each rung once with cold caches. FLOPs and instructions
-are those of FP64, for each combination of the lengths of the problem, and in brackets as the row
-says; a rung whose kernels are not the library's own is left out. --into adds measured FLOPs and
-bytes to a stored sweep of the same problem. To count instructions ncu runs kernels many times
-slower; --no-instructions leaves them out.
+Runs itself again under ncu, which launches each variant once with cold caches. FLOPs and
+instructions are those of FP64, per combination of the problem's lengths, with the values of the
+variant's own formulas in brackets. A variant whose kernels are not the library's own is left out.
+--into adds measured FLOPs and bytes to a stored sweep of the same problem. Counting instructions
+slows kernels down many times; --no-instructions leaves them out.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from rich.console import Console
 from rich.table import Table
 
 import adokernels as ado
-from adokernels._operands import random_operands
-from adokernels._routine import kernels_of
-from adokernels._tables import number, quantity, show
-from adokernels.oracles import ORACLES
+from adokernels.arrays.operands import random_operands
+from adokernels.tables.numbers import number, quantity
+from adokernels.tables.rendering import show
+from adokernels.tasks import TASKS
 
 OPERATION = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 METRICS = {
@@ -65,8 +65,8 @@ class Launch(NamedTuple):
 
 
 @dataclasses.dataclass
-class Rung:
-    """What a rung launched, as it says itself, then as it was seen."""
+class Counted:
+    """The kernels of a variant: as the variant reports them, then as ncu saw them."""
 
     variant: str
     block: tuple[int, ...]
@@ -123,108 +123,115 @@ def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> dict[str, float
     return found
 
 
-def assign(rungs: Sequence[Rung], launches: Sequence[Launch]) -> None:
-    """Give each rung its kernels, which ran in the order of the rungs.
+def assign(variants: Sequence[Counted], launches: Sequence[Launch]) -> None:
+    """Give each variant its kernels, which ran in the order of the variants.
 
     Raises
     ------
     ValueError
-        If there are more or fewer than the rungs say, or others.
+        If they are not the kernels that the variants report.
     """
-    expected = [(rung, name) for rung in rungs for name in rung.kernels]
+    expected = [(counted, name) for counted in variants for name in counted.kernels]
     if len(expected) != len(launches):
-        raise ValueError(f"{len(launches)} kernels ran, the rungs have {len(expected)}")
-    for (rung, name), launch in zip(expected, launches, strict=True):
+        raise ValueError(f"{len(launches)} kernels ran, the variants have {len(expected)}")
+    for (counted, name), launch in zip(expected, launches, strict=True):
         base = name.rpartition("::")[2]  # ncu writes no namespaces
         if not re.search(rf"\b{re.escape(base)}\b", launch.kernel):
-            raise ValueError(f"{launch.kernel} ran where {rung.variant} launches {name}")
-        rung.launches += (launch,)
+            raise ValueError(f"{launch.kernel} ran where {counted.variant} launches {name}")
+        counted.launches += (launch,)
 
 
-def filled(sweep: ado.Sweep, rungs: Sequence[Rung], problem: str) -> ado.Sweep:
-    """The sweep with what was counted of its rungs.
+def filled(sweep: ado.Sweep, variants: Sequence[Counted], problem: ado.Problem) -> ado.Sweep:
+    """The sweep with the counts of its variants.
 
     Raises
     ------
     ValueError
-        If it measured another problem, or a rung with another block.
+        If it measured another problem, or a variant with another block.
     """
-    counted = {rung.variant: rung for rung in rungs}
+    by_name = {counted.variant: counted for counted in variants}
     if others := {m.problem for m in sweep} - {problem}:
-        raise ValueError(f"the sweep has {', '.join(others)}, counted was {problem}")
+        raise ValueError(f"the sweep has {', '.join(map(str, others))}, counted was {problem}")
 
     def with_counts(m: ado.Measurement) -> ado.Measurement:
-        rung = counted.get(m.variant)
-        if rung is None:
+        counted = by_name.get(m.variant)
+        if counted is None:
             return m
-        if m.block != rung.block:
-            raise ValueError(f"{m.variant} was measured with {m.block}, counted with {rung.block}")
-        return dataclasses.replace(m, measured_flops=rung.flops or None, measured_bytes=rung.bytes)
+        if m.block != counted.block:
+            raise ValueError(
+                f"{m.variant} was measured with {m.block}, counted with {counted.block}"
+            )
+        return dataclasses.replace(
+            m, measured_flops=counted.flops or None, measured_bytes=counted.bytes
+        )
 
     return dataclasses.replace(sweep, measurements=tuple(map(with_counts, sweep)))
 
 
-def table_of(rungs: Sequence[Rung], units: int, title: str) -> Table:
+def table_of(variants: Sequence[Counted], units: int, title: str) -> Table:
     table = Table(title=title)
     for heading in (
-        *("rung", "kernel", "time", "FP64\nissued", "FP64\nbusy", "active\nlanes", "registers"),
-        *("achieved\noccupancy", *LEVELS, "FLOPs\n(row)", "instructions\n(row)"),
+        *("variant", "kernel", "time", "FP64\nissued", "FP64\nbusy", "active\nlanes", "registers"),
+        *("achieved\noccupancy", *LEVELS, "FLOPs\n(formula)", "instructions\n(formula)"),
     ):
-        words = heading in ("rung", "kernel")
+        words = heading in ("variant", "kernel")
         table.add_column(heading, justify="left" if words else "right", no_wrap=True)
 
     def both(measured: float | None, claimed: float) -> str:
         said = number(claimed / units) if claimed else "-"
         return f"{'n/a' if measured is None else number(measured / units)} ({said})"
 
-    for rung in rungs:
-        for place, launch in enumerate(rung.launches):
+    for counted in variants:
+        for place, launch in enumerate(counted.launches):
 
             def cell(name: str, words: str = "{}", of: Mapping[str, float] = launch.values) -> str:
                 return words.format(number(of[name])) if name in of else "n/a"
 
             seen = launch.values
             table.add_row(
-                "" if place else rung.variant,
-                rung.kernels[place],
+                "" if place else counted.variant,
+                counted.kernels[place],
                 quantity(seen["time"] * 1e-9, "s") if "time" in seen else "n/a",
                 *(cell(name, "{} %") for name in ("fp64_issued", "fp64_busy")),
                 cell("lanes"),
                 f"{seen['registers']:.0f}" if "registers" in seen else "n/a",
                 cell("occupancy", "{} %"),
                 *(quantity(seen[x], "B") if x in seen else "n/a" for x in LEVELS),
-                "" if place else both(rung.flops, rung.executed_flops),
-                "" if place else both(rung.instructions, rung.executed_instructions),
+                "" if place else both(counted.flops, counted.executed_flops),
+                "" if place else both(counted.instructions, counted.executed_instructions),
             )
     return table
 
 
 def launch_all(options: argparse.Namespace) -> None:
-    """Launch each rung once and write down what it says of itself: what runs under ncu."""
+    """Launch each variant once and store what it reports of itself; this runs under ncu."""
     routine = ado.routines[options.routine]
     operands = random_operands(routine, options.shape, options.dtype)
-    problem = routine._core.problem(operands, {}, "cuda")
-    rungs = []
+    problem = routine.problem(*operands, device="cuda")
+    variants = []
     for v in routine:
         wanted = v.name in options.variants if options.variants else not v.ceiling
-        if v.device != "cuda" or not wanted or v.why_unavailable or problem.why_refused(v.name):
+        if v.device != "cuda" or not wanted or v.why_unavailable or problem.why_not(v.name):
             continue
         call = problem.prepare(v.name)
-        names = tuple(k.name.partition("<")[0] for k in kernels_of(call.kernels()))
+        names = tuple(k.name.partition("<")[0] for k in call.kernels())
         if not names:
             continue
         call.run()
         cost = call.cost
-        rungs.append(
-            Rung(v.name, tuple(call.block), names, cost.executed_flops, cost.executed_instructions)
+        variants.append(
+            Counted(
+                v.name, tuple(call.block), names, cost.executed_flops, cost.executed_instructions
+            )
         )
     ado.synchronize()
-    plan = {"problem": problem.description, "rungs": [dataclasses.asdict(r) for r in rungs]}
+    described = ado.Problem.of(problem.operands, problem.options)
+    plan = {"problem": described.to_dict(), "variants": [dataclasses.asdict(r) for r in variants]}
     options.launch.write_text(json.dumps(plan))
 
 
-def profiled(options: argparse.Namespace) -> tuple[list[Rung], str]:
-    """Run ncu on this script; the rungs with their counters, and the problem in words."""
+def profiled(options: argparse.Namespace) -> tuple[list[Counted], ado.Problem]:
+    """Run ncu on this script; the variants with their counters, and the problem."""
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("ncu is not installed, or not on the PATH")
@@ -243,9 +250,11 @@ def profiled(options: argparse.Namespace) -> tuple[list[Rung], str]:
             raise SystemExit("\n".join([*messages, f"ncu ended with {done.returncode}"]))
         stored = json.loads(plan.read_text())
     tuples = ("block", "kernels", "launches")
-    rungs = [Rung(**{**r, **{name: tuple(r[name]) for name in tuples}}) for r in stored["rungs"]]
-    assign(rungs, read_csv(text.splitlines()))
-    return rungs, stored["problem"]
+    variants = [
+        Counted(**{**r, **{name: tuple(r[name]) for name in tuples}}) for r in stored["variants"]
+    ]
+    assign(variants, read_csv(text.splitlines()))
+    return variants, ado.Problem.from_dict(stored["problem"])
 
 
 def parsed() -> argparse.Namespace:
@@ -270,19 +279,21 @@ def main() -> None:
     if options.launch:
         launch_all(options)
         return
-    rungs, problem = profiled(options)
-    lengths: Sequence[Any] = options.shape or tuple(ORACLES[options.routine].lengths.values())
-    show(Console(), [table_of(rungs, math.prod(lengths), f"{options.routine}, {problem}")])
+    variants, problem = profiled(options)
+    lengths: Sequence[Any] = options.shape or tuple(TASKS[options.routine].lengths.values())
+    show(Console(), [table_of(variants, math.prod(lengths), f"{options.routine}, {problem}")])
     if options.json:
-        records = [dataclasses.asdict(rung) for rung in rungs]
-        for record, rung in zip(records, rungs, strict=True):
-            record["launches"] = [launch._asdict() for launch in rung.launches]
-        options.json.write_text(json.dumps({"problem": problem, "rungs": records}) + "\n")
+        records = [dataclasses.asdict(counted) for counted in variants]
+        for record, counted in zip(records, variants, strict=True):
+            record["launches"] = [launch._asdict() for launch in counted.launches]
+        options.json.write_text(
+            json.dumps({"problem": problem.to_dict(), "variants": records}) + "\n"
+        )
     if options.into:
         sweep = ado.load(options.into)
         if not isinstance(sweep, ado.Sweep):
             raise SystemExit(f"{options.into} holds no sweep")
-        filled(sweep, rungs, problem).save(options.into)
+        filled(sweep, variants, problem).save(options.into)
 
 
 if __name__ == "__main__":

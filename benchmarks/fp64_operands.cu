@@ -1,12 +1,12 @@
-// How fast FP64 instructions are by where their operands come from: what limits the top rungs of
-// gpp.
+// Throughput of FP64 instructions by the number of different registers that they read. This limits
+// the last variants of gpp.
 //
 //   nvcc -O3 -std=c++20 -arch=native -o fp64_operands benchmarks/fp64_operands.cu &&
 //   ./fp64_operands
 //
-// An FMA whose operands are three different registers takes longer, unless the instruction before
-// has left one of them in the operand cache; and instructions of other pipes are not free beside
-// FP64, but take as long as their operands.
+// An FMA of three different registers takes longer, unless the previous instruction has left one of
+// them in the operand cache. Instructions of other pipes do not overlap with FP64 for free: they,
+// too, take the time to read their operands.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ enum class Operands {
 };
 
 constexpr int kChains = 8, kUnroll = 8, kPasses = 4000;
-constexpr int kThreads = 128, kBlocks = 4;  // a multiprocessor
+constexpr int kThreads = 128, kBlocks = 4;  // blocks per multiprocessor
 
 template <Operands kWhich>
 __global__ void __launch_bounds__(kThreads) chains(const double* in, double* out) {
@@ -104,8 +104,7 @@ int main() {
   measure<Operands::kMultiply>("DMUL", multiprocessors, in, out);
   measure<Operands::kMultiplyAndSelect>("DMUL and SEL", multiprocessors, in, out);
   measure<Operands::kTwo>("DFMA, two registers and a constant", multiprocessors, in, out);
-  measure<Operands::kShared>("DFMA, three registers, one the same for all", multiprocessors, in,
-                             out);
+  measure<Operands::kShared>("DFMA, three registers, one shared by all", multiprocessors, in, out);
   measure<Operands::kPairsShare>("DFMA, three registers, pairs share one", multiprocessors, in,
                                  out);
   measure<Operands::kThree>("DFMA, three registers", multiprocessors, in, out);

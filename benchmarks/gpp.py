@@ -1,12 +1,12 @@
-"""``ado.gpp``: its ladder, what the last rung gains, and its peers.
+"""``ado.gpp``: its ladder, the gain of its last variant, and its peers.
 
     python benchmarks/gpp.py                 # 200x200x2000x2, and NumPy, on the CPU
     python benchmarks/gpp.py --device cuda   # Si-214, and CuPy, on the GPU
 
-How often each branch is taken, the ladder, and how many times faster its last rung is than the best
-of the published steps (on the CPU: than `threaded`); then that rung where no energy is near a pole,
-and beside an array library on the smaller problems of --shapes, for there each step of the formulas
-makes an array. Sizes are bands x ngpown x ncouls x frequencies.
+Prints how often each branch is taken, the ladder, and how many times faster its last variant is
+than the best of the published steps (on the CPU: than `threaded`). Then measures that variant
+with no energy near a pole, and beside an array library on the smaller problems of --shapes, because
+there each step of the formulas makes an array. Sizes are bands x ngpown x ncouls x frequencies.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from beside_peers import Peers, Problem, compare, parser
 from image_peers import host
 
 import adokernels as ado
-from adokernels._gpp import GPP_SIZES, GppProblem, GppTerms
-from adokernels.oracles import difference, gpp, gpp_bound
+from adokernels.tasks import difference
+from adokernels.tasks.gpp import GPP_SIZES, GppProblem, GppTerms, error_unit, expected
 
 SIZES: dict[str, tuple[int, ...]] = {"cpu": (200, 200, 2000, 2), "cuda": GPP_SIZES["si214"]}
 PEER_SHAPES = {"cpu": [GPP_SIZES["small"]], "cuda": [(64, 512, 4096, 2)]}
-#: The first and the last rung of the published steps, or what takes their place.
+#: The first and the last variant of the published steps, or their substitutes.
 PUBLISHED = {"cpu": ("threaded", "threaded"), "cuda": (None, "large_blocks")}
 
 Array = Any  # of NumPy or CuPy
@@ -68,7 +68,7 @@ def peers_of(problem: GppProblem, args: tuple[Any, ...], device: str) -> Peers:
     except Exception as error:  # whatever another library raises
         print(f"left out {name}: {type(error).__name__}: {error}")
         return {}
-    found = difference(result, gpp(*problem), gpp_bound(*problem))
+    found = difference(result, expected(*problem), error_unit(*problem))
     if found > 1:
         print(f"left out {name}: off by {found:.3g}")
         return {}
@@ -76,7 +76,7 @@ def peers_of(problem: GppProblem, args: tuple[Any, ...], device: str) -> Peers:
 
 
 def ladder(size: Sequence[int], options: argparse.Namespace) -> str:
-    """Measure every rung and print what the last one gains; its name."""
+    """Measure every variant, print what the last one gains, and return its name."""
     problem = ado.gpp_problem(size, seed=0)
     shares = ", ".join(
         f"{kind} {100 * share:.3g} %" for kind, share in problem.branch_shares().items()
@@ -85,10 +85,10 @@ def ladder(size: Sequence[int], options: argparse.Namespace) -> str:
     sweep = measured(problem, "ladder", size, options)
     print(sweep)
     first, last = PUBLISHED[options.device]
-    names = [m.variant for m in sweep.rungs]
-    top = sweep.rungs[-1]
+    names = [m.variant for m in sweep.variants]
+    top = sweep.variants[-1]
     if last in names:
-        published = sweep.rungs[names.index(first) if first else 0 : names.index(last) + 1]
+        published = sweep.variants[names.index(first) if first else 0 : names.index(last) + 1]
         best = min(published, key=lambda m: m.seconds)
         _, ratio, (low, high) = top.compare(best)
         others = f", the fastest of {len(published)} published steps" if published[1:] else ""

@@ -1,17 +1,28 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can tell, in one go: tests, sanitizer, ladders, peers.
+# Runs everything that needs a GPU: tests, compute-sanitizer, ladders, comparisons with peers.
 #
-#   benchmarks/on_gpu.sh FOLDER [tests|sanitizer|ladders|peers ...]
+#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [peers] [ROUTINE ...]
 #
-# Run it in the root of the repository with adokernels built for that GPU and installed, and read
-# FOLDER/log. The JSON files it leaves are what notebooks/data holds. Peers that are not installed
-# are left out; with_peers.sh brings them along.
+# Default: all parts, all routines. Run it in the root of the repository with adokernels installed and
+# built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. Where
+# a command may run for ten minutes only, run the parts one after another into the same folder. Peers
+# that are not installed are left out; with_peers.sh provides them.
 set -uo pipefail
 folder=${1:?a folder for the results}
 shift
-parts=${*:-tests sanitizer ladders peers}
+all_routines=$(python3 -c 'from adokernels.tasks import TASKS; print(*TASKS)') || exit
+parts=() routines=()
+for word in "$@"; do
+  case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
+  case $word in
+    tests|sanitizer|ladders|peers) parts+=("$word") ;;
+    *) echo "$word is neither a part nor a routine: $all_routines" >&2; exit 2 ;;
+  esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders peers)
+[ ${#routines[@]} -gt 0 ] || read -ra routines <<< "$all_routines"
 mkdir -p "$folder"
-exec > >(tee "$folder/log") 2>&1
+exec > >(tee -a "$folder/log") 2>&1
 export PYTHONUNBUFFERED=1 ADOKERNELS_CACHE=$folder/cache
 failed=0
 
@@ -22,52 +33,81 @@ step() {
   echo "   ($((SECONDS - start)) s)"
 }
 
-ladder() { # routine name shape more...
-  step adokernels bench "$1" --device cuda --shape "$3" "${@:4}" --json "$folder/$1-$2.json"
+run_tests() {
+  local selection=()
+  if [ "${routines[*]}" != "$all_routines" ]; then
+    local names="${routines[*]}"
+    selection=(-k "${names// / or }")
+  fi
+  step python3 -m pytest -q -p no:cacheprovider --deselect tests/test_generated.py "${selection[@]}"
+}
+
+run_sanitizer() { # nothing is timed, so the tools run concurrently
+  local pids=()
+  for tool in memcheck racecheck initcheck synccheck; do
+    (failed=0; step compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      python3 benchmarks/sanitize.py "${routines[@]}" > "$folder/$tool.log" 2>&1; exit $failed) &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  tail -n 4 "$folder"/*check.log
+}
+
+# One line per problem: routine, name of the problem, arguments of `adokernels bench`.
+benchmark_problems() {
+  python3 - "${routines[@]}" <<'END'
+import sys
+from adokernels.tasks import TASKS
+
+for routine in sys.argv[1:]:
+    for name, arguments in TASKS[routine].benchmark_problems.items():
+        print(routine, name, arguments if isinstance(arguments, str) else " ".join(arguments))
+END
+}
+
+run_ladders() {
+  step adokernels info --refresh
+  local lines line routine name arguments
+  lines=$(benchmark_problems) || failed=1
+  mapfile -t lines <<< "$lines"
+  for line in "${lines[@]}"; do
+    read -r routine name arguments <<< "$line"
+    [ -n "$routine" ] || continue
+    # shellcheck disable=SC2086 # the arguments are words
+    step adokernels bench "$routine" --device cuda $arguments --json "$folder/$routine-$name.json"
+  done
+  if [ -n "$(chosen gpp)" ]; then # its roofline shows counted FLOPs
+    step python3 benchmarks/counters.py gpp --shape 800x1385x11075x2 --no-instructions \
+      --into "$folder/gpp-si214.json"
+  fi
+}
+
+# Those of the arguments that are among the chosen routines.
+chosen() {
+  for routine in "$@"; do
+    case " ${routines[*]} " in *" $routine "*) echo "$routine" ;; esac
+  done
+}
+
+# Each script compares some routines with other libraries; --routines selects among them.
+run_peers() {
+  local options=(--device cuda --seconds 1 --json "$folder/peers") some
+  if [ -n "$(chosen transpose)" ]; then
+    local transpose=(python3 benchmarks/transpose.py "${options[@]}")
+    step "${transpose[@]}" --shapes 8192x8192 16384x16384
+    step "${transpose[@]}" --shapes 8191x8193 16383x16385
+    step "${transpose[@]}" --shapes 1024x1024 2048x2048 4096x4096 --dtypes float32 float64
+    step python3 benchmarks/a_against_a.py --device cuda
+  fi
+  mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
+  [ ${#some[@]} = 0 ] ||
+    step python3 benchmarks/image_filters.py "${options[@]}" --routines "${some[@]}"
+  for routine in $(chosen average_matvec max_plus); do # one process each: their memory is freed
+    step python3 benchmarks/reductions.py "${options[@]}" --routines "$routine"
+  done
+  [ -z "$(chosen gpp)" ] || step python3 benchmarks/gpp.py "${options[@]}"
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv
-for part in $parts; do
-  case $part in
-    tests) step python3 -m pytest -q -p no:cacheprovider --deselect tests/test_generated.py ;;
-    sanitizer)
-      pids=()
-      for tool in memcheck racecheck initcheck synccheck; do # nothing is timed: all at once
-        (failed=0; step compute-sanitizer --tool "$tool" --error-exitcode 1 \
-          python3 benchmarks/sanitize.py > "$folder/$tool.log" 2>&1; exit $failed) &
-        pids+=($!)
-      done
-      for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
-      tail -n 4 "$folder"/*check.log ;;
-    ladders)
-      step adokernels info --refresh
-      ladder transpose int64-8192 8192x8192 --dtype int64
-      ladder transpose float32-8192 8192x8192 --dtype float32
-      ladder transpose float32-odd 8191x8193 --dtype float32
-      for routine in grayscale gaussian_blur sobel edge_detect; do
-        ladder $routine 2560x1600 1600x2560
-        ladder $routine 16384 16384x16384 --seconds 1.5
-      done
-      ladder average_matvec 1024 1024x1024x1024 --seconds 1
-      ladder average_matvec float64-512 512x1024x1024 --dtype float64
-      ladder max_plus float64 64x4194304 --seconds 1
-      ladder max_plus float32 64x8388608 --dtype float32
-      step python3 benchmarks/gpp.py --device cuda --seconds 4.5 --json "$folder/gpp"
-      step python3 benchmarks/counters.py gpp --shape 800x1385x11075x2 --no-instructions \
-        --into "$folder/gpp/cuda-gpp-ladder-800x1385x11075x2.json" ;;
-    peers)
-      step python3 benchmarks/transpose.py --device cuda --shapes 8192x8192 16384x16384 \
-        --seconds 1 --json "$folder/peers"
-      step python3 benchmarks/transpose.py --device cuda --shapes 8191x8193 16383x16385 \
-        --seconds 1 --json "$folder/peers"
-      step python3 benchmarks/transpose.py --device cuda --shapes 1024x1024 2048x2048 4096x4096 \
-        --dtypes float32 float64 --seconds 1 --json "$folder/peers"
-      step python3 benchmarks/image_filters.py --device cuda --seconds 1 --json "$folder/peers"
-      step python3 benchmarks/reductions.py --device cuda --routines average_matvec --seconds 1 \
-        --json "$folder/peers"
-      step python3 benchmarks/reductions.py --device cuda --routines max_plus --seconds 1 \
-        --json "$folder/peers"
-      step python3 benchmarks/a_against_a.py --device cuda ;;
-  esac
-done
+for part in "${parts[@]}"; do "run_$part"; done
 exit $failed

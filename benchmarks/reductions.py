@@ -5,7 +5,7 @@
 
 One table for each routine; a line is one shape (N x L x M, or K x P) and type with the default
 variant's time, its share of the plain read measured in the same rounds, and how many times faster
-it is than each peer. Before a peer is timed its result is compared with the oracle's; one that
+it is than each peer. Before a peer is timed its result is compared with the reference; one that
 cannot run here, or is wrong, is named and left out. Products of float32 stay float32: TF32 is off.
 """
 
@@ -20,8 +20,8 @@ from beside_peers import Peers, Problem, compare, parser
 from image_peers import host
 
 import adokernels as ado
-from adokernels._operands import random_operands
-from adokernels.oracles import ORACLES, difference
+from adokernels.arrays.operands import random_operands
+from adokernels.tasks import TASKS, difference
 
 CASES = {
     "average_matvec": [((1024, 1024, 1024), "float32"), ((512, 1024, 1024), "float64")],
@@ -192,9 +192,9 @@ def checked(
     name: str, device: str, args: tuple[Array, ...], on_host: tuple[np.ndarray, ...]
 ) -> Peers:
     """The peers that compute what they should; the others are named."""
-    oracle = ORACLES[name]
-    expected = oracle.expected(*on_host)
-    unit = oracle.unit(*on_host) if oracle.unit else None
+    task = TASKS[name]
+    expected = task.expected(*on_host)
+    unit = task.error_unit(*on_host) if task.error_unit else None
     peers: Peers = {}
     for library, make in PEERS[name, device].items():
         if not importlib.util.find_spec(library):
@@ -219,11 +219,11 @@ def checked(
 
 
 def tolerance(name: str, on_host: tuple[np.ndarray, ...]) -> float:
-    """The oracle's, and M more roundings where M numbers may be summed one after another."""
+    """The task's, and M more roundings if M numbers may be summed one after another."""
     if name != "average_matvec":
-        return ORACLES[name].tolerance
+        return TASKS[name].tolerance
     _, length, samples = on_host[0].shape
-    return ORACLES[name].tolerance + samples / length
+    return TASKS[name].tolerance + samples / length
 
 
 def first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from beside_peers import Peers, Problem, compare, parser
 
 import adokernels as ado
-from adokernels._operands import random_array
+from adokernels.arrays.operands import random_array
 
 CPU_TYPES = ("uint8", "uint16", "float32", "float64", "complex128")
 

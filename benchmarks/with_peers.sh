@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a command with Python packages that travel as archives, where nothing can be installed.
+# Runs a command with Python packages from archives, where nothing can be installed.
 #
 #   benchmarks/with_peers.sh FOLDER COMMAND...
 #
-# FOLDER holds *.tar.xz of what pip would put into site-packages, for example of nvidia-npp and
-# cvcuda-cu13. What is in none of them is left out of the comparison, which says so.
+# FOLDER holds *.tar.xz files of what pip installs into site-packages, for example of nvidia-npp and
+# cvcuda-cu13. Comparisons report the libraries that are missing and leave them out.
 set -euo pipefail
 folder=${1:?a folder of archives}
 shift

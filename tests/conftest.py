@@ -1,16 +1,51 @@
-"""What every test shares: which rungs there are to test, and random data of any type."""
+"""Shared by all tests: the variants to test, random data of any type, and the seed of both."""
 
 from __future__ import annotations
 
+import random
 import re
+import zlib
 
+import hypothesis.core
 import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core, oracles
+from adokernels import _core, tasks
 
 NO_CUDA = _core.why_no_cuda()
+_seed = 0
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seed", type=int, help="seed of all random data; default: a new one in every run"
+    )
+
+
+def pytest_configure(config):
+    global _seed  # noqa: PLW0603
+    given = config.getoption("seed")
+    _seed = int(np.random.SeedSequence().entropy) % 2**32 if given is None else given
+    if hypothesis.core.global_force_seed is None:  # else --hypothesis-seed was given
+        hypothesis.core.global_force_seed = _seed
+
+
+def run_seed():
+    """The seed of this run, for data that is made while tests are collected."""
+    return _seed
+
+
+def pytest_report_header():
+    return f"seed: {_seed} (--seed {_seed} repeats this run)"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        report.sections.append(("seed", f"--seed {_seed}"))
 
 
 def pytest_collection_modifyitems(items):
@@ -20,8 +55,8 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=NO_CUDA))
 
 
-def rungs(routine: ado.Routine, *, ceilings: bool = False):
-    """Every rung of every ladder as a pytest parameter; CUDA rungs are marked."""
+def variants_of(routine: ado.Routine, *, ceilings: bool = False):
+    """The variants of a ladder as pytest parameters; those on CUDA are marked."""
     return [
         pytest.param(v.name, marks=[pytest.mark.gpu] if v.device == "cuda" else [], id=v.name)
         for v in routine.variants
@@ -51,18 +86,31 @@ def device_restored():
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Ceilings measured by one test serve the others, but nothing of the user's is touched."""
+    """Tests share the ceilings that one of them measures, and leave the user's files alone."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
 
 
+def _sequence(request):
+    """Entropy that depends on the run's seed and on the test, not on the other tests."""
+    return np.random.SeedSequence([_seed, zlib.crc32(request.node.nodeid.encode())])
+
+
 @pytest.fixture
 def rng(request):
-    """Fresh data in every run; the seed is shown where a test fails."""
-    seed = int(np.random.SeedSequence().entropy) % 2**32
-    request.node.user_properties.append(("seed", seed))
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(_sequence(request))
+
+
+@pytest.fixture(autouse=True)
+def library_is_seeded(request, monkeypatch):
+    """Random numbers that the library draws derive from the seed, too."""
+    sequence, make = _sequence(request).spawn(1)[0], np.random.default_rng
+    monkeypatch.setattr(
+        np.random,
+        "default_rng",
+        lambda seed=None: make(sequence.spawn(1)[0] if seed is None else seed),
+    )
+    random.seed(_seed)
 
 
 def random_of(rng, shape, dtype):
@@ -75,21 +123,20 @@ def random_of(rng, shape, dtype):
 POISON = 0xA5
 
 
-def refusal(routine, variant, operands, **options):
-    """Why the variant cannot do it; empty if it can, as the default always does."""
+def why_not(routine, variant, operands, **options):
+    """Why the variant declines the problem; empty if it can solve it, as the default always can."""
     if variant is None:
         return ""
-    problem = routine._core.problem(operands, options, routine[variant].device)
-    return problem.why_refused(variant)
+    return routine.problem(*operands, variant=variant, **options).why_not(variant)
 
 
 def check(routine, operands, expected, variant=None, block=None, **options):
-    """Call into poisoned memory with guards around it; compare every byte.
+    """Call with a poisoned result between guards; compare every byte.
 
-    False if the variant refuses the problem, which must then be an error with that reason.
+    False if the variant declines the problem, which must then be an error with that reason.
     """
     how = {"variant": variant, "block": block, **options}
-    if reason := refusal(routine, variant, operands, **options):
+    if reason := why_not(routine, variant, operands, **options):
         with pytest.raises(ValueError, match=re.escape(reason)):
             routine(*operands, **how)
         return False
@@ -99,7 +146,7 @@ def check(routine, operands, expected, variant=None, block=None, **options):
     result = routine(*operands, out=out, **how)
     assert result is out
     same = out.tobytes() == expected.tobytes()
-    assert same, f"{how}, {operands[0].shape}: {oracles.first_difference(out, expected)}"
+    assert same, f"{how}, {operands[0].shape}: {tasks.first_difference(out, expected)}"
     assert (whole[:guard] == POISON).all()
     assert (whole[guard + out.nbytes :] == POISON).all()
     return True

@@ -4,10 +4,10 @@ import ctypes
 
 import numpy as np
 import pytest
-from conftest import POISON, isa_levels, refusal, rungs, strided_views
+from conftest import POISON, isa_levels, strided_views, variants_of, why_not
 
 import adokernels as ado
-from adokernels import oracles
+from adokernels import tasks
 
 TYPES = (np.float32, np.float64)
 SHAPES = [
@@ -40,7 +40,7 @@ def error_in_bounds(result, operands):
 
 def run(operands, variant, block=None):
     """The result in poisoned memory with guards around it; None if the variant declines."""
-    if reason := refusal(ado.average_matvec, variant, operands):
+    if reason := why_not(ado.average_matvec, variant, operands):
         with pytest.raises(ValueError, match="average_matvec"):
             ado.average_matvec(*operands, variant=variant)
         _, length, samples = operands[0].shape
@@ -67,30 +67,30 @@ def check(operands, variant, block=None):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_sizes(variant, dtype, rng):
     for shape in SHAPES:
         check(problem(rng, shape, dtype), variant)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_large(variant, dtype, rng):
     for shape in LARGE:
         operands = problem(rng, shape, dtype)
         out = run(operands, variant)
         if out is not None:
-            unit = oracles.average_matvec_bound(*operands)
-            oracles.check("average_matvec", out, oracles.average_matvec(*operands), unit)
+            unit = tasks.average_matvec.error_unit(*operands)
+            tasks.TASKS["average_matvec"].check(out, tasks.average_matvec.expected(*operands), unit)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_blocks(variant, rng):
     for block in ado.average_matvec[variant].blocks:
         check(problem(rng, (37, 70, 130), np.float32), variant, block)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_numbers_of_the_blog_are_exact(variant, rng):
     """Ones and twos: every sum, average and product is a float32 without rounding."""
     vectors = rng.integers(1, 3, (6, 96, 1024)).astype(np.float32)
@@ -101,7 +101,7 @@ def test_numbers_of_the_blog_are_exact(variant, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_a_million_samples(variant, dtype, rng):
     """Numbers of one sign with an offset: a plain float32 sum would lose half the digits."""
     vectors = (rng.random((2, 3, 1_000_003)) + 1000).astype(dtype)
@@ -110,7 +110,7 @@ def test_a_million_samples(variant, dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_infinities_and_nan(variant, dtype, rng):
     """The values that a plain sum and product give, in their columns and in no others."""
     for m in (3, 64, 700):
@@ -120,16 +120,16 @@ def test_infinities_and_nan(variant, dtype, rng):
         vectors[3, 5, m - 1] = np.nan
         vectors[4, 6, 0], vectors[4, 6, m - 1] = np.inf, -np.inf
         vectors[5, 7, :] = np.inf
-        expected = oracles.average_matvec(vectors, matrix)
+        expected = tasks.average_matvec.expected(vectors, matrix)
         assert np.isinf(expected[:, [1, 2, 5]]).all()
         assert np.isnan(expected[:, [3, 4]]).all()
         out = run((vectors, matrix), variant)
         if out is not None:
-            unit = oracles.average_matvec_bound(vectors, matrix)
-            oracles.check("average_matvec", out, expected, unit)
+            unit = tasks.average_matvec.error_unit(vectors, matrix)
+            tasks.TASKS["average_matvec"].check(out, expected, unit)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_matrix_is_not_its_transpose(variant):
     """Asymmetric in every operand, small enough to see."""
     vectors = np.array([[[1, 3], [10, 30]], [[5, 7], [50, 70]], [[2, 2], [0, 0]]], np.float64)
@@ -137,7 +137,7 @@ def test_matrix_is_not_its_transpose(variant):
     assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]
 
 
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_strided(variant, rng):
     (cube, matrix) = problem(rng, (12, 24, 26), np.float32)
     views = {
@@ -152,14 +152,14 @@ def test_strided(variant, rng):
     for view in views.values():
         check((view, matrix), variant)
     for view in strided_views(matrix).values():
-        if view.shape != matrix.shape or refusal(ado.average_matvec, variant, (cube, view)):
+        if view.shape != matrix.shape or why_not(ado.average_matvec, variant, (cube, view)):
             continue
         out = np.zeros((24, 24), np.float32)[:, ::2]
         ado.average_matvec(cube, view, variant=variant, out=out)
         assert error_in_bounds(out, (cube, view)) <= 1
 
 
-@pytest.mark.parametrize("variant", rungs(ado.average_matvec))
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_unaligned(variant, rng):
     vectors, matrix = problem(rng, (3, 10, 50), np.float64)
     raw = np.zeros(vectors.nbytes + 5, np.uint8)
@@ -181,7 +181,7 @@ def test_unaligned(variant, rng):
 )
 def test_overlapped_declines_what_it_cannot_hide(shape, reason):
     operands = np.zeros(shape, np.float32), np.zeros((shape[1], shape[1]), np.float32)
-    why = ado.average_matvec._core.problem(operands, {}, "cpu").why_refused("overlapped")
+    why = ado.average_matvec.problem(*operands, device="cpu").why_not("overlapped")
     assert why.startswith(reason)
     assert bool(why) == bool(reason)
 
@@ -209,7 +209,7 @@ def test_bound_notices_plain_float32_sums(rng):
 def test_oracle(rng):
     for dtype in TYPES:
         operands = problem(rng, (4, 9, 50), dtype)
-        assert error_in_bounds(oracles.average_matvec(*operands), operands) < 0.1
+        assert error_in_bounds(tasks.average_matvec.expected(*operands), operands) < 0.1
 
 
 @pytest.mark.parametrize("name", ["average_matvec", "max_plus"])
@@ -221,19 +221,19 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
         "average_matvec": problem(rng, (8, 64, 4096), np.float64),
         "max_plus": (rng.random((200_000, 8)), rng.random(200_000)),
     }[name]
-    oracle = oracles.ORACLES[name]
+    oracle = tasks.TASKS[name]
     expected = oracle.expected(*operands)
     unit = oracle.unit(*operands) if oracle.unit else None
     try:
         for variant in (v.name for v in ado.routines[name] if v.device == "cpu" and not v.ceiling):
             openmp.omp_set_num_threads(1)
-            prepared = ado.routines[name]._core.problem(operands, {}, "cpu")
+            prepared = ado.routines[name].problem(*operands, device="cpu")
             call = prepared.prepare(variant)
             for threads in (1, 7, 2):
                 openmp.omp_set_num_threads(threads)
                 prepared.fill_results(0xFF)
                 call.run()
-                oracles.check(name, prepared.results(), expected, unit)
+                tasks.TASKS[name].check(prepared.results(), expected, unit)
     finally:
         openmp.omp_set_num_threads(before)
 

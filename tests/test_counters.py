@@ -1,4 +1,4 @@
-"""benchmarks/counters.py: reading what ncu writes, and whose kernel is whose; ncu runs nowhere."""
+"""benchmarks/counters.py: reading what ncu writes and assigning kernels, without running ncu."""
 
 import dataclasses
 import importlib.util
@@ -22,7 +22,7 @@ UNIT = {"time": "ns", "lanes": "", "registers": "register/thread"}
 UNIT |= dict.fromkeys(("fp64_issued", "fp64_busy", "occupancy"), "%")
 UNIT |= dict.fromkeys(("add", "mul", "fma"), "inst")
 UNIT |= dict.fromkeys(counters.LEVELS, "byte")
-PROBLEM = "wtilde: (3, 5) complex128"
+PROBLEM = ado.Problem.of([("wtilde", (3, 5), "complex128")])
 
 
 def row(*cells):
@@ -58,14 +58,14 @@ CSV = written(
 )
 
 
-def rung(name="one", kernels=("terms", "add_up"), block=(256, 1, 1)):
-    return counters.Rung(name, block, kernels, 4e9, 3e9)
+def counted(name="one", kernels=("terms", "add_up"), block=(256, 1, 1)):
+    return counters.Counted(name, block, kernels, 4e9, 3e9)
 
 
 def assigned():
-    rungs = [rung(), rung("two", ("terms",))]
-    counters.assign(rungs, counters.read_csv(CSV))
-    return rungs
+    variants = [counted(), counted("two", ("terms",))]
+    counters.assign(variants, counters.read_csv(CSV))
+    return variants
 
 
 def test_numbers_have_separators_and_may_be_missing():
@@ -98,7 +98,7 @@ def test_other_units_are_refused(name, unit):
         counters.read_csv(lines)
 
 
-def test_kernels_go_to_rungs_in_order():
+def test_kernels_go_to_variants_in_order():
     one, two = assigned()
     assert [launch.values["time"] for launch in one.launches] == [1146400, 2048]
     assert len(two.launches) == 1
@@ -108,25 +108,25 @@ def test_kernels_go_to_rungs_in_order():
     assert two.bytes["L1"] == 346292224
 
 
-def test_kernels_that_are_not_those_of_the_rungs():
+def test_kernels_that_are_not_those_of_the_variants():
     launches = counters.read_csv(CSV)
-    with pytest.raises(ValueError, match="3 kernels ran, the rungs have 2"):
-        counters.assign([rung()], launches)
+    with pytest.raises(ValueError, match="3 kernels ran, the variants have 2"):
+        counters.assign([counted()], launches)
     with pytest.raises(ValueError, match=r"add_up\(double2 \*\) ran where one launches terms"):
-        counters.assign([rung(kernels=("terms", "terms")), rung("two", ("terms",))], launches)
+        counters.assign([counted(kernels=("terms", "terms")), counted("two", ("terms",))], launches)
     with pytest.raises(ValueError, match=r"where one launches term$"):
-        counters.assign([rung(kernels=("term", "add_up")), rung("two", ("terms",))], launches)
+        counters.assign([counted(kernels=("term", "add_up")), counted("two", ("terms",))], launches)
 
 
 def test_ncu_writes_no_namespaces():
-    one = rung(kernels=("gpp::terms",))
+    one = counted(kernels=("gpp::terms",))
     counters.assign([one], counters.read_csv(written(("terms", TERMS))))
     assert len(one.launches) == 1
 
 
 def test_what_is_not_known_is_not_added_up():
     lines = written(("terms", TERMS), ("add_up", {**SUM, "fma": "(!) n/a", "L2": ""}))
-    one = rung()
+    one = counted()
     counters.assign([one], counters.read_csv(lines))
     assert one.flops is one.instructions is None
     assert set(one.bytes) == {"L1", "DRAM"}
@@ -177,15 +177,16 @@ def test_counts_are_added_to_a_sweep(tmp_path):
 
 
 def test_counts_of_something_else_are_not_added():
+    other = ado.Problem.of([("a", (3, 3), "float64")])
     with pytest.raises(ValueError, match=r"the sweep has wtilde.*, counted was a: \(3, 3\)"):
-        counters.filled(sweep(), assigned(), "a: (3, 3) float64")
+        counters.filled(sweep(), assigned(), other)
     with pytest.raises(ValueError, match=r"measured with \(256, 1, 1\), counted with \(64, 1, 1\)"):
         counters.filled(sweep(), [dataclasses.replace(assigned()[0], block=(64, 1, 1))], PROBLEM)
 
 
-def test_a_rung_without_fp64_keeps_its_own_count():
+def test_a_variant_without_fp64_keeps_its_own_count():
     zero = {**TERMS, "add": "0", "mul": "0", "fma": "0"}
-    one = rung(kernels=("terms",))
+    one = counted(kernels=("terms",))
     counters.assign([one], counters.read_csv(written(("terms", zero))))
     filled = counters.filled(sweep(), [one], PROBLEM)["one"]
     assert filled.measured_flops is None
@@ -194,8 +195,11 @@ def test_a_rung_without_fp64_keeps_its_own_count():
 
 def test_from_the_command_line(tmp_path, monkeypatch, capsys):
     """With a stand-in for ncu that writes down the CSV and lets the script say what it ran."""
-    plan = {"problem": PROBLEM, "rungs": [dataclasses.asdict(rung(*r)) for r in [("one",)]]}
-    plan["rungs"].append(dataclasses.asdict(rung("two", ("terms",))))
+    plan = {
+        "problem": PROBLEM.to_dict(),
+        "variants": [dataclasses.asdict(counted(*r)) for r in [("one",)]],
+    }
+    plan["variants"].append(dataclasses.asdict(counted("two", ("terms",))))
     ncu = tmp_path / "ncu"
     (tmp_path / "csv").write_text("\n".join(CSV) + "\n")
     (tmp_path / "plan").write_text(json.dumps(plan))
@@ -214,8 +218,8 @@ def test_from_the_command_line(tmp_path, monkeypatch, capsys):
     counters.main()
     assert "terms" in capsys.readouterr().out
     stored = json.loads((tmp_path / "c.json").read_text())
-    assert stored["problem"] == PROBLEM
-    assert stored["rungs"][0]["launches"][1]["values"]["time"] == 2048
+    assert ado.Problem.from_dict(stored["problem"]) == PROBLEM
+    assert stored["variants"][0]["launches"][1]["values"]["time"] == 2048
     assert ado.load(tmp_path / "s.json")["one"].measured_bytes["DRAM"] == 12661760
 
     ncu.write_text('#!/bin/sh\nwhile [ "$1" != "--log-file" ]; do shift; done\n')
@@ -229,13 +233,13 @@ def test_from_the_command_line(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.gpu
-def test_rungs_say_what_they_launch(tmp_path, monkeypatch):
-    """What runs under ncu, here without it: every rung of the GPU."""
+def test_variants_report_what_they_launch(tmp_path, monkeypatch):
+    """What runs under ncu, here without it: every counted of the GPU."""
     plan = tmp_path / "plan.json"
     arguments = ["gpp", "--shape", "5x3x33x2", "--launch", str(plan)]
     monkeypatch.setattr(sys, "argv", ["counters.py", *arguments])
     counters.main()
-    rungs = json.loads(plan.read_text())["rungs"]
+    variants = json.loads(plan.read_text())["variants"]
     here = [v.name for v in ado.gpp if v.device == "cuda" and v.available]
-    assert [r["variant"] for r in rungs] == here
-    assert all(r["kernels"] and r["executed_flops"] for r in rungs)
+    assert [r["variant"] for r in variants] == here
+    assert all(r["kernels"] and r["executed_flops"] for r in variants)

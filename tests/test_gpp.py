@@ -1,4 +1,4 @@
-"""gpp against higher precision and exact fractions: every rung, every branch, every size."""
+"""gpp against higher precision and exact fractions: every variant, every branch, every size."""
 
 import ctypes
 import dataclasses
@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import POISON, isa_levels, rungs
+from conftest import POISON, isa_levels, run_seed, variants_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import _measure, oracles
-from adokernels._gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
+from adokernels import tasks
+from adokernels.measuring.correctness import ResultChecker
+from adokernels.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
 
-SEED = int(np.random.SeedSequence().entropy) % 2**32
-VARIANTS = rungs(ado.gpp)
+SEED = run_seed()
+VARIANTS = variants_of(ado.gpp)
 CPU_VARIANTS = [v.name for v in ado.gpp if v.device == "cpu" and not v.ceiling]
 QUICK = {"device": "cpu", "seconds": 0, "ceilings": False, "progress": False}
 SHAPES = [
@@ -38,12 +39,12 @@ OPTIONS = [{"gamma": 2.0}, {"sexcut": 0.3}, {"sexcut": np.inf}, {"tol": 0.5}]
 
 
 def roundings(bands):
-    """So many of the magnitudes of the terms may a sum be wrong by."""
+    """Return the error bound of a sum, relative to the sum of the magnitudes of its terms."""
     return (32 + min(bands, 2048)) * 2.0**-53
 
 
 class Case(NamedTuple):
-    """A problem with what it must give; the oracle takes longer than the rungs."""
+    """A problem with its expected results, because the oracle takes longer than the variants."""
 
     operands: GppProblem
     options: dict
@@ -52,12 +53,12 @@ class Case(NamedTuple):
 
 
 def case_of(operands, **options):
-    expected = oracles.gpp(*operands, **options)
-    return Case(operands, options, expected, oracles.gpp_bound(*operands, **options))
+    expected = tasks.gpp.expected(*operands, **options)
+    return Case(operands, options, expected, tasks.gpp.error_unit(*operands, **options))
 
 
 def run(operands, variant, block=None, **options):
-    """The results in poisoned memory with guards around them."""
+    """Run with results in poisoned memory with guards around them."""
     frequencies, guard = operands[4].shape[1], 64
     nbytes = 16 * frequencies
     whole = np.full(3 * guard + 2 * nbytes, POISON, np.uint8)
@@ -77,7 +78,7 @@ def run(operands, variant, block=None, **options):
 
 def check(case, variant, block=None):
     out = run(case.operands, variant, block, **case.options)
-    error = oracles.difference(out, case.expected, case.unit)
+    error = tasks.difference(out, case.expected, case.unit)
     shape = (*case.operands[3].shape, *case.operands[2].shape[1:], *case.operands[4].shape[1:])
     assert error <= 1, (SEED, shape, block, case.options, error)
     return out
@@ -107,8 +108,8 @@ def test_nothing_to_add_up_is_zero(variant, shape):
 
 @functools.cache
 def large(shape):
-    """More terms than the oracle has the time for: most are zero, but no rung knows."""
-    thin = oracles.thinned_gpp(*ado.gpp_problem(shape, SEED))
+    """More terms than the oracle has time for: most are zero, but no variant exploits that."""
+    thin = tasks.gpp.sparsified(*ado.gpp_problem(shape, SEED))
     return case_of(GppProblem(*thin))
 
 
@@ -125,9 +126,9 @@ def named(size):
 @pytest.mark.parametrize("size", ["test", "small"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_data_like_physics(variant, size):
-    """On data of one scale the results themselves are good to twelve digits."""
+    """On data of one scale the results themselves are accurate to twelve digits."""
     case = named(size)
-    assert oracles.difference(check(case, variant), case.expected) < 1e-12
+    assert tasks.difference(check(case, variant), case.expected) < 1e-12
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -153,7 +154,7 @@ def with_options():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_occupations(variant):
-    """None, all, halves, one: what is not occupied adds to ach alone."""
+    """None, all, halves, one: bands that are not occupied contribute to ach alone."""
     for case in with_occupations():
         asx, _ = check(case, variant)
         if not case.operands.occ.any():
@@ -186,20 +187,20 @@ def test_two_calls_give_the_same_bits(variant):
 
 @pytest.mark.parametrize("variant", CPU_VARIANTS)
 def test_any_number_of_threads_gives_the_same_bits(variant):
-    """More of them, too, than there were when the call was prepared."""
+    """Also with more threads than there were when the call was prepared."""
     openmp = ctypes.CDLL("libgomp.so.1")
     before = openmp.omp_get_max_threads()
     for case in (named("small"), *sized(tuple(THIN))[:3]):
         try:
             openmp.omp_set_num_threads(1)
-            prepared = ado.gpp._core.problem(case.operands, {}, "cpu")
+            prepared = ado.gpp.problem(*case.operands, device="cpu")
             call, seen = prepared.prepare(variant), set()
             for threads in (1, 7, 2):
                 openmp.omp_set_num_threads(threads)
                 prepared.fill_results(0xFF)
                 call.run()
                 results = prepared.results()
-                oracles.check("gpp", results, case.expected, case.unit)
+                tasks.TASKS["gpp"].check(results, case.expected, case.unit)
                 seen.add(b"".join(a.tobytes() for a in results))
         finally:
             openmp.omp_set_num_threads(before)
@@ -210,7 +211,7 @@ def test_any_number_of_threads_gives_the_same_bits(variant):
 
 
 def spread(problem, seed):
-    """Every number, also each part of a complex one, times its own power of ten."""
+    """Multiply every number, and each part of a complex one, by its own power of ten."""
     rng = np.random.default_rng(seed)
 
     def scaled(a, high=6):
@@ -240,7 +241,7 @@ def test_data_spread_over_decades(variant):
 def one_sign():
     """Terms without any cancellation: every rounding of a long sum shows.
 
-    The last ones are all equal, so that those of a plain sum are all of one sign, too.
+    The terms of the last case are all equal, so that all roundings of a plain sum have one sign.
     """
     rng = np.random.default_rng(SEED)
     cases = []
@@ -271,7 +272,7 @@ def test_long_sums_of_one_sign(variant):
 
 
 class Term(NamedTuple):
-    """sch and ssx as pairs of fractions, the branch, and how far from a decision it was made."""
+    """sch and ssx as pairs of fractions, the branch, and the distance to the nearest decision."""
 
     sch: tuple
     ssx: tuple
@@ -295,7 +296,7 @@ def norm(a):
 
 
 def exact_term(x, w, eps=1.0, gamma=0.5, sexcut=4.0, tol=1e-6):
-    """The formulas in fractions: nothing is rounded, so no branch is taken by chance."""
+    """Evaluate the formulas in fractions: nothing is rounded, so every branch is exact."""
     frac = Fraction
     zero = (frac(0), frac(0))
     x, gamma, sexcut, tol = map(frac, (x, gamma, sexcut, tol))
@@ -328,13 +329,13 @@ def exact_term(x, w, eps=1.0, gamma=0.5, sexcut=4.0, tol=1e-6):
 
 
 def one_term(x, w, eps=1.0, occupied=1.0, frequencies=1):
-    """The problem that has this term alone; ssx is -asx and sch is 2 ach."""
+    """Return the problem that has this term alone; ssx is -asx and sch is 2 ach."""
     arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
     return GppProblem(*arrays, np.full((1, frequencies), x), np.ones(1), np.array([occupied]))
 
 
 def within(got, want, factor):
-    """Whether factor * want is met within the roundings that a rung has."""
+    """Whether got is factor * want within the error bound of the variants."""
     got, want = complex(got), tuple(factor * part for part in want)
     if not np.isfinite(got):
         return False
@@ -343,7 +344,7 @@ def within(got, want, factor):
 
 
 def check_term(variant, x, w, eps=1.0, **options):
-    """Alone, unoccupied, in company of its like, and among zeros in the middle of a block."""
+    """Check a term alone, unoccupied, repeated, and among zeros in the middle of a block."""
     term = exact_term(x, w, eps, **options)
     for frequencies, occupied in ((1, 1.0), (1, 0.0), (2, 1.0), (3, 1.0)):
         operands = one_term(x, w, eps, occupied, frequencies)
@@ -370,7 +371,7 @@ def check_term(variant, x, w, eps=1.0, **options):
 
 
 def either_side(of, decide, low, high):
-    """Two terms a few 1e-12 apart between which the answer to a question changes."""
+    """Two terms a few 1e-12 apart between which a decision changes."""
     start = decide(exact_term(*of(low)))
     assert start != decide(exact_term(*of(high)))
     while (middle := (low + high) / 2) not in (low, high):
@@ -381,7 +382,7 @@ def either_side(of, decide, low, high):
     return [of(low - 4e-12 * abs(low)), of(high + 4e-12 * abs(high))]
 
 
-#: How a term moves over an edge with one number, what is decided there, and two numbers around it.
+#: How a term depends on one number, the decision that it changes, and two numbers around the edge.
 EDGES = {
     "gamma": (lambda t: (t, 3 - 0.2j), lambda term: term.branch, 3.0, 4.0),
     "gamma, from below": (lambda t: (-t, -3 - 0.3j), lambda term: term.branch, 3.0, 4.0),
@@ -417,9 +418,9 @@ def test_either_side_of_an_edge(variant, edge):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_special_terms(variant):
-    """On the edges themselves, where the numbers allow to stand there."""
+    """On the edges themselves, where they can be represented."""
     branch_of = {
-        (3.5, 3.0): NEAR,  # |x - w| is gamma itself: not farther than it
+        (3.5, 3.0): NEAR,  # |x - w| equals gamma: not above it
         (2.5, 3.0): NEAR,
         (-3.5, -3.0): NEAR,
         (3.0, 3.0 - 0.5j): NEAR,
@@ -471,7 +472,7 @@ def test_an_unoccupied_band_adds_no_infinity(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_signs_and_conjugates(variant):
-    """By hand: which operand is conjugated, which sign asx has, what is halved."""
+    """By hand: which operand is conjugated, the sign of asx, what is halved."""
     problem = one_term(4.0, 2.0, 3.0, occupied=0.5)
     problem.aqsn[...], problem.aqsm[...], problem.vcoul[...] = 1 + 2j, 3 - 1j, 10
     asx, ach = run(problem, variant)
@@ -492,7 +493,7 @@ RATIOS = st.sampled_from([1.0, -1.0, 1 + 2**-10, -1 - 2**-10, 1 + 2**-30, -1 - 2
 
 @st.composite
 def terms(draw):
-    """Energies and poles of every scale, many of them near each other or each other's negative."""
+    """Energies and poles of every scale, many of them close to each other or to their negatives."""
     x = draw(NUMBERS)
     real = draw(st.one_of(NUMBERS, RATIOS.map(lambda ratio: ratio * x)))
     return x, complex(real, draw(NUMBERS)), complex(draw(SCALES), draw(NUMBERS))
@@ -515,10 +516,10 @@ def test_oracle_on_any_term(term):
     assume(exact.margin > 1e-11)
     assume(exact.ssx is not None)
     operands = one_term(*term)
-    (asx,), (ach,) = oracles.gpp(*operands)
+    (asx,), (ach,) = tasks.gpp.expected(*operands)
     assert within(asx, exact.ssx, -1)
     assert within(ach, exact.sch, Fraction(1, 2))
-    for unit, want in zip(oracles.gpp_bound(*operands), (exact.ssx, exact.sch), strict=True):
+    for unit, want in zip(tasks.gpp.error_unit(*operands), (exact.ssx, exact.sch), strict=True):
         magnitude = abs(complex(*map(float, want)))
         assert unit[0] == pytest.approx(roundings(1) * magnitude / (2 - (want is exact.ssx)))
 
@@ -532,19 +533,19 @@ def test_bound_notices_squares():
 
 
 def test_bound_notices_plain_sums():
-    """The test of the tests: a hundred thousand terms one after another are outside the bound."""
+    """The test of the tests: a plain sum of a hundred thousand terms is outside the bound."""
     case = one_sign()[-1]
     w, eps, aqsn, aqsm, wx, vcoul, _ = case.operands
     sch = (w / (wx - w) * eps * aqsm * aqsn * vcoul / 2).real.ravel()
     plain = np.cumsum(sch)[-1:].astype(np.complex128)
-    assert oracles.difference(plain, case.expected[1], case.unit[1]) > 1
+    assert tasks.difference(plain, case.expected[1], case.unit[1]) > 1
 
 
 # --- Layouts --------------------------------------------------------------------------------------
 
 
 def layouts(a):
-    """Arrays like this one, none of them packed; those broadcast repeat its first numbers."""
+    """Arrays like this one, none of them packed; broadcast ones repeat its first numbers."""
     ahead, back = slice(None), slice(None, None, -1)
     for step, *flips in itertools.product((1, 2), (ahead, back), (ahead, back)):
         wide = np.zeros([2 * n + 3 for n in a.shape], a.dtype)
@@ -580,7 +581,7 @@ def test_strided(variant):
     expected, unit = named("test").expected, named("test").unit
     out = tuple(np.zeros(4, np.complex128)[::-2] for _ in range(2))
     ado.gpp(*everything, variant=variant, out=out)
-    assert oracles.difference(out, expected, unit) <= 1
+    assert tasks.difference(out, expected, unit) <= 1
 
 
 # --- Calls ----------------------------------------------------------------------------------------
@@ -658,9 +659,9 @@ class TestRefused:
     def test_results(self):
         good = np.zeros(3, np.complex128)
         cases = [
-            ((good,), ValueError, "out has 1 arrays, too few for ach"),
+            ((good,), ValueError, "out has 1 arrays for 2 results"),
             ((good, good.copy(), good.copy()), ValueError, "out has 3 arrays for 2 results"),
-            (good, ValueError, "out must be a tuple, one array a result"),
+            (good, ValueError, "out must be a tuple"),
             ((good, good), ValueError, "ach overlaps asx"),
             ((good, np.zeros(2, np.complex128)), ValueError, "ach must have shape .* nfreqs = 3"),
             ((np.zeros(3), good), TypeError, "asx must have elements of type complex128"),
@@ -688,7 +689,7 @@ def test_operands_by_name():
     for first, second in zip(ado.gpp(**problem._asdict()), ado.gpp(*problem), strict=True):
         assert first.tobytes() == second.tobytes()
     mixed = ado.gpp(*problem[:3], **dict(list(problem._asdict().items())[3:]), sexcut=np.inf)
-    assert oracles.difference(mixed, oracles.gpp(*problem, sexcut=np.inf)) < 1e-12
+    assert tasks.difference(mixed, tasks.gpp.expected(*problem, sexcut=np.inf)) < 1e-12
 
 
 def test_useful_work_is_that_of_occupied_bands():
@@ -700,6 +701,13 @@ def test_useful_work_is_that_of_occupied_bands():
     assert [cost.flops for cost in costs] == [terms * n + 6 * pairs for n in (13, 29, 29)]
     operands = sum(a.nbytes for a in problem)
     assert {cost.bytes for cost in costs} == {operands + 2 * 3 * 16}
+
+
+def test_two_frequencies_share_the_product_of_the_matrix_elements():
+    problem = ado.gpp_problem((6, 4, 5, 2), seed=7)
+    one, two = (ado.gpp[name].cost(*problem) for name in ("packed", "two_frequencies"))
+    assert one.executed_flops - two.executed_flops == 6 * 4 * 5 * 6
+    assert one.requested_bytes == 2 * two.requested_bytes
 
 
 @pytest.mark.gpu
@@ -715,7 +723,7 @@ class TestOnTheGpu:
                     assert isinstance(results, tuple)
                     assert all(isinstance(a, ado.DeviceArray) for a in results)
                     on_host = tuple(a.numpy() for a in results)
-                    assert oracles.difference(on_host, case.expected, case.unit) <= 1
+                    assert tasks.difference(on_host, case.expected, case.unit) <= 1
                 assert results[0] is out[0]
 
     def test_more_terms_than_32_bits_count(self):
@@ -724,7 +732,7 @@ class TestOnTheGpu:
         for v in ado.gpp:
             if v.device == "cuda" and not v.ceiling:
                 results = tuple(a.numpy() for a in ado.gpp(*operands, variant=v.name))
-                assert oracles.difference(results, case.expected, case.unit) <= 1, v.name
+                assert tasks.difference(results, case.expected, case.unit) <= 1, v.name
 
     @pytest.mark.parametrize(("name", "index", "value", "rule"), BAD_VALUES)
     def test_values_are_looked_at_there(self, name, index, value, rule):
@@ -732,7 +740,8 @@ class TestOnTheGpu:
         with pytest.raises(ValueError, match=rf"{name}\[.*\] must be {rule}"):
             ado.gpp(*map(ado.to_device, wrong))
         right = ado.gpp(*map(ado.to_device, small()))
-        assert oracles.difference(tuple(a.numpy() for a in right), oracles.gpp(*small())) < 1e-12
+        on_host = tuple(a.numpy() for a in right)
+        assert tasks.difference(on_host, tasks.gpp.expected(*small())) < 1e-12
 
     def test_occupations_are_counted_there(self):
         for occ, flops in ((0.0, 13), (1.0, 29)):
@@ -745,7 +754,7 @@ class TestOnTheGpu:
 
 
 def branches(problem, **options):
-    """How many of all terms take each branch, and how many of occupied bands are cut off."""
+    """Count the terms of each branch, and those of occupied bands that are cut off."""
     x = problem.wx.T[:, :, None, None]
     with np.errstate(all="ignore"):
         _, ssx, branch = GppTerms(np.float64, **options)(x, problem.wtilde, problem.i_eps)
@@ -785,7 +794,7 @@ def test_without_near_poles_there_is_one_branch(size):
 
 
 def test_tests_take_every_branch():
-    """What the rungs are tested with leaves none out."""
+    """The problems that the variants are tested with take every branch."""
     sums = [
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
         {kind: 0 for kind in (POLE, NEAR, NOTHING, "near", "cut")},
@@ -814,10 +823,10 @@ def test_problems_are_what_they_say():
     assert 0.4 < np.mean(problem.occ != 0) < 0.6
     assert problem.wx[problem.occ == 1].min() < 0
     assert problem.wx[problem.occ == 0].max() < 1
-    with pytest.raises(ValueError, match="no size 'large'; there is test, small, si214, or a"):
+    with pytest.raises(ValueError, match="size must be test, small, si214 or a tuple, got 'large'"):
         ado.gpp_problem("large")
     for wrong in ((1, 2, 3), (1, 2, 3, 4, 5), (1, -2, 3, 4)):
-        with pytest.raises(ValueError, match=r"a size is \(nbands, ngpown, ncouls, nfreqs\), got"):
+        with pytest.raises(ValueError, match=r"size must be \(nbands, ngpown, ncouls, nfreqs\)"):
             ado.gpp_problem(wrong)
 
 
@@ -826,15 +835,15 @@ def test_problems_are_what_they_say():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """An oracle that thins out whatever has more than a few thousand terms."""
-    monkeypatch.setattr(oracles, "_MOST_GPP_TERMS", 5000)
+    """An oracle that thins out problems of more than a few thousand terms."""
+    monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 5000)
 
 
 @pytest.mark.usefixtures("impatient")
-class TestThinned:
+class TestSparsified:
     def test_shapes_and_corners_are_kept(self):
         problem = ado.gpp_problem("test", SEED)
-        thin = GppProblem(*oracles.thinned_gpp(*problem))
+        thin = GppProblem(*tasks.gpp.sparsified(*problem))
         for name, before, after in zip(problem._fields, problem, thin, strict=True):
             assert before.shape == after.shape
             assert before.dtype == after.dtype
@@ -843,54 +852,52 @@ class TestThinned:
         assert kept[[0, 0, -1, -1], [0, -1, 0, -1]].all()
         assert 4 <= kept.sum() <= 4 + 5000 // 2 // (67 * 2)
         assert (thin.aqsm[kept] == problem.aqsm[kept]).all()
-        assert oracles.thinned_gpp(*ado.gpp_problem((3, 4, 5, 2), SEED)) is None
+        assert tasks.gpp.sparsified(*ado.gpp_problem((3, 4, 5, 2), SEED)) is None
 
-    def test_every_rung_does_the_same_work(self):
+    def test_every_variant_does_the_same_work(self):
         problem = ado.gpp_problem("test", SEED)
         for v in ado.gpp:
-            costs = [v.cost(*p) for p in (problem, oracles.thinned_gpp(*problem))]
+            costs = [v.cost(*p) for p in (problem, tasks.gpp.sparsified(*problem))]
             assert costs[0].executed_flops == costs[1].executed_flops
 
     @pytest.mark.parametrize("variant", VARIANTS)
-    def test_thinned_answers(self, variant):
-        check(case_of(GppProblem(*oracles.thinned_gpp(*named("test").operands))), variant)
+    def test_sparsified_answers(self, variant):
+        check(case_of(GppProblem(*tasks.gpp.sparsified(*named("test").operands))), variant)
 
     def test_sweeps_use_them(self):
         problem = ado.gpp_problem("test", SEED)
-        gate = _measure._Gate(
-            ado.gpp, ado.gpp._core.problem(problem, {}, "cpu"), problem, {}, "cpu"
-        )
-        assert gate.thinned
+        checker = ResultChecker(ado.gpp, ado.gpp.problem(*problem, device="cpu"))
+        assert checker.sparsified
         sweep = ado.sweep(ado.gpp, *problem, **QUICK)
         assert not sweep.skipped
-        assert all(0 <= m.error <= 1 for m in sweep.rungs)
+        assert all(0 <= m.error <= 1 for m in sweep.variants)
         assert {m.problem for m in sweep} == {sweep.measurements[0].problem}
 
-    def test_a_wrong_rung_is_still_caught(self, monkeypatch):
-        right = oracles.ORACLES["gpp"]
-        assert right.thinned is oracles.thinned_gpp
+    def test_a_wrong_variant_is_still_caught(self, monkeypatch):
+        right = tasks.TASKS["gpp"]
+        assert right.sparsified is tasks.gpp.sparsified
 
         def wrong(*operands, **options):
             asx, ach = right.expected(*operands, **options)
             ach[1] *= 1 + 1e-9
             return asx, ach
 
-        monkeypatch.setitem(oracles.ORACLES, "gpp", dataclasses.replace(right, expected=wrong))
+        monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
         sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
-        assert not sweep.rungs
+        assert not sweep.variants
         assert all("wrong result" in reason for reason in sweep.skipped.values())
         with pytest.raises(ValueError, match="wrong result"):
             ado.measure(ado.gpp.variants[0], *ado.gpp_problem("test", SEED), seconds=0)
 
-    def test_a_rung_that_forgets_a_corner_is_caught(self, monkeypatch):
-        """Right on all but the last pair of band and igp is wrong, thinned out or not."""
-        right = oracles.ORACLES["gpp"]
+    def test_a_variant_that_omits_a_corner_is_caught(self, monkeypatch):
+        """A result without the last pair of band and igp is wrong, thinned out or not."""
+        right = tasks.TASKS["gpp"]
 
         def wrong(*operands, **options):
             aqsm = operands[3].copy()
             aqsm[-1, -1] = 0
             return right.expected(*operands[:3], aqsm, *operands[4:], **options)
 
-        monkeypatch.setitem(oracles.ORACLES, "gpp", dataclasses.replace(right, expected=wrong))
+        monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
         sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
-        assert not sweep.rungs
+        assert not sweep.variants

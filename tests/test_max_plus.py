@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import check, isa_levels, rungs, strided_views
+from conftest import check, isa_levels, strided_views, variants_of
 
 import adokernels as ado
-from adokernels import oracles
+from adokernels import tasks
 
 TYPES = (np.float32, np.float64)
 SHAPES = [
@@ -21,8 +21,8 @@ def problem(rng, shape, dtype):
 
 def declined(variant, operands):
     """Why the variant declines; a declined call must raise an error with this reason."""
-    problem = ado.max_plus._core.problem(operands, {}, ado.max_plus[variant].device)
-    reason = problem.why_refused(variant)
+    problem = ado.max_plus.problem(*operands, device=ado.max_plus[variant].device)
+    reason = problem.why_not(variant)
     if reason:
         with pytest.raises(ValueError, match="max_plus") as error:
             ado.max_plus(*operands, variant=variant)
@@ -39,14 +39,14 @@ def expected_of(big, small):
 
 @pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_sizes(variant, dtype, shapes, rng):
     for shape in shapes:
         operands = problem(rng, shape, dtype)
         check(ado.max_plus, operands, expected_of(*operands), variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_blocks(variant, rng):
     operands = problem(rng, (67, 5001), np.float64)
     for block in ado.max_plus[variant].blocks:
@@ -63,7 +63,7 @@ def special(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_nan_propagates(variant, dtype, rng):
     seen = 0
     for shape in [(1, 7), (9, 100), (40, 1001), (64, 4096), (3001, 5), (5, 40_000)]:
@@ -74,12 +74,12 @@ def test_nan_propagates(variant, dtype, rng):
             if declined(variant, operands):
                 continue
             out = ado.max_plus(*operands, variant=variant)
-            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, shape
+            assert tasks.difference(out, expected) <= tasks.SAME_VALUES, shape
     assert seen > 10
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_nan_wherever_it_stands(variant, dtype, where, rng):
     """Neither earlier nor later terms may hide it."""
@@ -91,7 +91,7 @@ def test_nan_wherever_it_stands(variant, dtype, where, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_nothing_positive(variant, dtype):
     """The result is 0, never -0."""
     for fill in (-0.0, -1.0, -np.inf):
@@ -101,7 +101,7 @@ def test_nothing_positive(variant, dtype):
             check(ado.max_plus, (big, np.full(6, -0.0, dtype)), expected, variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_strided(variant, rng):
     whole, _ = problem(rng, (64, 75), np.float64)
     for name, big in strided_views(whole).items():
@@ -114,7 +114,7 @@ def test_strided(variant, rng):
         assert np.array_equal(out, expected), name
 
 
-@pytest.mark.parametrize("variant", rungs(ado.max_plus))
+@pytest.mark.parametrize("variant", variants_of(ado.max_plus))
 def test_unaligned(variant, rng):
     """Views that begin in the middle of an element, as a structured file has them."""
     big, small = problem(rng, (9, 33), np.float64)
@@ -131,7 +131,7 @@ def test_cuda_variants_decline_what_others_do(dtype):
 
     def why(variant, shape):
         operands = np.zeros(shape, dtype), np.zeros(shape[0], dtype)
-        return ado.max_plus._core.problem(operands, {}, "cpu").why_refused(variant)
+        return ado.max_plus.problem(*operands, device="cpu").why_not(variant)
 
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # a vector per thread of 768 blocks
     assert "enough blocks without splitting" in why("split_terms", (1, many))
@@ -152,7 +152,7 @@ def test_every_instruction_set(dtype, rng, isa_restored):
         ado.set_isa(isa)
         for variant in (v.name for v in ado.max_plus if v.device == "cpu" and not v.ceiling):
             out = ado.max_plus(*operands, variant=variant)
-            assert oracles.difference(out, expected) <= oracles.SAME_VALUES, (isa, variant)
+            assert tasks.difference(out, expected) <= tasks.SAME_VALUES, (isa, variant)
 
 
 def test_by_hand():
@@ -164,9 +164,9 @@ def test_by_hand():
 def test_oracle(rng):
     for dtype in TYPES:
         operands = special(rng, (40, 300), dtype)
-        result, expected = oracles.max_plus(*operands), expected_of(*operands)
-        assert oracles.difference(result, expected) <= oracles.SAME_VALUES
-    assert np.array_equal(oracles.max_plus(np.zeros((0, 3)), np.zeros(0)), np.zeros(3))
+        result, expected = tasks.max_plus.expected(*operands), expected_of(*operands)
+        assert tasks.difference(result, expected) <= tasks.SAME_VALUES
+    assert np.array_equal(tasks.max_plus.expected(np.zeros((0, 3)), np.zeros(0)), np.zeros(3))
 
 
 def test_wrong_arguments():

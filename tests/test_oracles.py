@@ -1,18 +1,44 @@
-"""The oracles against hand-written results, and the comparator against wrong ones."""
+"""The reference results against hand-written ones, and the comparator against wrong ones."""
 
 import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import oracles
+from adokernels import tasks
+from adokernels.arrays.operands import operand_types, random_operands
 
 
-def test_every_routine_has_an_oracle():
-    assert set(oracles.ORACLES) == set(ado.routines)
+def test_every_routine_has_a_task():
+    assert list(tasks.TASKS) == list(ado.routines)
+    for name, task in tasks.TASKS.items():
+        assert set(task.lengths) == set(ado.routines[name].dimensions)
+
+
+def test_a_missing_task_is_named():
+    with pytest.raises(ImportError, match=r"routine saxpy has no task: tasks/saxpy\.py is missing"):
+        tasks.discover([*ado.routines, "saxpy"])
+    with pytest.raises(ImportError, match=r"tasks/gpp\.py describes a routine that does not exist"):
+        tasks.discover([name for name in ado.routines if name != "gpp"])
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_sanitizer_cases_are_operands(name):
+    """What a GPU runs later, made here: every shape, type and option."""
+    routine, cases = ado.routines[name], tasks.TASKS[name].sanitizer
+    assert set(cases.options) <= set(routine.options)
+    for dtype in cases.dtypes:
+        for lengths in (*cases.shapes, cases.large, *cases.in_place):
+            types = operand_types(routine, lengths, dtype)
+            assert len(types) == len([p for p in routine.parameters if p.role == "input"])
+    for option, values in cases.options.items():
+        for value in values:
+            operands = random_operands(routine, cases.shapes[0])
+            problem = routine.problem(*operands, device="cpu", **{option: value})
+            assert problem.options == {option: value}
 
 
 def test_transpose_by_hand():
-    assert oracles.transpose([[1, 2, 3], [4, 5, 6]]).tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert tasks.transpose.expected([[1, 2, 3], [4, 5, 6]]).tolist() == [[1, 4], [2, 5], [3, 6]]
 
 
 def wrong_element(a):
@@ -35,22 +61,22 @@ def permuted(a):
 @pytest.mark.parametrize("tolerance", [0.0, 1e-6])
 def test_comparator_fails_on(spoil, tolerance):
     right = np.arange(12.0).reshape(3, 4)
-    assert not oracles.difference(spoil(right), right) <= tolerance
+    assert not tasks.difference(spoil(right), right) <= tolerance
 
 
 @pytest.mark.parametrize("result", [np.zeros((3, 5)), np.zeros((3, 4), np.float32)])
 def test_comparator_fails_on_another_shape_or_type(result):
-    assert oracles.difference(result, np.zeros((3, 4))) == np.inf
+    assert tasks.difference(result, np.zeros((3, 4))) == np.inf
 
 
 def test_comparator_fails_when_only_the_expected_is_nan():
-    assert oracles.difference(np.zeros(3), np.full(3, np.nan)) == np.inf
+    assert tasks.difference(np.zeros(3), np.full(3, np.nan)) == np.inf
 
 
 def test_comparator_passes_equal_nans_and_small_differences():
     right = np.array([1.0, np.nan, -np.inf])
-    assert oracles.difference(right.copy(), right) == 0
-    assert oracles.difference(right * (1 + 1e-9), right) == pytest.approx(1e-9, rel=1e-3)
+    assert tasks.difference(right.copy(), right) == 0
+    assert tasks.difference(right * (1 + 1e-9), right) == pytest.approx(1e-9, rel=1e-3)
 
 
 def test_comparator_sees_differences_that_underflow():
@@ -58,45 +84,45 @@ def test_comparator_sees_differences_that_underflow():
     for index, value in [((0, 1), -5e-30), ((1, 0), -0.0), ((1, 0), 1e-320)]:
         wrong = right.copy()
         wrong[index] = value
-        assert not oracles.difference(wrong, right) <= 0
+        assert not tasks.difference(wrong, right) <= 0
 
 
 def test_comparator_tells_values_from_bytes():
     """Another NaN or zero is the same value; the smallest number is not 0."""
     right = np.array([np.nan, 0.0, 100.0])
     for same in ([-np.nan, -0.0, 100.0], [np.nan, -0.0, 100.0]):
-        assert oracles.difference(np.array(same), right) == oracles.SAME_VALUES
+        assert tasks.difference(np.array(same), right) == tasks.SAME_VALUES
     other = np.array([np.nan, 5e-324, 100.0])
-    assert oracles.difference(other, right) > oracles.SAME_VALUES
-    assert oracles.difference(right, right) == 0
+    assert tasks.difference(other, right) > tasks.SAME_VALUES
+    assert tasks.difference(right, right) == 0
 
 
 def test_comparator_measures_in_units():
     right, unit = np.array([1.0, 1000.0]), np.array([0.1, 10.0])
-    assert oracles.difference(np.array([1.05, 1000]), right, unit) == pytest.approx(0.5)
-    assert oracles.difference(np.array([1.05, 1020]), right, unit) == pytest.approx(2)
-    assert oracles.difference(np.array([1.0, 1001]), right, unit * 0) == np.inf
+    assert tasks.difference(np.array([1.05, 1000]), right, unit) == pytest.approx(0.5)
+    assert tasks.difference(np.array([1.05, 1020]), right, unit) == pytest.approx(2)
+    assert tasks.difference(np.array([1.0, 1001]), right, unit * 0) == np.inf
 
 
 def test_bound_of_averages_at_the_edges(rng):
     """Strided samples, numbers that underflow, no elements, sums that overflow in float64."""
     strided = np.asfortranarray(np.full((1, 2, 1_000_000), 0.1))
-    assert oracles.average_matvec(strided, np.eye(2)).tolist() == [[0.1], [0.1]]
+    assert tasks.average_matvec.expected(strided, np.eye(2)).tolist() == [[0.1], [0.1]]
     tiny = (rng.random((4, 8, 100)) * 1e-41).astype(np.float32)
     matrix = (rng.random((8, 8)) * 1000).astype(np.float32)
     sweep = ado.sweep(ado.average_matvec, tiny, matrix, device="cpu", seconds=0, ceilings=False)
     assert not sweep.skipped
-    assert oracles.average_matvec_bound(np.zeros((3, 0, 5)), np.zeros((0, 0))).shape == (0, 3)
+    assert tasks.average_matvec.error_unit(np.zeros((3, 0, 5)), np.zeros((0, 0))).shape == (0, 3)
     large = np.array([[[1.7e308, -1.7e308]]])
-    assert np.isfinite(oracles.average_matvec_bound(large, np.ones((1, 1)))).all()
+    assert np.isfinite(tasks.average_matvec.error_unit(large, np.ones((1, 1)))).all()
 
 
 def one_gpp_term(x, w, eps=2 - 1j, occ=1.0, **options):
     """What the term of one band and one pair gives, at weight one: ssx and sch."""
     arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
     operands = (*arrays, np.full((1, 1), x), np.ones(1), np.full(1, occ))
-    (asx,), (ach,) = oracles.gpp(*operands, **options)
-    assert [len(unit) for unit in oracles.gpp_bound(*operands, **options)] == [1, 1]
+    (asx,), (ach,) = tasks.gpp.expected(*operands, **options)
+    assert [len(unit) for unit in tasks.gpp.error_unit(*operands, **options)] == [1, 1]
     return -asx, 2 * ach
 
 
@@ -144,7 +170,7 @@ def test_gpp_sums_by_hand():
         m = vcoul[igp] * aqsm[band, igp].conjugate() * aqsn[band, 0] * eps[igp, 0]
         asx[f] -= occ[band] * pole**2 / (x**2 - pole**2) * m
         ach[f] += pole / (x - pole) * m / 2
-    result = oracles.gpp(w, eps, aqsn, aqsm, wx, vcoul, occ)
+    result = tasks.gpp.expected(w, eps, aqsn, aqsm, wx, vcoul, occ)
     assert np.allclose(result, (asx, ach), rtol=1e-15)
     assert asx[0] == pytest.approx(-(1j / 8 + 8j + 1 / 8 + 40j / 21))
 
@@ -154,48 +180,49 @@ def test_bound_of_gpp_is_of_magnitudes():
     w, eps, ones = (np.full((1, 2), z, complex) for z in (2.0, 3.0, 1.0))
     eps[0, 1] = -3
     operands = [w, eps, ones, np.ones((1, 1), complex), np.array([[4.0]]), np.ones(1), np.ones(1)]
-    assert [a[0] for a in oracles.gpp(*operands)] == [0, 0]
-    asx, ach = (unit[0] / (33 * 2.0**-53) for unit in oracles.gpp_bound(*operands))
+    assert [a[0] for a in tasks.gpp.expected(*operands)] == [0, 0]
+    asx, ach = (unit[0] / (33 * 2.0**-53) for unit in tasks.gpp.error_unit(*operands))
     assert (asx, ach) == pytest.approx((2 * 3 * 4 / 12, 2 * 3 * 1 / 2))
     operands[-1] = np.zeros(1)
-    assert [unit[0] > 0 for unit in oracles.gpp_bound(*operands)] == [False, True]
+    assert [unit[0] > 0 for unit in tasks.gpp.error_unit(*operands)] == [False, True]
 
 
 @pytest.mark.parametrize(("bands", "roundings"), [(1, 33), (100, 132), (2048, 2080), (5000, 2080)])
 def test_bound_of_gpp_grows_with_bands_up_to_a_limit(bands, roundings):
     ones = [np.ones(shape, complex) for shape in ((1, 1), (1, 1), (bands, 1), (bands, 1))]
     operands = (*ones, np.full((bands, 1), 3.0), np.ones(1), np.ones(bands))
-    for total, unit in zip(oracles.gpp(*operands), oracles.gpp_bound(*operands), strict=True):
+    sums, units = tasks.gpp.expected(*operands), tasks.gpp.error_unit(*operands)
+    for total, unit in zip(sums, units, strict=True):
         assert unit[0] / abs(total[0]) * 2.0**53 == pytest.approx(roundings)
 
 
 def test_oracle_copies_the_padding_of_structures():
     padded = np.dtype([("a", "u1"), ("b", "<u4")], align=True)
     a = np.arange(2 * 3 * 8, dtype=np.uint8).view(padded).reshape(2, 3)
-    assert oracles.transpose(a).tobytes() == ado.transpose(a).tobytes()
+    assert tasks.transpose.expected(a).tobytes() == ado.transpose(a).tobytes()
 
 
 def test_comparator_compares_tuples_one_by_one():
     pair = (np.ones(2), np.zeros(2))
-    assert oracles.difference(pair, pair) == 0
-    assert oracles.difference(pair[:1], pair) == np.inf
-    assert oracles.difference((np.ones(2), np.ones(2)), pair) > 0
+    assert tasks.difference(pair, pair) == 0
+    assert tasks.difference(pair[:1], pair) == np.inf
+    assert tasks.difference((np.ones(2), np.ones(2)), pair) > 0
 
 
 def test_comparator_takes_a_unit_for_each_result():
     right, wrong = (np.ones(2), np.full(2, 100.0)), (np.full(2, 1.5), np.full(2, 103.0))
     units = (np.array([1.0, 2.0]), np.full(2, 10.0))
-    assert oracles.difference(wrong, right, units) == pytest.approx(0.5)
-    assert oracles.difference(wrong, right, (units[0], np.array([10.0, 1.0]))) == pytest.approx(3)
-    assert oracles.difference(wrong, right, units[1]) == pytest.approx(0.3)  # one for all
-    assert oracles.difference(right, right, units) == 0
-    assert oracles.difference(wrong, right, (units[0], 0 * units[1])) == np.inf
+    assert tasks.difference(wrong, right, units) == pytest.approx(0.5)
+    assert tasks.difference(wrong, right, (units[0], np.array([10.0, 1.0]))) == pytest.approx(3)
+    assert tasks.difference(wrong, right, units[1]) == pytest.approx(0.3)  # one for all
+    assert tasks.difference(right, right, units) == 0
+    assert tasks.difference(wrong, right, (units[0], 0 * units[1])) == np.inf
 
 
 def test_check_says_where():
     right = np.arange(12.0).reshape(3, 4)
     with pytest.raises(ValueError, match=r"1 of 12 elements differ, the first at \(1, 2\)"):
-        oracles.check("transpose", wrong_element(right), right)
+        tasks.TASKS["transpose"].check(wrong_element(right), right)
 
 
 def test_check_sees_structured_types():
@@ -203,4 +230,4 @@ def test_check_sees_structured_types():
     wrong = right.copy()
     wrong["im"][0, 1] = 1
     with pytest.raises(ValueError, match=r"at \(0, 1\)"):
-        oracles.check("transpose", wrong, right)
+        tasks.TASKS["transpose"].check(wrong, right)

@@ -3,7 +3,7 @@
 import conftest
 import numpy as np
 import pytest
-from conftest import isa_levels, random_of, refusal, rungs, strided_views
+from conftest import isa_levels, random_of, strided_views, variants_of, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,14 +27,14 @@ def check(a, **how):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_shapes(variant, dtype, rng):
     for shape in SHAPES:
         check(random_of(rng, shape, dtype), variant=variant)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_every_variant_solves_its_problems(variant, dtype, rng):
     if variant == "in_place":
         a = random_of(rng, (160, 160), dtype)
@@ -80,14 +80,14 @@ DEFAULTS = [
 
 @pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
 def test_default_on_the_cpu(dtype, shape, variant):
-    problem = ado.transpose._core.problem((np.zeros(shape, dtype),), {}, "cpu")
+    problem = ado.transpose.problem(np.zeros(shape, dtype), device="cpu")
     assert problem.best() == "threaded"
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
 def test_default_on_the_gpu(dtype, shape, variant):
-    problem = ado.transpose._core.problem((np.zeros(shape, dtype),), {}, "cuda")
+    problem = ado.transpose.problem(np.zeros(shape, dtype), device="cuda")
     assert problem.best() == variant
 
 
@@ -116,12 +116,12 @@ def test_why_a_variant_declines(variant, shape, in_place, reason, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_one_large_odd_shape(variant, dtype, rng):
     check(random_of(rng, (1031, 2049), dtype), variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_larger_than_the_cache(variant, rng):
     """Past the size at which stores become non-temporal."""
     check(random_of(rng, (5003, 4999), "f4"), variant=variant)
@@ -150,23 +150,23 @@ def test_every_block_shape(variant, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_any_strides(variant, dtype, rng):
     for a in strided_views(random_of(rng, (267, 399), dtype)).values():
         check(a, variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_unaligned_memory(variant, rng):
     raw = rng.integers(0, 256, 133 * 165 * 8 + 1, np.uint8)
     check(raw[1:].view("f8").reshape(133, 165), variant=variant)
 
 
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_strided_out(variant, rng):
     rows, cols = (129, 255) if variant == "unaligned_rows" else (160, 200)
     a = random_of(rng, (rows, cols), "f4")
-    if refusal(ado.transpose, variant, (a,)):
+    if why_not(ado.transpose, variant, (a,)):
         pytest.skip("declines the problem")
     for out in (
         np.empty((cols, rows + 8), "f4")[:, :rows],
@@ -177,7 +177,7 @@ def test_strided_out(variant, rng):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_in_place(variant, dtype, rng):
     for n in [*LENGTHS, 1000]:
         a = random_of(rng, (n, n), dtype)
@@ -235,13 +235,13 @@ def test_any_slice_by_any_variant(rows, cols, dtype, steps, data):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_device_arrays(variant, dtype, rng):
     if ado.transpose[variant].device != "cuda":
         pytest.skip("a CPU variant")
     for shape in NOT_THIN:
         a = random_of(rng, shape, dtype)
-        if refusal(ado.transpose, variant, (a,)):
+        if why_not(ado.transpose, variant, (a,)):
             continue
         on_device = ado.to_device(a)
         result = ado.transpose(on_device, variant=variant)
@@ -262,7 +262,7 @@ def test_in_place_on_the_device(rng):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(1, 5_000_000), (5_000_000, 1), (3, 2_000_003), (2_000_003, 3)])
-@pytest.mark.parametrize("variant", rungs(ado.transpose))
+@pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_grids_beyond_65535_blocks(variant, shape, rng):
     if ado.transpose[variant].device == "cuda":
         check(random_of(rng, shape, "u1"), variant=variant)

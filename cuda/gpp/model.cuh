@@ -1,96 +1,49 @@
-// The terms of gpp as the published steps compute them, from the formulas.
+// The generalised plasmon-pole model on the GPU: its operands, and how the formulas are evaluated.
+//
+// The formulas stand in routines/gpp.hpp. Two of their differences cancel and are therefore not
+// formed as they are written:
+//
+//   x^2 - w^2     has lost digits where x is near w or -w. (x - w)(x + w) keeps them, and its real
+//                 part (x - Re w)(x + Re w) + (Im w)^2 costs no more than the two squares; see
+//                 difference_of_squares.
+//   delw + 1/2    is (x + w) / (2 (x - w)), and cancels where x is near -w. With it, the second
+//                 branch  -I w^2 delw / (4 w^2 (delw + 1/2))  becomes  -I w^2 / (2 w (x + w)).
 #pragma once
 
-#include "gpp/common.cuh"
+#include "common/grid.cuh"
+#include "gpp/complex.cuh"
+#include "routines/gpp.hpp"
 
 namespace ado::cuda::gpp {
 
+inline std::int64_t pairs_of(const Gpp& p) { return p.rows() * p.columns(); }
+inline std::int64_t triples_of(const Gpp& p) { return p.bands() * pairs_of(p); }
+
 #ifdef __CUDACC__
 
-// The steps that change the arithmetic.
-struct Arithmetic {
-  bool reciprocals = false, squared_moduli = false, simple_branches = false;
-};
-constexpr Arithmetic kPlain{};
-constexpr Arithmetic kReciprocals{.reciprocals = true};
-constexpr Arithmetic kSquares{.reciprocals = true, .squared_moduli = true};
-constexpr Arithmetic kSimple{.reciprocals = true, .squared_moduli = true, .simple_branches = true};
-
-template <Arithmetic kBy>
-__device__ Complex quotient(Complex x, Complex y) {
-  if constexpr (kBy.reciprocals) {
-    return 1 / norm(y) * (x * conj(y));
-  } else {
-    const Complex product = x * conj(y);
-    const double scale = norm(y);
-    return {product.re / scale, product.im / scale};
-  }
-}
-
-// Of complex numbers only magnitudes are compared: these, or their squares.
-template <Arithmetic kBy>
-__device__ double size_of(Complex x) {
-  if constexpr (kBy.squared_moduli)
-    return norm(x);
-  else
-    return sqrt(norm(x));
-}
-template <Arithmetic kBy>
-__device__ double size_of(double x) {
-  return kBy.squared_moduli ? x * x : x;
-}
-
-struct Term {
-  Complex ssx, sch;
+// The operands of a problem as kernels read them.
+struct Inputs {
+  const Complex *wtilde, *i_eps, *aqsn, *aqsm;
+  const double *wx, *vcoul, *occ;
+  std::int64_t bands, rows, columns, frequencies;  // rows: igp; columns: ig
+  double limit_one, limit_two, sexcut;
 };
 
-template <Arithmetic kBy>
-__device__ Term at_pole(double x, Complex w, Complex eps, Complex delw) {
-  return {.ssx = quotient<kBy>(w * w * eps, difference_of_squares(x, w)), .sch = delw * eps};
-}
-
-// As delw + 1/2 = (x + w) / (2 (x - w)), 4 w^2 (delw + 1/2) / delw is 2 w (x + w), which loses no
-// digits where w is near -x.
-template <Arithmetic kBy>
-__device__ Complex ssx_near_pole(double x, Complex w, Complex eps) {
-  return quotient<kBy>(-(w * w * eps), 2 * (w * Complex{x + w.re, w.im}));
-}
-
-// Of one (band, igp, ig, f), without the weights and the cut-off.
-template <Arithmetic kBy>
-__device__ Term term_of(const View& p, double x, Complex w, Complex eps) {
-  const Complex wdiff = {x - w.re, -w.im}, delw = quotient<kBy>(w, wdiff);
-  const double delwr = norm(delw);
-  if (norm(wdiff) > p.limit_two && delwr < p.limit_one) return at_pole<kBy>(x, w, eps, delw);
-  if (delwr > Gpp::kTolZero) return {.ssx = ssx_near_pole<kBy>(x, w, eps), .sch = {}};
-  return {};
-}
-
-// Adds the terms of all frequencies of the pass. Where x = -w, ssx is no number, and so not within
-// its limit; an empty band must not multiply it by 0 and drops it. Transposed are wx and aqsm, so
-// that bands are neighbours.
-template <Arithmetic kBy, bool kTransposed, int kF>
-__device__ void add_terms(const View& p, const Pass<kF>& pass, std::int64_t n, std::int64_t igp,
-                          Complex w, Complex eps, Complex aqsn, Sums<kF>& sums) {
-  const double occ = p.occ[n], vcoul = p.vcoul[igp];
-  const Complex m = conj(p.aqsm[kTransposed ? igp * p.bands + n : n * p.rows + igp]) * aqsn;
-#pragma unroll
-  for (int i = 0; i < kF; ++i) {
-    const std::int64_t f = pass.first + i;
-    const double x = p.wx[kTransposed ? f * p.bands + n : n * p.frequencies + f];
-    Term term = term_of<kBy>(p, x, w, eps);
-    const auto within_limit = [&] {
-      return size_of<kBy>(term.ssx) <= size_of<kBy>(p.sexcut) * size_of<kBy>(eps);
-    };
-    if constexpr (kBy.simple_branches) {
-      if (occ != 0 && (x >= 0 || within_limit())) sums.asx[i] += vcoul * occ * term.ssx * m;
-    } else {
-      // As Fortran, which computes both sides.
-      if (!within_limit() & ((x < 0) | (occ == 0))) term.ssx = {};
-      sums.asx[i] += vcoul * occ * term.ssx * m;
-    }
-    sums.ach[i] += 0.5 * (vcoul * term.sch * m);
-  }
+inline Inputs inputs_of(const Gpp& p) {
+  return {.wtilde = p.wtilde.as<const Complex>(),
+          .i_eps = p.i_eps.as<const Complex>(),
+          .aqsn = p.aqsn.as<const Complex>(),
+          .aqsm = p.aqsm.as<const Complex>(),
+          .wx = p.wx.as<const double>(),
+          .vcoul = p.vcoul.as<const double>(),
+          .occ = p.occ.as<const double>(),
+          .bands = p.bands(),
+          .rows = p.rows(),
+          .columns = p.columns(),
+          .frequencies = p.frequencies(),
+          .limit_one = p.limit_one(),
+          .limit_two = p.limit_two(),
+          .sexcut = p.sexcut};
 }
 
 #endif

@@ -7,9 +7,9 @@ array([[0., 3.],
        [1., 4.],
        [2., 5.]])
 
-Every routine (``ado.routines``) is an object that holds a ladder of variants, from the naive port
-to the speed of light: ``ado.transpose.variants``. ``ado.sweep`` checks and times them,
-``ado.machine`` measures what the hardware can do, ``ado.roofline`` draws both.
+Every routine (``ado.routines``) holds a ladder of variants, from the naive version to the hardware
+limit: ``ado.transpose.variants``. ``ado.sweep`` checks and times them, ``ado.machine`` measures the
+ceilings of the hardware, and ``ado.roofline`` draws both.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
-# libgomp's threads spin at the end of a loop until the last has come. By default for so long that,
-# where another process has one of the cores, a call waits for whole time slices of the scheduler: a
-# warm 256x256 float32 transpose took 18 ms then, 6 us with both cores free and 0.12 ms like this
-# (Zen 5, 2 cores). libgomp reads the variable once, when the core loads it.
+# libgomp's threads spin at the end of a loop until the last one arrives. By default they spin so
+# long that a call waits for whole time slices of the scheduler if another process uses one of the
+# cores: a warm 256x256 float32 transpose then took 18 ms, with this setting 0.12 ms, and 6 us with
+# both cores free (Zen 5, 2 cores). libgomp reads the variable once, when the core loads it.
 _ours = "GOMP_SPINCOUNT" not in os.environ and "OMP_WAIT_POLICY" not in os.environ
 if _ours:
     os.environ["GOMP_SPINCOUNT"] = "2000"
@@ -32,28 +32,24 @@ from adokernels._core import (  # noqa: E402
     Unavailable,
     set_device,
     set_isa,
+    suggest,
     synchronize,
     to_device,
 )
-from adokernels._gpp import GppProblem, gpp_problem  # noqa: E402
-from adokernels._ladders import *  # noqa: E402, F403
-from adokernels._ladders import __all__ as _names  # noqa: E402
-from adokernels._machine import machine  # noqa: E402
-from adokernels._measure import measure, sweep  # noqa: E402
-from adokernels._pictures import read_image  # noqa: E402
-from adokernels._records import (  # noqa: E402
-    Ceiling,
-    Kernel,
-    Machine,
-    Measurement,
-    Resources,
-    Sweep,
-    load,
-)
-from adokernels._report import write_report  # noqa: E402
-from adokernels._roofline import roofline  # noqa: E402
-from adokernels._routine import Routine, Variant, suggest  # noqa: E402
-from adokernels._stats import Verdict  # noqa: E402
+from adokernels.arrays.pictures import read_image  # noqa: E402
+from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.ladders.registry import *  # noqa: E402, F403
+from adokernels.ladders.registry import __all__ as _names  # noqa: E402
+from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
+from adokernels.ladders.routine import Routine, Variant  # noqa: E402
+from adokernels.measuring.loading import load  # noqa: E402
+from adokernels.measuring.machine import machine  # noqa: E402
+from adokernels.measuring.problem import Problem  # noqa: E402
+from adokernels.measuring.protocol import measure, sweep  # noqa: E402
+from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep  # noqa: E402
+from adokernels.measuring.statistics import Verdict  # noqa: E402
+from adokernels.report.page import write_report  # noqa: E402
+from adokernels.tasks.gpp import GppProblem, gpp_problem  # noqa: E402
 
 if _ours:
     del os.environ["GOMP_SPINCOUNT"]
@@ -70,6 +66,7 @@ __all__ = [  # noqa: PLE0604
     "Kernel",
     "Machine",
     "Measurement",
+    "Problem",
     "Resources",
     "Routine",
     "Sweep",

@@ -29,6 +29,7 @@ __all__: list[str] = [
     "sample",
     "set_device",
     "set_isa",
+    "suggest",
     "supported_isa",
     "synchronize",
     "to_device",
@@ -42,12 +43,42 @@ class Unavailable(RuntimeError):
 
 class CudaError(RuntimeError):
     """
-    A CUDA call failed; the text names the call, the place and the error.
+    A CUDA call failed; the message names the call, the place and the error.
     """
+
+class DeviceArray:
+    """
+    An array in GPU memory, packed, row-major.
+
+    Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
+    ``__cuda_array_interface__`` without a copy.
+    """
+    def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
+        """
+        Refused: nothing is copied to the host silently.
+        """
+    def __len__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def numpy(self) -> typing.Any:
+        """
+        Copy to host memory, as a NumPy array.
+        """
+    @property
+    def __cuda_array_interface__(self) -> dict: ...
+    @property
+    def dtype(self) -> typing.Any: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def shape(self) -> tuple: ...
+    @property
+    def size(self) -> int: ...
 
 class OptionType:
     """
-    What an option takes.
+    What an option accepts.
     """
     @property
     def choices(self) -> list[str]: ...
@@ -79,7 +110,7 @@ class Parameter:
 
 class VariantInfo:
     """
-    The part of a row that Python shows.
+    What a variant declares.
     """
     @property
     def blocks(self) -> list[list[int]]: ...
@@ -98,39 +129,9 @@ class VariantInfo:
     @property
     def stages(self) -> list[tuple[str, str]]: ...
 
-class DeviceArray:
-    """
-    An array in GPU memory, packed, row-major.
-
-    Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
-    ``__cuda_array_interface__`` without a copy.
-    """
-    def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
-        """
-        Refused: nothing is copied to the host silently.
-        """
-    def __len__(self) -> int: ...
-    def __repr__(self) -> str: ...
-    def numpy(self) -> typing.Any:
-        """
-        A copy in host memory, as a NumPy array.
-        """
-    @property
-    def __cuda_array_interface__(self) -> dict: ...
-    @property
-    def dtype(self) -> typing.Any: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def ndim(self) -> int: ...
-    @property
-    def shape(self) -> tuple: ...
-    @property
-    def size(self) -> int: ...
-
 class KernelInfo:
     """
-    What a compiled kernel takes of a multiprocessor.
+    Resource usage of a compiled kernel.
     """
     @property
     def block(self) -> list[int]: ...
@@ -149,15 +150,15 @@ class KernelInfo:
     @property
     def local_bytes(self) -> int: ...
     @property
-    def most_warps(self) -> int: ...
+    def max_warps(self) -> int: ...
     @property
     def name(self) -> str: ...
     @property
     def registers(self) -> int: ...
     @property
-    def static_shared_bytes(self) -> int: ...
+    def resident_warps(self) -> int: ...
     @property
-    def warps(self) -> int: ...
+    def static_shared_bytes(self) -> int: ...
 
 class Cost:
     """
@@ -177,7 +178,7 @@ class Cost:
     @property
     def executed_instructions(self) -> float:
         """
-        Floating-point instructions of a lane that do its FLOPs; 0: not counted.
+        Floating-point instructions per lane that do its FLOPs; 0: not counted.
         """
     @property
     def flops(self) -> float:
@@ -187,12 +188,12 @@ class Cost:
     @property
     def requested_bytes(self) -> float:
         """
-        Bytes that the variant asks of memory.
+        Bytes that the variant requests from memory.
         """
 
 class Call:
     """
-    A variant made ready to run on one problem.
+    A variant that is ready to run on one problem.
     """
     def kernels(self) -> list[KernelInfo]:
         """
@@ -203,6 +204,8 @@ class Call:
     def block(self) -> list[int]: ...
     @property
     def cost(self) -> Cost: ...
+    @property
+    def device(self) -> str: ...
     @property
     def grid(self) -> list[int]: ...
     @property
@@ -218,7 +221,7 @@ class Problem:
         """
         The variant that a call would choose.
         """
-    def fill_results(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def fill_results(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Overwrite every byte of the results.
         """
@@ -227,9 +230,27 @@ class Problem:
         """
         The results, in host memory.
         """
-    def why_refused(self, arg0: str) -> str: ...
+    def why_not(self, variant: str) -> str:
+        """
+        Why the variant declines this problem; empty if it can solve it.
+        """
     @property
-    def description(self) -> str: ...
+    def arguments(self) -> tuple:
+        """
+        The operands as they were bound, in the routine's order.
+        """
+    @property
+    def device(self) -> str: ...
+    @property
+    def operands(self) -> list:
+        """
+        Name, shape and dtype of each operand.
+        """
+    @property
+    def options(self) -> dict:
+        """
+        The options that were given.
+        """
 
 class Routine:
     """
@@ -246,17 +267,25 @@ class Routine:
     ) -> typing.Any: ...
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
-        self,
-        variant: str,
-        arguments: tuple,
-        options: dict,
-        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
+        self, variant: str, arguments: tuple, options: dict, block: typing.Any
     ) -> list[KernelInfo]: ...
-    def problem(self, arguments: tuple, options: dict, device: str) -> Problem: ...
-    def why_unavailable(self, arg0: str) -> str:
+    def operand_types(
+        self,
+        lengths: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex]],
+        batch: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        dtype: typing.Any = None,
+    ) -> list[tuple[str, tuple, str]]: ...
+    def problem(
+        self, arguments: tuple, options: dict, device: typing.Any = None, variant: typing.Any = None
+    ) -> Problem: ...
+    def why_unavailable(self, variant: str) -> str:
         """
         Empty if the variant can run here.
         """
+    @property
+    def batched(self) -> bool: ...
+    @property
+    def dimensions(self) -> list[str]: ...
     @property
     def name(self) -> str: ...
     @property
@@ -266,7 +295,7 @@ class Routine:
     @property
     def summary(self) -> str: ...
     @property
-    def variants(self) -> list[VariantInfo]: ...
+    def variants(self) -> list: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
 def cores() -> int:
@@ -279,7 +308,7 @@ def device() -> str: ...
 def isa() -> str: ...
 def last_level_cache_bytes() -> int:
     """
-    Of all last-level caches that the threads of CPU variants use.
+    Sum of the last-level caches that the threads of CPU variants use.
     """
 
 def max_threads() -> int:
@@ -302,10 +331,15 @@ def sample(
 ) -> tuple[float, float, bool]: ...
 def set_device(arg0: str) -> None: ...
 def set_isa(arg0: str) -> None: ...
+def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
+    """
+    What there is instead of an unknown name, and the nearest one.
+    """
+
 def supported_isa() -> str: ...
 def synchronize() -> None:
     """
-    Wait until the GPU has done all that was asked.
+    Wait until the GPU has finished all submitted work.
     """
 
 def to_device(array: typing.Any) -> DeviceArray:

@@ -120,7 +120,7 @@ struct FullWindowRow {
   }
 };
 
-void auto_vectorized(const GaussianBlur& p, const Launch&) {
+void auto_vectorised(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, FullWindowRow{p}, 0, 1, false);
 }
 
@@ -250,10 +250,10 @@ constexpr Variant<GaussianBlur> kVariants[] = {
     {.name = "interior",
      .changes = "Tests for the border only where a window crosses it.",
      .run = interior},
-    {.name = "auto_vectorized",
+    {.name = "auto_vectorised",
      .changes = "Copies the rows to contiguous padded buffers in the L1 cache, so that the "
                 "compiler can vectorise the 49 products.",
-     .run = auto_vectorized},
+     .run = auto_vectorised},
     {.name = "two_pass",
      .changes = "Separates the sum: seven products along the rows into an intermediate image, then "
                 "seven down its columns.",

@@ -11,8 +11,9 @@
 //   if x < 0 and |ssx| > sexcut |I|: ssx = 0
 //   asx[f] -= occ[band] ssx m, ach[f] += sch m / 2
 //
-// Where wdiff is 0, delw is no number and compares false: sch = ssx = 0, as in the Fortran. Where
-// x^2 - w^2 is 0, ssx is above any cut-off. Operands are finite; what comes of others is not said.
+// Where wdiff is 0, delw is NaN and compares false: sch = ssx = 0, as in the Fortran code. Where
+// x^2 - w^2 is 0, ssx exceeds every cut-off. Operands must be finite; results for others are
+// unspecified.
 #pragma once
 
 #include "core/array.hpp"
@@ -20,12 +21,13 @@
 
 namespace ado {
 
-// Every rung keeps |error| <= (32 + min(bands, kLongestSum)) u sum |term|, u = 2^-53, if
-// neither the fourth power of a frequency, nor its reciprocal, nor either times any of the other
-// operands overflows or underflows, nor the square of Im w unless that is 0. It asks for x^2 - w^2
-// without cancellation: where x is near w the difference of the squares has lost digits that
-// (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with d = x - Re w and p = x + Re w, costs
-// no more than the squares.
+// Every variant keeps |error| <= (32 + min(bands, kLongestSum)) u sum |term|, u = 2^-53, under two
+// conditions: the fourth power of a frequency, its reciprocal, and the products of either with the
+// other operands neither overflow nor underflow; and (Im w)^2 does not either, unless Im w is 0.
+//
+// This bound requires x^2 - w^2 without cancellation. Where x is near w, the difference of the
+// squares has lost digits that (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with
+// d = x - Re w and p = x + Re w, costs no more than the squares.
 struct Gpp {
   static constexpr const char* kName = "gpp";
   static constexpr const char* kSummary =
@@ -36,46 +38,54 @@ struct Gpp {
       "8 Steps to 3.7 TFLOP/s on NVIDIA V100 GPU, arXiv:2008.11326.";
 
   static constexpr const char* kPrecision = "(32 + bands) roundings of the magnitudes";
-  static constexpr std::int64_t kLongestSum = 2048;  // that a rung adds up plainly, band after band
+  static constexpr std::int64_t kLongestSum = 2048;  // bands that are summed without compensation
   static constexpr double kTolZero = 1e-12;
 
   Array wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ, asx, ach;
   double gamma = 0.5, sexcut = 4.0, tol = 1e-6;
 
-  // Bands with an occupation other than 0, once the values have been looked at.
+  // Bands with an occupation other than 0, or -1 before check_values.
   std::int64_t occupied_bands = -1;
 
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(
         Operand{"wtilde", "ngpown ncouls", kComplex128Elements,
-                "Plasmon-pole frequencies w, with ig along the rows; finite, as all operands."},
+                "Plasmon-pole frequencies w, indexed [igp, ig]; finite, like all operands."},
         wtilde);
     visit.input(Operand{"i_eps", "ngpown ncouls", kComplex128Elements,
-                        "The inverse dielectric matrix less the identity."},
+                        "The inverse dielectric matrix minus the identity."},
                 i_eps);
     visit.input(Operand{"aqsn", "nbands ncouls", kComplex128Elements,
-                        "Matrix elements of each band with the state n, for every ig."},
+                        "Matrix elements between each band and state n, for all ig."},
                 aqsn);
     visit.input(Operand{"aqsm", "nbands ngpown", kComplex128Elements,
-                        "Matrix elements of each band with the state m, for every igp."},
+                        "Matrix elements between each band and state m, for all igp."},
                 aqsm);
-    visit.input(Operand{"wx", "nbands nfreqs", kFloat64Elements,
-                        "Energies at which the self-energy is wanted, less that of the band; "
-                        "finite."},
-                wx);
-    visit.input(Operand{"vcoul", "ngpown", kFloat64Elements, "The Coulomb interaction."}, vcoul);
-    visit.input(Operand{"occ", "nbands", kFloat64Elements,
-                        "Occupation of each band, from 0 to 1; one with 0 adds nothing to asx."},
-                occ);
-    visit.option(Option{"gamma", "Poles nearer to an energy than this are not taken as poles."},
-                 gamma);
+    visit.input(
+        Operand{"wx", "nbands nfreqs", kFloat64Elements,
+                "Energies at which the self-energy is evaluated, minus the energy of the band; "
+                "finite."},
+        wx);
+    visit.input(
+        Operand{"vcoul", "ngpown", kFloat64Elements, "The Coulomb interaction, for all igp."},
+        vcoul);
+    visit.input(
+        Operand{"occ", "nbands", kFloat64Elements,
+                "Occupation of each band, from 0 to 1; bands with 0 do not contribute to asx."},
+        occ);
+    visit.option(
+        Option{"gamma",
+               "Terms with |wx - wtilde| <= gamma are near a pole: they add nothing to ach, "
+               "and a different expression to asx."},
+        gamma);
     visit.option(Option{"sexcut",
-                        "Terms of asx at negative wx with a magnitude above this times that of "
-                        "i_eps are left out."},
+                        "Cut-off of the screened exchange: at negative wx, terms with |ssx| above "
+                        "sexcut |i_eps| are omitted."},
                  sexcut);
-    visit.option(Option{"tol", "Poles count where |wtilde / (wx - wtilde)|^2 is below 1/(4 tol)."},
-                 tol);
+    visit.option(
+        Option{"tol", "Terms with |wtilde / (wx - wtilde)|^2 >= 1/(4 tol) are near a pole, too."},
+        tol);
     visit.output(Operand{"asx", "nfreqs", kComplex128Elements, "Screened exchange."}, asx);
     visit.output(Operand{"ach", "nfreqs", kComplex128Elements, "Coulomb hole."}, ach);
   }
@@ -86,7 +96,7 @@ struct Gpp {
   std::int64_t columns() const { return wtilde.shape[1]; }  // of ig
   std::int64_t occupied() const { return occupied_bands < 0 ? bands() : occupied_bands; }
 
-  // No term at all: the sums are 0.
+  // There are no terms: the sums are 0.
   bool empty() const { return bands() == 0 || rows() == 0 || columns() == 0; }
 
   double limit_one() const { return 1 / (4 * tol); }
@@ -100,7 +110,8 @@ struct Gpp {
     return nullptr;
   }
 
-  // Looks at the values of small operands: at what they must be, and at what the work depends on.
+  // Checks the values of the small operands, and counts the occupied bands, on which the useful
+  // work depends.
   template <class EachValue>
   void check_values(EachValue&& each_value) {
     std::int64_t occupied = 0;
@@ -112,7 +123,7 @@ struct Gpp {
     each_value("wx", wx, "must be finite", [](double value) { return value - value == 0; });
   }
 
-  // So many FLOPs in each (band, igp, ig, f) of occupied bands and of the others, and in each
+  // FLOPs from those per (band, igp, ig, f) of occupied bands and of other bands, and those per
   // (band, igp, ig).
   double flops_of(double occupied_band, double other_band, double pair) const {
     const auto pairs = static_cast<double>(rows()) * static_cast<double>(columns());
@@ -121,9 +132,10 @@ struct Gpp {
     return terms * (some * occupied_band + (all - some) * other_band) + pairs * all * pair;
   }
 
-  // Of the first branch, with all that can be taken out of the loops over bands and energies, and a
-  // division counted as one: x -+ Re w, the squared moduli and their product, one quotient for
-  // both, and its products with the numerators, added up in two complex sums for each of the terms.
+  // The first branch, after everything that does not depend on the band or the energy has been
+  // taken out of the loops; a division counts as one. The FLOPs are x -+ Re w, the squared moduli
+  // and their product, one quotient for both, its products with the numerators, and two complex
+  // sums for each of the two terms.
   double flops() const { return flops_of(29, 13, 6); }
 };
 

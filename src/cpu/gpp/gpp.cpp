@@ -15,33 +15,33 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// What is worth a thread: 20 bytes moved count a nanosecond.
-int threads_of(const Gpp& p, double nanoseconds_a_term) {
+// The number of threads: threads_for takes bytes moved, of which 20 are worth a nanosecond.
+int threads_of(const Gpp& p, double nanoseconds_per_term) {
   const double terms =
       static_cast<double>(p.wtilde.elements()) * static_cast<double>(p.wx.elements());
   constexpr double kMost = 0x1p60;
-  const double bytes = 20 * nanoseconds_a_term * terms;
+  const double bytes = 20 * nanoseconds_per_term * terms;
   return threads_for(static_cast<int64_t>(bytes < kMost ? bytes : kMost));
 }
 
-void write(const Gpp& p, int64_t f, const Terms<double>& result) {
+void write(const Gpp& p, int64_t f, const SelfEnergy<double>& result) {
   store_vector(p.asx.data + f * p.asx.stride[0], result.screened);
   store_vector(p.ach.data + f * p.ach.stride[0], result.coulomb);
 }
 
-// Adds up, in their order, what was found of each frequency.
-template <class Found>
-void write_sums(const Gpp& p, int64_t count, Found found) {
+// Sums part(0, f) to part(count - 1, f) in this order, for each frequency, and writes the results.
+template <class Part>
+void write_sums(const Gpp& p, int64_t count, Part part) {
   for (int64_t f = 0; f < p.frequencies(); ++f) {
     Totals<double> totals;
-    for (int64_t i = 0; i < count; ++i) totals.add(found(i, f));
+    for (int64_t i = 0; i < count; ++i) totals.add(part(i, f));
     write(p, f, totals.total());
   }
 }
 
 // ------------------------------------------------------------------------------------ as published
 
-// Nanoseconds a term, by order of magnitude, as everywhere below.
+// Nanoseconds per term; like all such constants below, an order of magnitude.
 constexpr double kPublishedTime = 10;
 
 ADO_INLINE Complex operator*(double s, Complex x) { return {s * x.re, s * x.im}; }
@@ -53,8 +53,21 @@ ADO_INLINE Complex conj(Complex x) { return {x.re, -x.im}; }
 ADO_INLINE double norm(Complex x) { return x.re * x.re + x.im * x.im; }
 ADO_INLINE double abs(Complex x) { return __builtin_sqrt(norm(x)); }
 
+// The cut-off |ssx| <= sexcut |I|, with square roots or with squares.
+enum class Cutoff : std::uint8_t { kModuli, kSquares };
+
+template <Cutoff kCutoff>
+ADO_INLINE bool within_cutoff(const Gpp& p, Complex ssx, Complex eps) {
+  if constexpr (kCutoff == Cutoff::kModuli)
+    return abs(ssx) <= p.sexcut * abs(eps);
+  else
+    return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
+}
+
+// The formulas of routines/gpp.hpp for one (band, igp, ig, frequency).
+template <Cutoff kCutoff>
 ADO_INLINE void add_term(const Gpp& p, int64_t n, int64_t igp, int64_t ig, int64_t f,
-                         Terms<double>& sums) {
+                         SelfEnergy<double>& sums) {
   const auto x = element<double>(p.wx, n, f);
   const auto w = element<Complex>(p.wtilde, igp, ig), eps = element<Complex>(p.i_eps, igp, ig);
   const Complex wdiff = {x - w.re, -w.im}, wsum = {x + w.re, w.im}, delw = w / wdiff;
@@ -64,61 +77,65 @@ ADO_INLINE void add_term(const Gpp& p, int64_t n, int64_t igp, int64_t ig, int64
     sch = delw * eps;
     ssx = (w * w) * eps / (wdiff * wsum);
   } else if (delwr > Gpp::kTolZero) {
-    // delw + 1/2, which cancels where x is near -w, is wsum / (2 wdiff).
+    // delw + 1/2 cancels where x is near -w; it is wsum / (2 wdiff).
     ssx = -0.5 * (eps * delw * wdiff / wsum);
   }
-  // So written, the comparison also cuts off 0/0 of an infinite ssx.
-  if (x < 0 && !(abs(ssx) <= p.sexcut * abs(eps))) ssx = {};
+  // The negated comparison also cuts off an ssx of NaN, which is 0/0 where x = -w.
+  if (x < 0 && !within_cutoff<kCutoff>(p, ssx, eps)) ssx = {};
   const auto occ = element<double>(p.occ, n), v = element<double>(p.vcoul, igp);
   const Complex m = conj(element<Complex>(p.aqsm, n, igp)) * element<Complex>(p.aqsn, n, ig);
   if (occ != 0) sums.screened = sums.screened + -v * occ * ssx * m;
   sums.coulomb = sums.coulomb + 0.5 * v * sch * m;
 }
 
-// Adds `count` terms, of which `add` adds the i-th.
+// Calls add(i, chain) for i from 0 to count - 1, and adds the chains to the totals.
 template <class Add>
 ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Add add) {
   for (int64_t begin = 0; begin < count; begin += kChain) {
-    Terms<double> chain = {};
+    SelfEnergy<double> chain = {};
     for (int64_t i = begin; i < min(begin + kChain, count); ++i) add(i, chain);
     totals.add(chain);
   }
 }
 
-// Zeros where there is nothing to add up, however long a loop over rows without columns would take.
+// Writes zeros if there are no terms, without looping over, say, many rows without columns.
 template <void (*kRun)(const Gpp&, const Launch&)>
 void unless_empty(const Gpp& p, const Launch& go) {
   if (!p.empty()) return kRun(p, go);
   for (int64_t f = 0; f < p.frequencies(); ++f) write(p, f, {});
 }
 
-void textbook(const Gpp& p, const Launch&) {
+void naive_loops(const Gpp& p, const Launch&) {
   for (int64_t f = 0; f < p.frequencies(); ++f) {
     Totals<double> totals;
     for (int64_t n = 0; n < p.bands(); ++n)
       for (int64_t igp = 0; igp < p.rows(); ++igp)
-        add_chains(p.columns(), totals,
-                   [&](int64_t ig, Terms<double>& chain) { add_term(p, n, igp, ig, f, chain); });
+        add_chains(p.columns(), totals, [&](int64_t ig, SelfEnergy<double>& chain) {
+          add_term<Cutoff::kModuli>(p, n, igp, ig, f, chain);
+        });
     write(p, f, totals.total());
   }
 }
 
-// Bytes for so many elements of T in each frequency; of views that repeat a row more than there are
-// addresses, so many that nobody has them.
+// More bytes than can be allocated: the allocation fails with an error.
+constexpr std::size_t kUnallocatable = SIZE_MAX / 2;
+
+// Bytes for `elements` elements of T per frequency. The sizes of broadcast views are not limited by
+// memory, so the product may overflow.
 template <class T>
 std::size_t bytes_for(const Gpp& p, int64_t elements) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(elements),
                              static_cast<std::size_t>(p.frequencies()) * sizeof(T), &bytes))
-    return SIZE_MAX / 2;
+    return kUnallocatable;
   return bytes;
 }
 
-std::size_t totals_of_rows(const Gpp& p) {
+std::size_t bytes_of_row_totals(const Gpp& p) {
   return p.empty() ? 0 : bytes_for<Totals<double>>(p, p.rows());
 }
 
-// Whatever the number of threads, terms are added in the same order.
+// The order of the additions does not depend on the number of threads.
 void threaded(const Gpp& p, const Launch& go) {
   auto* const totals = reinterpret_cast<Totals<double>*>(go.scratch);
   in_parallel(threads_of(p, kPublishedTime), [&](int64_t thread, int64_t threads) {
@@ -128,21 +145,24 @@ void threaded(const Gpp& p, const Launch& go) {
       for (int64_t n = 0; n < p.bands(); ++n)
         for (int64_t igp = first; igp < last; ++igp)
           add_chains(p.columns(), totals[igp * p.frequencies() + f],
-                     [&](int64_t ig, Terms<double>& chain) { add_term(p, n, igp, ig, f, chain); });
+                     [&](int64_t ig, SelfEnergy<double>& chain) {
+                       add_term<Cutoff::kModuli>(p, n, igp, ig, f, chain);
+                     });
   });
   write_sums(p, p.rows(),
              [&](int64_t igp, int64_t f) { return totals[igp * p.frequencies() + f].total(); });
 }
 
-std::size_t terms_of_rows(const Gpp& p) {
-  return p.empty() ? 0 : bytes_for<Terms<double>>(p, p.rows());
+std::size_t bytes_of_row_sums(const Gpp& p) {
+  return p.empty() ? 0 : bytes_for<SelfEnergy<double>>(p, p.rows());
 }
 
-// Shares out the rows of all frequencies, of which `row` adds one.
+// Distributes the rows of all frequencies over the threads; row(igp, f) sums one of them.
 template <class Row>
-ADO_INLINE void share_rows(const Gpp& p, const Launch& go, double nanoseconds_a_term, Row row) {
-  auto* const sums = reinterpret_cast<Terms<double>*>(go.scratch);
-  in_parallel(threads_of(p, nanoseconds_a_term), [&](int64_t thread, int64_t threads) {
+ADO_INLINE void distribute_rows(const Gpp& p, const Launch& go, double nanoseconds_per_term,
+                                Row row) {
+  auto* const sums = reinterpret_cast<SelfEnergy<double>*>(go.scratch);
+  in_parallel(threads_of(p, nanoseconds_per_term), [&](int64_t thread, int64_t threads) {
     const int64_t first = p.rows() * thread / threads, last = p.rows() * (thread + 1) / threads;
     for (int64_t i = first * p.frequencies(); i < last * p.frequencies(); ++i)
       sums[i] = row(i / p.frequencies(), i % p.frequencies());
@@ -150,19 +170,21 @@ ADO_INLINE void share_rows(const Gpp& p, const Launch& go, double nanoseconds_a_
   write_sums(p, p.rows(), [&](int64_t igp, int64_t f) { return sums[igp * p.frequencies() + f]; });
 }
 
+template <Cutoff kCutoff>
 void bands_innermost(const Gpp& p, const Launch& go) {
-  share_rows(p, go, kPublishedTime, [&](int64_t igp, int64_t f) {
+  distribute_rows(p, go, kPublishedTime, [&](int64_t igp, int64_t f) {
     Totals<double> totals;
     for (int64_t ig = 0; ig < p.columns(); ++ig)
-      add_chains(p.bands(), totals,
-                 [&](int64_t n, Terms<double>& chain) { add_term(p, n, igp, ig, f, chain); });
+      add_chains(p.bands(), totals, [&](int64_t n, SelfEnergy<double>& chain) {
+        add_term<kCutoff>(p, n, igp, ig, f, chain);
+      });
     return totals.total();
   });
 }
 
-// -------------------------------------------------------------------------- hoisted and in vectors
+// ------------------------------------------------------------------- hoisted, and then vectorised
 
-// Some bands as the caller has them, at one frequency.
+// Bands where the caller has them, at one frequency.
 template <class V>
 struct BandsInPlace {
   const Gpp& p;
@@ -178,48 +200,55 @@ struct BandsInPlace {
   ADO_INLINE double occ(int64_t n) const { return element<double>(p.occ, first + n); }
 };
 
-template <class V>
+template <class V, Division kDivision>
 void in_place(const Gpp& p, const Launch& go) {
-  share_rows(p, go, 5.0 / kLanesOf<V>, [&](int64_t igp, int64_t f) {
+  distribute_rows(p, go, 5.0 / kLanesOf<V>, [&](int64_t igp, int64_t f) {
     Totals<V> totals[1];
     for (int64_t ig = 0; ig < p.columns(); ig += kLanesOf<V>) {
       const Pole<V> pole = pole_of<V>(p, igp, ig);
       for (int64_t n = 0; n < p.bands(); n += kBlockBands)
-        add_bands<Kind::kAny>(pole, BandsInPlace<V>{p, n, igp, ig, f},
-                              min(kBlockBands, p.bands() - n), totals);
+        add_bands<Kind::kAny, kDivision>(pole, BandsInPlace<V>{p, n, igp, ig, f},
+                                         min(kBlockBands, p.bands() - n), totals);
     }
     return sum_of_lanes(totals[0].total());
   });
 }
 
-// ---------------------------------------------------------------------------------------- blocked
+// ------------------------------------------------------------------------- packed in cache blocks
 
 using V = Reals<double>;
 
-// The aqsn of a block of bands in so many columns, 32 KiB, stays near the core while the rows of a
-// block go past, for which what is done once costs little.
+// A work item is a panel of kPanel columns, ig, by a block of kBlockRows rows, igp:
+//
+//                    ig 0 .. 7    ig 8 .. 15    ...
+//   igp  0 .. 63     item 0       item r              r blocks of rows
+//   igp 64 .. 127    item 1       item r + 1
+//   ...
+//
+// For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once, and stays in the
+// caches of the core while the rows of the item use it.
 constexpr int64_t kPanel = 8;
-constexpr int64_t kBlockRows = 64;
+constexpr int64_t kBlockRows = 64;  // enough that packing aqsn costs little
 static_assert(kPanel % kLanes<double> == 0);
 
-int64_t blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
+int64_t block_count(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// Of bands in the order in which they are added: all at once, or kind by kind.
-struct Packed {
-  int64_t* order;
+// The operands of the bands in the order in which they are added: the caller's, or kind by kind.
+struct PackedOperands {
+  int64_t* order;    // the caller's index of each band
   double* energies;  // [band][frequency]
   double* occ;
-  Complex* aqsm;         // [row][band]
-  Terms<double>* parts;  // [part][frequency]: sums of a panel of columns and a block of rows
+  Complex* aqsm;              // [row][band]
+  SelfEnergy<double>* items;  // [item][frequency]: sums of the work items
   std::uintptr_t end;
 };
 
-int64_t parts_of(const Gpp& p) {
-  return blocks(p.columns(), kPanel) * blocks(p.rows(), kBlockRows);
+int64_t items_of(const Gpp& p) {
+  return block_count(p.columns(), kPanel) * block_count(p.rows(), kBlockRows);
 }
 
-Packed packed_at(const Gpp& p, std::uintptr_t scratch) {
-  Packed packed;
+PackedOperands packed_at(const Gpp& p, std::uintptr_t scratch) {
+  PackedOperands packed;
   const auto take = [&]<class T>(T*& array, int64_t count) {
     array = reinterpret_cast<T*>(scratch);
     scratch += static_cast<std::size_t>(count) * sizeof(T);
@@ -228,20 +257,19 @@ Packed packed_at(const Gpp& p, std::uintptr_t scratch) {
   take(packed.energies, p.bands() * p.frequencies());
   take(packed.occ, p.bands());
   take(packed.aqsm, p.rows() * p.bands());
-  take(packed.parts, parts_of(p) * p.frequencies());
+  take(packed.items, items_of(p) * p.frequencies());
   packed.end = scratch;
   return packed;
 }
 
 std::size_t packed_bytes(const Gpp& p) {
   if (p.empty()) return 0;
-  constexpr std::size_t kNobodyHas = SIZE_MAX / 2;
-  // aqsm and the parts are what many rows and columns make large.
-  int64_t of_aqsm = 0;
-  const bool fits = !__builtin_mul_overflow(p.rows(), p.bands(), &of_aqsm) &&
-                    of_aqsm < INT64_MAX / 64 &&
-                    bytes_for<Terms<double>>(p, parts_of(p)) < kNobodyHas;
-  return fits ? packed_at(p, 0).end : kNobodyHas;
+  // Many rows and columns make aqsm and the sums of the items large.
+  int64_t aqsm_elements = 0;
+  const bool fits = !__builtin_mul_overflow(p.rows(), p.bands(), &aqsm_elements) &&
+                    aqsm_elements < INT64_MAX / 64 &&
+                    bytes_for<SelfEnergy<double>>(p, items_of(p)) < kUnallocatable;
+  return fits ? packed_at(p, 0).end : kUnallocatable;
 }
 
 Kind kind_of(const Gpp& p, int64_t n) {
@@ -253,26 +281,29 @@ Kind kind_of(const Gpp& p, int64_t n) {
   return Kind::kFull;
 }
 
-void pack_rows(const Gpp& p, const Packed& packed, int64_t first, int64_t last) {
-  constexpr int64_t kTile = kLine / sizeof(Complex);  // of the caller's, whole lines
+void pack_rows(const Gpp& p, const PackedOperands& packed, int64_t first, int64_t last) {
+  constexpr int64_t kTile = kLine / sizeof(Complex);  // reads whole cache lines of aqsm
   for (int64_t row = first; row < last; row += kTile)
     for (int64_t n = 0; n < p.bands(); ++n)
       for (int64_t igp = row; igp < min(row + kTile, last); ++igp)
         packed.aqsm[igp * p.bands() + n] = element<Complex>(p.aqsm, packed.order[n], igp);
 }
 
-// aqsn of a block: [band][vector], of each vector first the real and then the imaginary parts.
-struct Block {
+// The aqsn of a panel for a block of bands. With vectors of four lanes:
+//
+//   band n      re0 re1 re2 re3  im0 im1 im2 im3  re4 re5 re6 re7  im4 im5 im6 im7
+//   band n + 1  ...
+struct PackedPanel {
   alignas(kLine) double aqsn[kBlockBands * kPanel * 2];
 };
 
-void pack_block(const Gpp& p, const int64_t* order, int64_t count, int64_t ig, Block& block) {
+void pack_panel(const Gpp& p, const int64_t* order, int64_t count, int64_t ig, PackedPanel& panel) {
   const Array& a = p.aqsn;
   for (int64_t n = 0; n < count; ++n) {
     for (int64_t lane = 0; lane < kPanel; lane += kLanes<double>) {
       const auto q = load_lanes<V>(a.data + order[n] * a.stride[0] + (ig + lane) * a.stride[1],
                                    a.stride[1], p.columns() - ig - lane);
-      std::memcpy(block.aqsn + 2 * (n * kPanel + lane), &q, sizeof(q));
+      std::memcpy(panel.aqsn + 2 * (n * kPanel + lane), &q, sizeof(q));
     }
   }
 }
@@ -293,46 +324,47 @@ struct PackedBands {
   ADO_INLINE double occ(int64_t n) const { return occupations[n]; }
 };
 
-// Some energies, rows and columns.
-struct Part {
+// Rows and columns of a work item, and its first frequency.
+struct WorkItem {
   int64_t f, first_row, last_row, ig;
 };
 
 template <Kind kKind, int kEnergies>
-void add_part(const Gpp& p, const Packed& packed, const Part& part, int64_t first_band,
+void add_item(const Gpp& p, const PackedOperands& packed, const WorkItem& item, int64_t first_band,
               int64_t last_band, Totals<V> (&totals)[kEnergies]) {
-  Block block;
+  PackedPanel panel;
   for (int64_t n = first_band; n < last_band; n += kBlockBands) {
     const int64_t count = min(kBlockBands, last_band - n);
-    pack_block(p, packed.order + n, count, part.ig, block);
-    for (int64_t igp = part.first_row; igp < part.last_row; ++igp) {
-      for (int64_t lane = 0; lane < min(kPanel, p.columns() - part.ig); lane += kLanes<double>) {
-        const PackedBands bands = {block.aqsn + 2 * lane, packed.aqsm + igp * p.bands() + n,
-                                   packed.energies + n * p.frequencies() + part.f, p.frequencies(),
+    pack_panel(p, packed.order + n, count, item.ig, panel);
+    for (int64_t igp = item.first_row; igp < item.last_row; ++igp) {
+      for (int64_t lane = 0; lane < min(kPanel, p.columns() - item.ig); lane += kLanes<double>) {
+        const PackedBands bands = {panel.aqsn + 2 * lane, packed.aqsm + igp * p.bands() + n,
+                                   packed.energies + n * p.frequencies() + item.f, p.frequencies(),
                                    packed.occ + n};
-        add_bands<kKind>(pole_of<V>(p, igp, part.ig + lane), bands, count, totals);
+        add_bands<kKind, Division::kShared>(pole_of<V>(p, igp, item.ig + lane), bands, count,
+                                            totals);
       }
     }
   }
 }
 
-// Where each kind of bands ends.
+// Where the bands of each kind end.
 struct Kinds {
   int64_t any, full;
 };
 
 template <int kEnergies>
-void add_kinds(const Gpp& p, const Packed& packed, const Kinds& kinds, const Part& part,
-               Terms<double>* sums) {
+void add_kinds(const Gpp& p, const PackedOperands& packed, const Kinds& kinds, const WorkItem& item,
+               SelfEnergy<double>* sums) {
   Totals<V> totals[kEnergies];
-  add_part<Kind::kAny>(p, packed, part, 0, kinds.any, totals);
-  add_part<Kind::kFull>(p, packed, part, kinds.any, kinds.full, totals);
-  add_part<Kind::kEmpty>(p, packed, part, kinds.full, p.bands(), totals);
+  add_item<Kind::kAny>(p, packed, item, 0, kinds.any, totals);
+  add_item<Kind::kFull>(p, packed, item, kinds.any, kinds.full, totals);
+  add_item<Kind::kEmpty>(p, packed, item, kinds.full, p.bands(), totals);
   for (int f = 0; f < kEnergies; ++f) sums[f] = sum_of_lanes(totals[f].total());
 }
 
 template <bool kByKind>
-Kinds sort_bands(const Gpp& p, const Packed& packed) {
+Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
   int64_t count = 0;
   const auto append = [&](Kind kind) {
     for (int64_t n = 0; n < p.bands(); ++n) {
@@ -352,29 +384,29 @@ Kinds sort_bands(const Gpp& p, const Packed& packed) {
   return {any, full};
 }
 
-template <bool kByKind>
+template <bool kByKind, int kTogether>
 void in_blocks(const Gpp& p, const Launch& go) {
-  const Packed packed = packed_at(p, reinterpret_cast<std::uintptr_t>(go.scratch));
+  const PackedOperands packed = packed_at(p, reinterpret_cast<std::uintptr_t>(go.scratch));
   const Kinds kinds = sort_bands<kByKind>(p, packed);
-  const int64_t parts = parts_of(p), of_rows = blocks(p.rows(), kBlockRows);
+  const int64_t items = items_of(p), row_blocks = block_count(p.rows(), kBlockRows);
   in_parallel(threads_of(p, 2.5 / kLanes<double>), [&](int64_t thread, int64_t threads) {
     pack_rows(p, packed, p.rows() * thread / threads, p.rows() * (thread + 1) / threads);
 #pragma omp barrier
-    for (int64_t i = parts * thread / threads; i < parts * (thread + 1) / threads; ++i) {
-      Part part = {};
-      part.ig = i / of_rows * kPanel;
-      part.first_row = i % of_rows * kBlockRows;
-      part.last_row = min(part.first_row + kBlockRows, p.rows());
-      for (part.f = 0; part.f < p.frequencies(); part.f += 2) {
-        Terms<double>* const sums = packed.parts + i * p.frequencies() + part.f;
-        if (part.f + 2 <= p.frequencies())
-          add_kinds<2>(p, packed, kinds, part, sums);
+    for (int64_t i = items * thread / threads; i < items * (thread + 1) / threads; ++i) {
+      WorkItem item = {};
+      item.ig = i / row_blocks * kPanel;
+      item.first_row = i % row_blocks * kBlockRows;
+      item.last_row = min(item.first_row + kBlockRows, p.rows());
+      for (item.f = 0; item.f < p.frequencies(); item.f += kTogether) {
+        SelfEnergy<double>* const sums = packed.items + i * p.frequencies() + item.f;
+        if (item.f + kTogether <= p.frequencies())
+          add_kinds<kTogether>(p, packed, kinds, item, sums);
         else
-          add_kinds<1>(p, packed, kinds, part, sums);
+          add_kinds<1>(p, packed, kinds, item, sums);
       }
     }
   });
-  write_sums(p, parts, [&](int64_t i, int64_t f) { return packed.parts[i * p.frequencies() + f]; });
+  write_sums(p, items, [&](int64_t i, int64_t f) { return packed.items[i * p.frequencies() + f]; });
 }
 
 // -------------------------------------------------------------------------------------- the ladder
@@ -385,107 +417,134 @@ constexpr bool kFused = true;
 constexpr bool kFused = false;
 #endif
 
-// FLOPs of a kernel, and how many of them are in the same instruction as another one.
-struct Work {
+// FLOPs, and how many of them are the second of a fused instruction.
+struct Operations {
   double flops, fused;
   double instructions() const { return kFused ? flops - fused : flops; }
 };
 
-// By terms of occupied and of other bands, and by m where energies share it.
-struct Works {
-  Work occupied, other, pair;
+// Per term of occupied and of other bands, and per m that two frequencies share.
+struct OperationCounts {
+  Operations occupied, other, pair;
 };
 
-// The first branch where lanes choose, a division as one, and occupied bands as if all were full.
-constexpr Works kPublished = {{79, 21}, {68, 19}, {0, 0}};
-constexpr Works kHoisted = {{43, 13}, {43, 13}, {0, 0}};
-constexpr Works kPacked = {{37, 11}, {37, 11}, {6, 2}};
-constexpr Works kByOccupation = {{32, 11}, {13, 5}, {6, 2}};
+// Counted for the first branch if lanes choose. A division counts as one FLOP, and all occupied
+// bands as full.
+constexpr OperationCounts kPublished = {{79, 21}, {68, 19}, {0, 0}};
+constexpr OperationCounts kHoisted = {{42, 13}, {42, 13}, {0, 0}};
+constexpr OperationCounts kSharedDivision = {{43, 13}, {43, 13}, {0, 0}};
+constexpr OperationCounts kTwoFrequencies = {{37, 11}, {37, 11}, {6, 2}};
+constexpr OperationCounts kSortedByOccupation = {{32, 11}, {13, 5}, {6, 2}};
 
-// Frequencies are gone through one by one or two by two.
+// Passes over the operands if each takes `together` frequencies.
 double passes(const Gpp& p, int together) {
-  return static_cast<double>(blocks(p.frequencies(), together));
+  return static_cast<double>(block_count(p.frequencies(), together));
 }
 
-template <const Works& kWorks>
+template <const OperationCounts& kCounts>
 double flops(const Gpp& p) {
-  return p.flops_of(kWorks.occupied.flops, kWorks.other.flops, kWorks.pair.flops * passes(p, 2));
+  return p.flops_of(kCounts.occupied.flops, kCounts.other.flops, kCounts.pair.flops * passes(p, 2));
 }
 
-template <const Works& kWorks>
+template <const OperationCounts& kCounts>
 double instructions(const Gpp& p) {
-  return p.flops_of(kWorks.occupied.instructions(), kWorks.other.instructions(),
-                    kWorks.pair.instructions() * passes(p, 2));
+  return p.flops_of(kCounts.occupied.instructions(), kCounts.other.instructions(),
+                    kCounts.pair.instructions() * passes(p, 2));
 }
 
-// Of aqsn for each band, and of wtilde and i_eps for each so many bands.
+// Loads of aqsn per band, and of wtilde and i_eps per kBands bands, or once if kBands is 0.
 template <int kTogether, int64_t kBands>
 double requested(const Gpp& p) {
   const auto pairs = static_cast<double>(p.rows()) * static_cast<double>(p.columns());
   const auto bands = static_cast<double>(p.bands());
-  const auto loads = kBands == 0 ? 1 : static_cast<double>(blocks(p.bands(), kBands));
+  const auto loads = kBands == 0 ? 1 : static_cast<double>(block_count(p.bands(), kBands));
   return pairs * passes(p, kTogether) * static_cast<double>(sizeof(Complex)) * (bands + 2 * loads);
 }
 
 constexpr Variant<Gpp> kVariants[] = {
-    {.name = "textbook",
-     .changes = "The formulas with complex numbers, one loop inside the other.",
+    {.name = "naive_loops",
+     .changes = "The formulas in complex arithmetic, in nested loops.",
      .precision = Gpp::kPrecision,
      .flops = flops<kPublished>,
      .bytes = requested<1, 1>,
      .instructions = instructions<kPublished>,
-     .run = unless_empty<textbook>},
+     .run = unless_empty<naive_loops>},
     {.name = "threaded",
-     .changes = "Shares the rows, igp, out over the cores.",
+     .changes = "Distributes the rows, igp, over the cores.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = totals_of_rows,
+     .scratch_bytes = bytes_of_row_totals,
      .flops = flops<kPublished>,
      .bytes = requested<1, 1>,
      .instructions = instructions<kPublished>,
      .run = unless_empty<threaded>},
     {.name = "bands_innermost",
-     .changes = "Goes through all bands for each igp and ig.",
+     .changes = "Makes the loop over bands the innermost, so wtilde and i_eps are loaded once.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = terms_of_rows,
+     .scratch_bytes = bytes_of_row_sums,
      .flops = flops<kPublished>,
      .bytes = requested<1, 0>,
      .instructions = instructions<kPublished>,
-     .run = unless_empty<bands_innermost>},
+     .run = unless_empty<bands_innermost<Cutoff::kModuli>>},
+    {.name = "no_square_roots",
+     .changes = "Compares squared moduli, which saves the square roots.",
+     .precision = Gpp::kPrecision,
+     .scratch_bytes = bytes_of_row_sums,
+     .flops = flops<kPublished>,
+     .bytes = requested<1, 0>,
+     .instructions = instructions<kPublished>,
+     .run = unless_empty<bands_innermost<Cutoff::kSquares>>},
     {.name = "hoisted",
-     .changes = "Takes out of the loop over bands all that igp and ig alone decide: left are real "
-                "factors, one division for two quotients, and no square root.",
+     .changes = "Hoists everything that does not depend on the band, so that the loop sums real "
+                "factors.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = terms_of_rows,
+     .scratch_bytes = bytes_of_row_sums,
      .flops = flops<kHoisted>,
      .bytes = requested<1, 0>,
      .instructions = instructions<kHoisted>,
-     .run = unless_empty<in_place<double>>},
+     .run = unless_empty<in_place<double, Division::kSeparate>>},
+    {.name = "shared_division",
+     .changes = "Shares one division between both quotients unless the pole is near the real axis.",
+     .precision = Gpp::kPrecision,
+     .scratch_bytes = bytes_of_row_sums,
+     .flops = flops<kSharedDivision>,
+     .bytes = requested<1, 0>,
+     .instructions = instructions<kSharedDivision>,
+     .run = unless_empty<in_place<double, Division::kShared>>},
     {.name = "simd",
-     .changes = "Does so in vectors along ig, which choose between the branches lane by lane.",
+     .changes = "Vectorised along ig; lanes select between the branches.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = terms_of_rows,
-     .flops = flops<kHoisted>,
+     .scratch_bytes = bytes_of_row_sums,
+     .flops = flops<kSharedDivision>,
      .bytes = requested<1, 0>,
-     .instructions = instructions<kHoisted>,
-     .run = unless_empty<in_place<V>>},
+     .instructions = instructions<kSharedDivision>,
+     .run = unless_empty<in_place<V, Division::kShared>>},
     {.name = "packed",
-     .changes = "Packs the operands, aqsn in blocks that stay in the cache for many igp, and takes "
-                "two frequencies at a time.",
+     .changes =
+         "Packs the operands; each block of aqsn is packed once and stays in cache for 64 igp.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = packed_bytes,
-     .flops = flops<kPacked>,
-     .bytes = requested<2, kBlockBands>,
-     .instructions = instructions<kPacked>,
-     .run = unless_empty<in_blocks<false>>},
-    {.name = "by_occupation",
-     .changes = "Sorts the bands: without occupation they need nothing of asx, with all of it and "
-                "no negative energy neither weight nor cut-off.",
+     .flops = flops<kSharedDivision>,
+     .bytes = requested<1, kBlockBands>,
+     .instructions = instructions<kSharedDivision>,
+     .run = unless_empty<in_blocks<false, 1>>},
+    {.name = "two_frequencies",
+     .changes = "Computes two frequencies per pass, which share the loads and products of the "
+                "matrix elements.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = packed_bytes,
-     .flops = flops<kByOccupation>,
+     .flops = flops<kTwoFrequencies>,
      .bytes = requested<2, kBlockBands>,
-     .instructions = instructions<kByOccupation>,
-     .run = unless_empty<in_blocks<true>>},
+     .instructions = instructions<kTwoFrequencies>,
+     .run = unless_empty<in_blocks<false, 2>>},
+    {.name = "sorted_by_occupation",
+     .changes = "Sorts bands by occupation: empty bands skip asx; full bands with non-negative "
+                "energies skip the weight and the cut-off test.",
+     .precision = Gpp::kPrecision,
+     .scratch_bytes = packed_bytes,
+     .flops = flops<kSortedByOccupation>,
+     .bytes = requested<2, kBlockBands>,
+     .instructions = instructions<kSortedByOccupation>,
+     .run = unless_empty<in_blocks<true, 2>>},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The GPP model's terms on numbers or vectors, with all that (igp, ig) alone decides taken out of
-// the loop over bands.
+// The terms of the GPP model for numbers or vectors, with everything that depends on (igp, ig)
+// alone taken out of the loop over bands.
 //
 // With w = a + ib, d = x - a, p = x + a, u = 1 / |x - w|^2 and v = 1 / |x + w|^2:
 //
@@ -8,9 +8,9 @@
 //                           = w/2 (2a (d p - b^2) u v + ib (u + v))
 //   second branch:  ssx / I = w/2 (-(p - ib) v)
 //
-// so that four sums over the bands of real factors times m, two of them of both branches, leave
-// all that is complex for the end. The difference in d u - p v would cancel; d p - b^2 is as exact
-// as the complex number that it is the real part of.
+// So the loop over bands sums four real factors times m, two of them in both branches, and complex
+// arithmetic is left for the end. The difference d u - p v would cancel; d p - b^2 is as exact as
+// the complex number whose real part it is.
 #pragma once
 
 #include "routines/gpp.hpp"
@@ -30,7 +30,7 @@ namespace {
 
 // ---------------------------------------------------------------------------------------- numbers
 
-// Of doubles, or of vectors of them.
+// V is double, or a vector of doubles.
 template <class V>
 struct ComplexOf {
   V re, im;
@@ -62,7 +62,7 @@ ADO_INLINE ComplexOf<V> split(V low, V high, std::integer_sequence<int, kAt...>)
           __builtin_shufflevector(low, high, (2 * kAt + 1)...)};
 }
 
-// So many complex numbers, at most as many as there are lanes; 0 in the lanes that are left.
+// Loads `count` complex numbers into the first lanes, at most one per lane, and 0 into the others.
 template <class V>
 ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_t count) {
   if constexpr (kLanesOf<V> == 1) {
@@ -83,29 +83,30 @@ ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_
 
 // ------------------------------------------------------------------------------------------- sums
 
-// Terms are added plainly in chains of so many, and the sums of chains with compensation: equal
-// terms would be wrong by as many roundings as there are.
+// Terms per chain. A chain is summed without compensation, and the sums of chains with it: n equal
+// terms would otherwise accumulate n roundings.
 constexpr int64_t kChain = 32;
 
-// Of so many bands the sums of chains, too, are added plainly.
+// Bands per block. Within a block the sums of chains are added without compensation, too.
 constexpr int64_t kBlockBands = 8 * kChain;
 
+// A contribution to asx (screened exchange) and to ach (Coulomb hole).
 template <class V>
-struct Terms {
-  ComplexOf<V> screened, coulomb;  // of asx and of ach
+struct SelfEnergy {
+  ComplexOf<V> screened, coulomb;
 };
 
 template <class V>
 class Totals {
  public:
-  ADO_INLINE void add(const Terms<V>& terms) {
+  ADO_INLINE void add(const SelfEnergy<V>& terms) {
     sums_[0].add(terms.screened.re);
     sums_[1].add(terms.screened.im);
     sums_[2].add(terms.coulomb.re);
     sums_[3].add(terms.coulomb.im);
   }
-  // The last word, as of each sum.
-  ADO_INLINE Terms<V> total() {
+  // Finalises the sums; do not call add() afterwards.
+  ADO_INLINE SelfEnergy<V> total() {
     return {{sums_[0].total(), sums_[1].total()}, {sums_[2].total(), sums_[3].total()}};
   }
 
@@ -113,9 +114,9 @@ class Totals {
   CompensatedSum<V> sums_[4];
 };
 
-ADO_INLINE Terms<double> sum_of_lanes(const Terms<double>& terms) { return terms; }
+ADO_INLINE SelfEnergy<double> sum_of_lanes(const SelfEnergy<double>& terms) { return terms; }
 template <class V>
-ADO_INLINE Terms<double> sum_of_lanes(const Terms<V>& terms) {
+ADO_INLINE SelfEnergy<double> sum_of_lanes(const SelfEnergy<V>& terms) {
   Totals<double> lanes;
   for (int i = 0; i < kLanesOf<V>; ++i)
     lanes.add(
@@ -133,16 +134,16 @@ ADO_INLINE bool all(const Mask& lanes) {
   return so;
 }
 
-// What (igp, ig) alone decides.
+// Everything that depends on (igp, ig) alone.
 template <class V>
 struct Pole {
   V re, im, im_squared, twice_re;
-  V limit;       // the first branch is where |x - w|^2 is larger,
-  V weightless;  // and the second has no weight where it is not smaller than this
-  V cutoff;      // where x < 0, ssx counts only if |w|^4 / |ssx / I|^2 is not smaller than this,
-  V near_norm;   // which in the second branch is |x + w|^2 times this
+  V limit;              // first branch if |x - w|^2 is larger,
+  V third_limit;        // third branch, where ssx = 0, if it is not smaller than this
+  V cutoff;             // if x < 0, ssx is cut off where |w|^4 / |ssx / I|^2 is smaller than this;
+  V near_norm;          // in the second branch the quotient is |x + w|^2 times this
   ComplexOf<V> weight;  // I w vcoul / 2
-  bool ordinary;        // every lane has weight everywhere, and x is neither w nor -w
+  bool ordinary;        // in no lane can x be w or -w, or the third branch apply
 };
 
 template <class V>
@@ -153,7 +154,7 @@ ADO_INLINE Pole<V> pole_of(const Gpp& p, int64_t igp, int64_t ig) {
   };
   ComplexOf<V> w = lanes_of(p.wtilde);
   if constexpr (kLanesOf<V> != 1) {
-    // Lanes beyond the last column are to be ordinary, too; all else is 0 there.
+    // Lanes beyond the last column must be ordinary, too; their other operands are 0.
     for (int64_t lane = count; lane < kLanesOf<V>; ++lane) w.re[lane] = w.im[lane] = 1;
   }
   Pole<V> pole;
@@ -164,29 +165,34 @@ ADO_INLINE Pole<V> pole_of(const Gpp& p, int64_t igp, int64_t ig) {
   const V norm = w.re * w.re + pole.im_squared;
   const V relative = norm * (1 / p.limit_one()), absolute = V{} + p.limit_two();
   pole.limit = relative > absolute ? relative : absolute;
-  pole.weightless = norm * (1 / Gpp::kTolZero);
+  pole.third_limit = norm * (1 / Gpp::kTolZero);
   pole.cutoff = norm * norm * (1 / (p.sexcut * p.sexcut));
   pole.near_norm = 4.0 * norm;
   const double half = 0.5 * element<double>(p.vcoul, igp);
   pole.weight = lanes_of(p.i_eps) * w;
   pole.weight = {half * pole.weight.re, half * pole.weight.im};
-  pole.ordinary = all((pole.weightless > 2.0 * pole.limit) & (pole.im_squared > 0x1p-120 * norm));
+  pole.ordinary = all((pole.third_limit > 2.0 * pole.limit) & (pole.im_squared > 0x1p-120 * norm));
   return pole;
 }
 
-// Bands that leave something out.
+// Kinds of bands, by what their terms need.
 enum class Kind : std::uint8_t {
-  kAny,
-  kFull,   // occupation 1, and no energy below 0: no weights and no cut-off
-  kEmpty,  // occupation 0: nothing of asx
+  kAny,    // the weight and the cut-off
+  kFull,   // occupation 1 and no negative energies: no weight and no cut-off
+  kEmpty,  // occupation 0: no ssx
 };
 
-// Sums over bands of real factors times m, of the terms that the formulas above name.
+// How u and v are formed: two divisions, or u = uv / v with one. The latter needs an ordinary pole,
+// because infinity times 0 is NaN where x is w or -w.
+enum class Division : std::uint8_t { kSeparate, kShared };
+
+// Sums over bands of real factors times m. The factors are u, d u, and the real and the imaginary
+// part in ssx.
 template <class V>
-struct Sums {
+struct FactorSums {
   ComplexOf<V> u, du, screened_re, screened_im;
 
-  friend ADO_INLINE Sums operator+(const Sums& x, const Sums& y) {
+  friend ADO_INLINE FactorSums operator+(const FactorSums& x, const FactorSums& y) {
     return {x.u + y.u, x.du + y.du, x.screened_re + y.screened_re, x.screened_im + y.screened_im};
   }
 };
@@ -199,12 +205,12 @@ ADO_INLINE void multiply_add(ComplexOf<V>& sum, V factor, const ComplexOf<V>& m)
 
 template <Kind kKind, bool kOrdinary, class V>
 ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const ComplexOf<V>& m,
-                         Sums<V>& sums) {
-  const V d = pole.re - x;  // with the opposite sign, as du and the real part have it until the end
+                         FactorSums<V>& sums) {
+  const V d = pole.re - x;  // -d of the formulas; du and the real part change sign at the end
   const V norm = d * d + pole.im_squared;
-  const auto at_pole = norm > pole.limit;
+  const auto far = norm > pole.limit;
   if constexpr (kKind == Kind::kEmpty) {
-    const V u = at_pole ? 1.0 / norm : V{};
+    const V u = far ? 1.0 / norm : V{};
     multiply_add<V>(sums.u, u, m);
     multiply_add<V>(sums.du, d * u, m);
   } else {
@@ -212,8 +218,8 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
     const V norm_p = p * p + pole.im_squared, both = norm * norm_p;
     V u, v, uv;
     if constexpr (kOrdinary) {
-      // A plain division: with Newton's steps from an estimate of 14 bits, or one division for two
-      // energies, the loop takes 1.1 times as long (Zen 5, AVX-512).
+      // A division instruction: with Newton steps from the 14-bit estimate, or with one division
+      // for two energies, the loop takes 1.1 times as long (Zen 5, AVX-512).
       uv = 1.0 / both;
       u = uv * norm_p;
       v = uv * norm;
@@ -222,22 +228,22 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
       v = 1.0 / norm_p;
       uv = u * v;
     }
-    u = at_pole ? u : V{};
-    V re = at_pole ? pole.twice_re * (d * p + pole.im_squared) * uv : p * v, im = v;
+    u = far ? u : V{};
+    V re = far ? pole.twice_re * (d * p + pole.im_squared) * uv : p * v, im = v;
     if constexpr (!kOrdinary) {
-      const auto weighty = at_pole | ((norm < pole.weightless) & (norm > V{}));
-      re = weighty ? re : V{};
-      im = weighty ? im : V{};
+      const auto counts = far | ((norm < pole.third_limit) & (norm > V{}));
+      re = counts ? re : V{};
+      im = counts ? im : V{};
     }
     if constexpr (kKind == Kind::kAny) {
-      const V size = (at_pole ? norm : pole.near_norm) * norm_p;
-      auto left_out = size < (x < 0 ? 1.0 : 0.0) * pole.cutoff;
-      if constexpr (!kOrdinary) {  // where ssx is infinite
+      const V size = (far ? norm : pole.near_norm) * norm_p;
+      auto cut_off = size < (x < 0 ? 1.0 : 0.0) * pole.cutoff;
+      if constexpr (!kOrdinary) {  // an infinite ssx
         const V denominator = occ == 0 ? V{} : x < 0 ? norm_p : V{} + 1.0;
-        left_out = left_out | (denominator == V{});
+        cut_off = cut_off | (denominator == V{});
       }
-      re = left_out ? V{} : occ * re;
-      im = left_out ? V{} : occ * (im + u);
+      re = cut_off ? V{} : occ * re;
+      im = cut_off ? V{} : occ * (im + u);
     }
     multiply_add<V>(sums.u, u, m);
     multiply_add<V>(sums.du, d * u, m);
@@ -246,14 +252,14 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
   }
 }
 
-// Bands give what belongs to each of them: aqsn of the lanes, aqsm, the energies and the
-// occupation.
+// Sums `count` bands. `bands` gives, for each of them, aqsn of the lanes, aqsm, the energies and
+// the occupation.
 template <Kind kKind, bool kOrdinary, int kEnergies, class V, class Bands>
 ADO_INLINE void add_bands(const Pole<V>& pole, const Bands& bands, int64_t count,
-                          Terms<V> (&terms)[kEnergies]) {
-  Sums<V> sums[kEnergies] = {};
+                          SelfEnergy<V> (&terms)[kEnergies]) {
+  FactorSums<V> sums[kEnergies] = {};
   for (int64_t begin = 0; begin < count; begin += kChain) {
-    Sums<V> chain[kEnergies] = {};
+    FactorSums<V> chain[kEnergies] = {};
     const int64_t end = min(begin + kChain, count);
     for (int64_t n = begin; n < end; ++n) {
       const ComplexOf<V> q = bands.aqsn(n);
@@ -268,7 +274,7 @@ ADO_INLINE void add_bands(const Pole<V>& pole, const Bands& bands, int64_t count
   }
 #pragma GCC unroll 2
   for (int f = 0; f < kEnergies; ++f) {
-    Sums<V>& s = sums[f];
+    FactorSums<V>& s = sums[f];
     if constexpr (kKind == Kind::kFull) s.screened_im = s.screened_im + s.u;
     const V b = pole.im;
     terms[f].coulomb = pole.weight * ComplexOf<V>{-s.du.re - b * s.u.im, b * s.u.re - s.du.im};
@@ -277,11 +283,11 @@ ADO_INLINE void add_bands(const Pole<V>& pole, const Bands& bands, int64_t count
   }
 }
 
-template <Kind kKind, int kEnergies, class V, class Bands>
+template <Kind kKind, Division kDivision, int kEnergies, class V, class Bands>
 ADO_INLINE void add_bands(const Pole<V>& pole, const Bands& bands, int64_t count,
                           Totals<V> (&totals)[kEnergies]) {
-  Terms<V> terms[kEnergies];
-  if (pole.ordinary)
+  SelfEnergy<V> terms[kEnergies];
+  if (kDivision == Division::kShared && pole.ordinary)
     add_bands<kKind, true>(pole, bands, count, terms);
   else
     add_bands<kKind, false>(pole, bands, count, terms);

@@ -1,0 +1,27 @@
+"""Prints requirements of pyproject.toml, for pip.
+
+``python .ci/requirements.py build run test`` prints what building and running the package need, and
+what the optional dependencies ``test`` list, one requirement per line.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+
+def requirements(group: str) -> list[str]:
+    """Requirements of one group: ``build``, ``run`` or the name of an extra."""
+    with (Path(__file__).parent.parent / "pyproject.toml").open("rb") as file:
+        pyproject = tomllib.load(file)
+    if group == "build":  # ninja and CMake are usually provided by the isolated environment of pip
+        return [*pyproject["build-system"]["requires"], "cmake>=3.26", "ninja"]
+    project = pyproject["project"]
+    return list(
+        project["dependencies"] if group == "run" else project["optional-dependencies"][group]
+    )
+
+
+if __name__ == "__main__":
+    print("\n".join(line for group in sys.argv[1:] for line in requirements(group)))

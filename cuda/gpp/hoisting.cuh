@@ -1,0 +1,287 @@
+// The variants of gpp with one (igp, ig) per thread whose loop over bands has only real numbers
+// (pole.cuh).
+#pragma once
+
+#include "gpp/pole.cuh"
+#include "gpp/published_steps.cuh"
+
+namespace ado::cuda::gpp {
+
+// The largest block. Two of them leave a thread 128 registers; without launch bounds nvcc would
+// take more, and fewer warps would be resident.
+inline constexpr int kHoistedThreads = 256;
+
+// One thread per (igp, ig): x along ig, y along igp.
+inline Extent grid_of_pairs(const Gpp& p, Extent block) {
+  return grid_of(ceil_div(p.columns(), block.x), ceil_div(p.rows(), block.y));
+}
+
+#ifdef __CUDACC__
+
+// Whether the sums of a pair differ from the formulas: if something has overflowed or is NaN, as
+// for x = w or -w, or if w is so small that even near it the third branch applies, which
+// by_selection does not test.
+template <int kF>
+__device__ bool needs_care(const Pole& w, const PairSums<kF>& pair_sums) {
+  const double w2 = squared_modulus(w);
+  return !pair_sums.finite() || (w2 != 0 && !(w2 > Gpp::kTolZero * w.limit));
+}
+
+// Adds the sums of a pair to those of the thread. If they need care, evaluates the formulas instead
+// for `count` bands, of which band_at(i) is the i-th, or negative for padding.
+template <int kF, class BandAt>
+__device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp, std::int64_t ig,
+                         const Pole& pole, const PairSums<kF>& pair_sums, std::int64_t count,
+                         BandAt band_at, ThreadSums<kF>& sums) {
+  const std::int64_t pair = igp * p.columns + ig;
+  const Complex w = p.wtilde[pair], eps = p.i_eps[pair];
+  if (!needs_care(pole, pair_sums)) {
+    pair_sums.finish(w, eps, p.vcoul[igp], sums);
+    return;
+  }
+#pragma unroll 1
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t n = band_at(i);
+    if (n < 0) continue;
+    const Complex aqsn = p.aqsn[n * p.columns + ig];
+    const double occ = p.occ[n], vcoul = p.vcoul[igp];
+    const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+    const auto energy = [&](int f) { return p.wx[n * p.frequencies + pass.first + f]; };
+    add_simplified_terms(p, occ, vcoul, w, eps, m, energy, sums);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// hoisted_invariants: sums four real coefficients times m (pole.cuh), in segments of kLongestSum
+// bands, which the error bound allows to be summed without compensation. 137 ms, where
+// simplified_branches takes 168 and large_blocks 283.
+template <int kF>
+__global__ void __launch_bounds__(kHoistedThreads, 2)
+    gpp_hoisted_invariants(Inputs p, Pass<kF> pass) {
+  ThreadSums<kF> sums;
+  const std::int64_t igp = block_y(), ig = thread_x();
+  const bool own = igp < p.rows && ig < p.columns;
+  const Pole w = pole_of(p, own ? p.wtilde[igp * p.columns + ig] : Complex{});
+#pragma unroll 1
+  for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
+    const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+    if (own) {
+      PairSums<kF> pair_sums;
+#pragma unroll 1
+      for (std::int64_t n = first; n < last; ++n) {
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n];
+#pragma unroll
+        for (int f = 0; f < kF; ++f) {
+          const double x = p.wx[n * p.frequencies + pass.first + f];
+          const double d = w.a - x, q = w.a + x;
+          const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
+          const double w2 = squared_modulus(w), sexcut2 = p.sexcut * p.sexcut;
+          double sch = 0, sch_b = 0, ssx = 0, ssx_b = 0;
+          if (den > w.limit) {  // far from the pole
+            const double both = den * den_plus, uv = 1 / both, u = 1 / den;
+            sch = d * u;
+            sch_b = u;
+            const double weight = x < 0 && sexcut2 * both < w2 * w2 ? 0 : occ;
+            if (weight != 0) {
+              ssx = weight * (fma(d, q, w.b2) * uv);
+              ssx_b = weight * fma(uv, den, u);
+            }
+          } else if (den != 0 && w2 > Gpp::kTolZero * den) {  // near the pole
+            const double weight = x < 0 && sexcut2 * den_plus < 0.25 * w2 ? 0 : occ;
+            if (weight != 0) {
+              ssx_b = weight * (1 / den_plus);
+              ssx = q * w.half_inverse * ssx_b;
+            }
+          }
+          multiply_add(pair_sums.ssx[f], ssx, m);
+          multiply_add(pair_sums.ssx_b[f], ssx_b, m);
+          multiply_add(pair_sums.sch_b[f], sch_b, m);
+          multiply_add(pair_sums.sch[f], sch, m);
+        }
+      }
+      add_pair(
+          p, pass, igp, ig, w, pair_sums, last - first, [=](std::int64_t i) { return first + i; },
+          sums);
+    }
+    sums.next();
+  }
+  sums.store(pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The following variants share this loop. `add_band` gets the pole, x, the occupation, m, the index
+// of the frequency and the sums.
+template <int kF, class AddBand>
+__device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add_band) {
+  ThreadSums<kF> sums;
+  const std::int64_t igp = block_y(), ig = thread_x();
+  const bool own = igp < p.rows && ig < p.columns;
+  const Pole w = pole_of(p, own ? p.wtilde[igp * p.columns + ig] : Complex{});
+#pragma unroll 1
+  for (std::int64_t first = 0; first < p.bands; first += Gpp::kLongestSum) {
+    const std::int64_t last = min(first + Gpp::kLongestSum, p.bands);
+    if (own) {
+      PairSums<kF> pair_sums;
+#pragma unroll 1
+      for (std::int64_t n = first; n < last; ++n) {
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n];
+#pragma unroll
+        for (int f = 0; f < kF; ++f)
+          add_band(w, p.wx[n * p.frequencies + pass.first + f], occ, m, f, pair_sums);
+      }
+      add_pair(
+          p, pass, igp, ig, w, pair_sums, last - first, [=](std::int64_t i) { return first + i; },
+          sums);
+    }
+    sums.next();
+  }
+  sums.store(pass);
+}
+
+// The weight of ssx: the occupation, or 0 beyond the cut-off. `w4` is |w|^4 far from the pole, and
+// |w|^2 / 4 near it; `den` is the denominator of ssx.
+__device__ inline double weight_of(const Inputs& p, double x, double occ, double w4, double den) {
+  return x < 0 && p.sexcut * p.sexcut * den < w4 ? 0 : occ;
+}
+
+// one_reciprocal: the coefficients of hoisted_invariants with one reciprocal, r = u v, instead of
+// two; u = r / v and v = r / u. 130 ms instead of 137.
+template <double (*kReciprocal)(double)>
+__device__ Coefficients by_branches(const Inputs& p, const Pole& w, double x, double occ) {
+  const double d = w.a - x, q = w.a + x;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), w2 = squared_modulus(w);
+  Coefficients c = {};
+  if (den > w.limit) {
+    const double both = den * den_plus, r = kReciprocal(both);
+    c.sch_b = r * den_plus;
+    c.sch = d * c.sch_b;
+    if (const double weight = weight_of(p, x, occ, w2 * w2, both); weight != 0) {
+      c.ssx = weight * (fma(d, q, w.b2) * r);
+      c.ssx_b = weight * fma(r, den, c.sch_b);
+    }
+  } else if (den != 0 && w2 > Gpp::kTolZero * den) {
+    if (const double weight = weight_of(p, x, occ, 0.25 * w2, den_plus); weight != 0) {
+      const double v = weight * kReciprocal(den_plus);
+      c.ssx = q * w.half_inverse * v;
+      c.ssx_b = v;
+    }
+  }
+  return c;
+}
+
+__device__ inline double exact_reciprocal(double x) { return 1 / x; }
+
+template <int kF>
+__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_one_reciprocal(Inputs p, Pass<kF> pass) {
+  add_all_bands(p, pass,
+                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
+                  const Coefficients c = by_branches<exact_reciprocal>(p, w, x, occ);
+                  sums.add_exchange(f, c, m);
+                  sums.add_coulomb_hole(f, c, m);
+                });
+}
+
+// ---------------------------------------------------------------------------------------------
+// 1 / x with an error of about one rounding if both are normal: 20 bits from the hardware's
+// approximation, and three times as many by r (1 + e + e^2) with e = 1 - x r. A division takes
+// about ten instructions, and tests for operands that need more. 113 ms instead of 130. If the
+// reciprocal is not wanted the result is 0, also for x = 0.
+__device__ inline double approximate_reciprocal(double x, bool wanted = true) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  r = __hiloint2double(wanted ? __double2hiint(r) : 0, 0);  // the low half is 0 in any case
+  const double e = fma(-x, r, 1.0);
+  return fma(fma(e, e, e), r, r);
+}
+__device__ inline double fast_reciprocal(double x) { return approximate_reciprocal(x); }
+
+template <int kF>
+__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_fast_reciprocal(Inputs p, Pass<kF> pass) {
+  add_all_bands(p, pass,
+                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
+                  const Coefficients c = by_branches<fast_reciprocal>(p, w, x, occ);
+                  sums.add_exchange(f, c, m);
+                  sums.add_coulomb_hole(f, c, m);
+                });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Empty bands have no ssx. All threads are at the same band, so this branch causes no divergence.
+// 109 ms instead of 113.
+// kFar: x is known to be far from the pole.
+template <bool kFar = false>
+__device__ Coefficients coulomb_hole(const Pole& w, double x) {
+  const double d = w.a - x, den = fma(d, d, w.b2);
+  Coefficients c = {};
+  c.sch_b = approximate_reciprocal(den, kFar || den > w.limit);
+  c.sch = d * c.sch_b;
+  return c;
+}
+
+template <int kF>
+__global__ void __launch_bounds__(kHoistedThreads, 2)
+    gpp_skip_empty_bands(Inputs p, Pass<kF> pass) {
+  add_all_bands(p, pass,
+                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
+                  Coefficients c;
+                  if (occ == 0) {
+                    c = coulomb_hole(w, x);
+                  } else {
+                    c = by_branches<fast_reciprocal>(p, w, x, occ);
+                    sums.add_exchange(f, c, m);
+                  }
+                  sums.add_coulomb_hole(f, c, m);
+                });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Selection instead of branches: u is 0 near the pole, and one numerator is selected. 102 ms
+// instead of 109. kFull: the band has an occupation of 1 and x is not negative, so there is no
+// weight and no cut-off; ssx_b is then v alone, see PairSums::complete_full_bands.
+//
+// Collecting the terms near a pole, to compute them by a few lanes once there are enough, took 46
+// to 48 ms where selection took 41 (prototypes, H200, si214, one lane in fifteen near a pole):
+// their number differs from lane to lane. Where x = w all coefficients are NaN. A w near 0 is not
+// tested here; see needs_care.
+__device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
+
+template <bool kFull>
+__device__ Coefficients by_selection(const Inputs& p, const Pole& w, double x, double occ) {
+  const double d = w.a - x, q = w.a + x;
+  const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2), both = den * den_plus;
+  const bool far = den > w.limit;
+  const double r = approximate_reciprocal(both);
+  Coefficients c;
+  c.sch_b = r * select(far, den_plus, 0);
+  c.sch = d * c.sch_b;
+  c.ssx_b = r * den;
+  c.ssx = fma(select(far, c.sch, w.half_inverse), q, w.b2 * c.sch_b) * c.ssx_b;
+  if constexpr (!kFull) {
+    const double w2 = squared_modulus(w);
+    const double weight = weight_of(p, x, occ, far ? w2 * w2 : 0.25 * w2, far ? both : den_plus);
+    c.ssx = weight == 0 ? 0 : weight * c.ssx;
+    c.ssx_b = weight == 0 ? 0 : weight * (c.sch_b + c.ssx_b);
+  }
+  return c;
+}
+
+template <int kF>
+__global__ void __launch_bounds__(kHoistedThreads, 2) gpp_branch_free(Inputs p, Pass<kF> pass) {
+  add_all_bands(p, pass,
+                [&](const Pole& w, double x, double occ, Complex m, int f, PairSums<kF>& sums) {
+                  Coefficients c;
+                  if (occ == 0) {
+                    c = coulomb_hole(w, x);
+                  } else {
+                    c = by_selection<false>(p, w, x, occ);
+                    sums.add_exchange(f, c, m);
+                  }
+                  sums.add_coulomb_hole(f, c, m);
+                });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

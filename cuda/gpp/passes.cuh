@@ -1,0 +1,201 @@
+// Frequencies in passes, and sums over threads and blocks that are the same in every run.
+//
+// A run takes the frequencies in passes of one or two. In a pass each block stores its partial
+// sums, and a second kernel adds the partial sums of all blocks.
+#pragma once
+
+#include <type_traits>
+
+#include "common/warp.cuh"
+#include "gpp/model.cuh"
+
+namespace ado::cuda::gpp {
+
+inline constexpr int kSumsPerFrequency = 4;    // real and imaginary parts of asx and of ach
+inline constexpr int kMaxFrequencies = 2;      // of a pass
+inline constexpr unsigned kMaxBlocks = 65535;  // of grids with grid-stride loops
+inline constexpr int kMinThreads = 32, kMaxWarps = 32;  // of a block
+
+// A grid for grid-stride loops: one thread per item, but at most kMaxBlocks blocks.
+inline Extent grid_stride(std::int64_t items, Extent block) {
+  const std::int64_t blocks = ceil_div(items, static_cast<std::int64_t>(block.volume()));
+  return {blocks < kMaxBlocks ? static_cast<unsigned>(blocks) : kMaxBlocks};
+}
+
+constexpr std::int64_t volume_of(Extent grid) { return static_cast<std::int64_t>(grid.volume()); }
+
+// Scratch for the partial sums of a pass. A multiple of 64, so that what follows is aligned.
+constexpr std::size_t partial_bytes(std::int64_t blocks) {
+  return static_cast<std::size_t>(blocks) * kMaxFrequencies * kSumsPerFrequency * sizeof(double);
+}
+
+// The same for grid_stride with the smallest block.
+inline std::size_t grid_stride_partial_bytes(std::int64_t items) {
+  return partial_bytes(grid_stride(items, {kMinThreads}).x);
+}
+
+#ifdef __CUDACC__
+
+// Positions in a block and in a grid of any shape.
+__device__ inline int flat_thread() {
+  return static_cast<int>((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x);
+}
+__device__ inline std::int64_t flat_block() { return block_y() * gridDim.x + block_x(); }
+
+// Frequencies `first` to first + kF - 1, and the partial sums of each block: [sum][block].
+template <int kF>
+struct Pass {
+  std::int64_t first, blocks;
+  double* partials;
+};
+
+// Sums kCount numbers over a warp. Every lane gets one of the sums: that of number_of_lane.
+//
+// While a lane holds more than one number it hands half of them to its partner and keeps the other
+// half, so that eight numbers take 4 + 2 + 1 + 1 + 1 = 9 shuffles instead of 8 x 5:
+//
+//   distance   lanes 0-3    lanes 4-7    lanes 8-11   lanes 12-15  lanes 16-31
+//              x0 ... x7    x0 ... x7    x0 ... x7    x0 ... x7    x0 ... x7
+//   16         x0 .. x3     x0 .. x3     x0 .. x3     x0 .. x3     x4 .. x7
+//    8         x0 x1        x0 x1        x2 x3        x2 x3        (likewise with
+//    4         x0           x1           x2           x3            x4 to x7)
+//    2, 1      these four lanes add their partial sums of the one number that they hold
+template <int kCount>
+__device__ double sum_over_warp(double (&x)[kCount]) {
+  const int lane = flat_thread() % kWarpSize;
+#pragma unroll
+  for (int distance = kWarpSize / 2, half = kCount / 2; distance > 0; distance /= 2, half /= 2) {
+    const bool upper = lane & distance;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const double given = upper ? x[i] : x[i + half];
+      x[i] = (upper ? x[i + half] : x[i]) + __shfl_xor_sync(kAllLanes, given, distance);
+    }
+    if (half == 0) x[0] += __shfl_xor_sync(kAllLanes, x[0], distance);
+  }
+  return x[0];
+}
+
+template <int kCount>
+__device__ int number_of_lane(int lane) {
+  return lane / (kWarpSize / kCount);
+}
+
+// The sums of a thread: asx with the sign of the published code, which subtracts it in the end, and
+// ach.
+//
+// Plain sums of thousands of terms would lose more digits than the terms themselves do, most of all
+// if the terms are equal. Therefore each warp adds up its lanes' sums after at most kMaxTerms terms
+// per thread, into compensated sums that are spread over its lanes.
+template <int kF>
+class ThreadSums {
+ public:
+  Complex asx[kF] = {}, ach[kF] = {};
+
+  // Called by all lanes of a warp after each term, whether or not the term was theirs.
+  __device__ void next() {
+    if (++terms_ == kMaxTerms) gather();
+  }
+
+  // Called by all threads of a block, once, at the end. The block has whole warps.
+  __device__ void store(const Pass<kF>& pass) {
+    __shared__ double sums_of_warps[kMaxWarps][kCount];
+    gather();
+    const int thread = flat_thread();
+    const int threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+    // Lanes with the same number store the same sum.
+    sums_of_warps[thread / kWarpSize][number_of_lane<kCount>(thread % kWarpSize)] =
+        gathered_.total();
+    __syncthreads();
+    if (thread >= kCount) return;
+    CompensatedSum<double> sum;
+#pragma unroll 1
+    for (int warp = 0; warp < threads / kWarpSize; ++warp) sum.add(sums_of_warps[warp][thread]);
+    pass.partials[thread * pass.blocks + flat_block()] = sum.total();
+  }
+
+ private:
+  static constexpr int kCount = kSumsPerFrequency * kF;
+  static constexpr int kMaxTerms = 32;
+
+  __device__ void gather() {
+    double parts[kCount];
+#pragma unroll
+    for (int i = 0; i < kF; ++i) {
+      parts[kSumsPerFrequency * i] = asx[i].re;
+      parts[kSumsPerFrequency * i + 1] = asx[i].im;
+      parts[kSumsPerFrequency * i + 2] = ach[i].re;
+      parts[kSumsPerFrequency * i + 3] = ach[i].im;
+      asx[i] = ach[i] = {};
+    }
+    gathered_.add(sum_over_warp(parts));
+    terms_ = 0;
+  }
+
+  CompensatedSum<double> gathered_;
+  int terms_ = 0;
+};
+
+inline constexpr int kAddingThreads = 1024;
+
+// Each block adds the partial sums of all blocks for one of the sums.
+template <int kF>
+__global__ void __launch_bounds__(kAddingThreads)
+    gpp_add_partials(Pass<kF> pass, Complex* asx, Complex* ach) {
+  __shared__ double sums_of_warps[kAddingThreads / kWarpSize];
+  const double* const partials = pass.partials + blockIdx.x * pass.blocks;
+  CompensatedSum<double> own;
+#pragma unroll 4
+  for (std::int64_t block = threadIdx.x; block < pass.blocks; block += kAddingThreads)
+    own.add(partials[block]);
+  double part[1] = {own.total()};
+  sums_of_warps[threadIdx.x / kWarpSize] = sum_over_warp(part);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  CompensatedSum<double> sum;
+#pragma unroll 1
+  for (const double warp : sums_of_warps) sum.add(warp);
+  const int number = static_cast<int>(blockIdx.x) % kSumsPerFrequency;
+  const std::int64_t f = pass.first + blockIdx.x / kSumsPerFrequency;
+  const bool screened = number < kSumsPerFrequency / 2, imaginary = number % 2 != 0;
+  Complex& to = screened ? asx[f] : ach[f];
+  (imaginary ? to.im : to.re) = screened ? 0 - sum.total() : sum.total();
+}
+
+// Runs passes of at most kMost frequencies. In each, `launch_pass` starts a kernel of which every
+// block stores its partial sums at the start of the scratch memory, and a second kernel adds them.
+template <int kMost, class LaunchPass>
+void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
+  static_assert(kMost <= kMaxFrequencies);
+  const auto run_pass = [&]<int kF>(std::int64_t first, std::integral_constant<int, kF>) {
+    const Pass<kF> pass = {.first = first,
+                           .blocks = volume_of(go.grid),
+                           .partials = reinterpret_cast<double*>(go.scratch)};
+    launch_pass(pass);
+    Launch adding = go;
+    adding.grid = {kSumsPerFrequency * kF};
+    adding.block = {kAddingThreads};
+    adding.shared_bytes = 0;
+    launch(adding, gpp_add_partials<kF>, pass, p.asx.as<Complex>(), p.ach.as<Complex>());
+  };
+  std::int64_t first = 0;
+  for (; first + kMost <= p.frequencies(); first += kMost)
+    run_pass(first, std::integral_constant<int, kMost>{});
+  if (first < p.frequencies()) run_pass(first, std::integral_constant<int, 1>{});
+}
+
+// The same for kernels that take nothing but the operands and the pass: one for one frequency, and
+// one for two.
+template <void (*kOne)(Inputs, Pass<1>), void (*kTwo)(Inputs, Pass<2>)>
+void run_in_passes(const Gpp& p, const Launch& go) {
+  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
+    if constexpr (kF == 1)
+      launch(go, kOne, inputs_of(p), pass);
+    else
+      launch(go, kTwo, inputs_of(p), pass);
+  });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

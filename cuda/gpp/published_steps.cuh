@@ -1,0 +1,339 @@
+// The first variants of gpp: the steps that the post and the paper published for OpenACC, one by
+// one.
+//
+// They follow the publications literally, even where that is slow, with two exceptions: differences
+// that cancel are not formed (model.cuh), and long sums are compensated (passes.cuh).
+//
+// Times in the comments here and in the files that follow are those of one call on an H200 for
+// si214: 800 bands, 1385 igp, 11075 ig, 2 frequencies.
+#pragma once
+
+#include <algorithm>
+
+#include "gpp/passes.cuh"
+
+namespace ado::cuda::gpp {
+
+// The default of OpenACC compilers, and the largest block before `large_blocks`.
+inline constexpr int kThreads = 128, kMaxThreads = 256;
+inline constexpr int kLargeThreads = 512;
+
+// How many blocks the bands and ig are split into by `blocked`, as in the paper's code.
+struct CacheBlocks {
+  std::int64_t bands, columns;
+};
+inline CacheBlocks cache_blocks_of(const Gpp& p) {
+  constexpr std::int64_t kBandBlocks = 64, kColumnBlocks = 128;
+  return {std::min(p.bands(), kBandBlocks), std::min(p.columns(), kColumnBlocks)};
+}
+inline std::int64_t blocked_triples_of(const Gpp& p) {
+  const CacheBlocks blocks = cache_blocks_of(p);
+  return blocks.bands * p.rows() * blocks.columns;
+}
+
+inline std::size_t scratch_of_transposed(const Gpp& p) {
+  return grid_stride_partial_bytes(blocked_triples_of(p)) +
+         static_cast<std::size_t>(p.aqsm.bytes() + p.wx.bytes());
+}
+
+#ifdef __CUDACC__
+
+// ---------------------------------------------------------------------------------------------
+// collapse3: the three loops are one, with one item per thread and iteration. Each item loads all
+// its operands and evaluates the formulas with complex divisions and absolute values. 378 ms.
+template <int kF>
+__global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> pass) {
+  ThreadSums<kF> sums;
+  const std::int64_t pairs = p.rows * p.columns, triples = p.bands * pairs;
+  for (std::int64_t first = block_x() * blockDim.x; first < triples;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    if (const std::int64_t item = first + threadIdx.x; item < triples) {
+      const std::int64_t ig = item % p.columns, n_igp = item / p.columns;
+      const std::int64_t igp = n_igp % p.rows, n = n_igp / p.rows;
+      const std::int64_t pair = igp * p.columns + ig;
+      const Complex w = p.wtilde[pair], eps = p.i_eps[pair];
+      const Complex aqsn = p.aqsn[n * p.columns + ig];
+      const double occ = p.occ[n], vcoul = p.vcoul[igp];
+      const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+#pragma unroll
+      for (int i = 0; i < kF; ++i) {
+        const double x = p.wx[n * p.frequencies + pass.first + i];
+        const Complex wdiff = x - w, delw = w / wdiff;
+        const double delwr = norm(delw);
+        Complex ssx, sch;
+        if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
+          ssx = w * w * eps / difference_of_squares(x, w);
+          sch = delw * eps;
+        } else if (delwr > Gpp::kTolZero) {
+          ssx = -(w * w * eps) / (2 * (w * (x + w)));
+          sch = {};
+        } else {
+          ssx = sch = {};
+        }
+        // Where x = -w, ssx is NaN and does not compare as within the cut-off. An empty band must
+        // clear it, because 0 times NaN is NaN.
+        const bool within_cutoff = abs(ssx) <= p.sexcut * abs(eps);
+        if (!within_cutoff & ((x < 0) | (occ == 0))) ssx = {};
+        sums.asx[i] += vcoul * occ * ssx * m;
+        sums.ach[i] += 0.5 * (vcoul * sch * m);
+      }
+    }
+    sums.next();
+  }
+  sums.store(pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// A thread keeps its (igp, ig) for all bands. Of the operands that differ between lanes, the loop
+// loads only aqsn: 287 ms instead of 378.
+
+// ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
+struct Term {
+  Complex ssx, sch;
+};
+
+// The arithmetic of collapse3.
+struct AsWritten {
+  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
+    const Complex wdiff = x - w, delw = w / wdiff;
+    const double delwr = norm(delw);
+    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+      return {.ssx = w * w * eps / difference_of_squares(x, w), .sch = delw * eps};
+    if (delwr > Gpp::kTolZero) return {.ssx = -(w * w * eps) / (2 * (w * (x + w))), .sch = {}};
+    return {};
+  }
+  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
+    return abs(ssx) <= p.sexcut * abs(eps);
+  }
+};
+
+template <class Arithmetic, int kF>
+__device__ void add_pairs(const Inputs& p, const Pass<kF>& pass) {
+  ThreadSums<kF> sums;
+  const std::int64_t pairs = p.rows * p.columns;
+  for (std::int64_t first = block_x() * blockDim.x; first < pairs;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t pair = first + threadIdx.x, igp = pair / p.columns, ig = pair % p.columns;
+    const bool own = pair < pairs;
+    const Complex w = own ? p.wtilde[pair] : Complex{}, eps = own ? p.i_eps[pair] : Complex{};
+#pragma unroll 1
+    for (std::int64_t n = 0; n < p.bands; ++n) {
+      if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n], vcoul = p.vcoul[igp];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+#pragma unroll
+        for (int i = 0; i < kF; ++i) {
+          const double x = p.wx[n * p.frequencies + pass.first + i];
+          Term term = Arithmetic::term(p, x, w, eps);
+          if (!Arithmetic::within_cutoff(p, term.ssx, eps) & ((x < 0) | (occ == 0))) term.ssx = {};
+          sums.asx[i] += vcoul * occ * term.ssx * m;
+          sums.ach[i] += 0.5 * (vcoul * term.sch * m);
+        }
+      }
+      sums.next();
+    }
+  }
+  sums.store(pass);
+}
+
+template <int kF>
+__global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<kF> pass) {
+  add_pairs<AsWritten>(p, pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// One launch per frequency: 80 registers per thread instead of 106 on sm_90, but every operand is
+// loaded again, and what does not depend on the frequency is computed again. 268 ms instead of 287.
+__global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
+  add_pairs<AsWritten>(p, pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// A complex quotient takes one real reciprocal instead of two real divisions: 203 ms instead of
+// 268.
+__device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
+  return 1 / norm(y) * (x * conj(y));
+}
+
+struct WithReciprocals : AsWritten {
+  static __device__ Term term(const Inputs& p, double x, Complex w, Complex eps) {
+    const Complex wdiff = x - w, delw = divide_by_reciprocal(w, wdiff);
+    const double delwr = norm(delw);
+    if (norm(wdiff) > p.limit_two && delwr < p.limit_one)
+      return {.ssx = divide_by_reciprocal(w * w * eps, difference_of_squares(x, w)),
+              .sch = delw * eps};
+    if (delwr > Gpp::kTolZero)
+      return {.ssx = divide_by_reciprocal(-(w * w * eps), 2 * (w * (x + w))), .sch = {}};
+    return {};
+  }
+};
+
+__global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> pass) {
+  add_pairs<WithReciprocals>(p, pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The cut-off compares squares, so no square root is left: 171 ms instead of 203.
+struct WithSquaredModuli : WithReciprocals {
+  static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
+    return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
+  }
+};
+
+__global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass<1> pass) {
+  add_pairs<WithSquaredModuli>(p, pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// simplified_branches: sch and ssx are 0 unless a branch sets them, which makes no difference to
+// nvcc. One condition for the addition of ssx, instead of a cut-off that clears it, does: 168 ms
+// instead of 171.
+__global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p, Pass<1> pass) {
+  ThreadSums<1> sums;
+  const std::int64_t pairs = p.rows * p.columns;
+  for (std::int64_t first = block_x() * blockDim.x; first < pairs;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t pair = first + threadIdx.x, igp = pair / p.columns, ig = pair % p.columns;
+    const bool own = pair < pairs;
+    const Complex w = own ? p.wtilde[pair] : Complex{}, eps = own ? p.i_eps[pair] : Complex{};
+#pragma unroll 1
+    for (std::int64_t n = 0; n < p.bands; ++n) {
+      if (own) {
+        const Complex aqsn = p.aqsn[n * p.columns + ig];
+        const double occ = p.occ[n], vcoul = p.vcoul[igp];
+        const Complex m = conj(p.aqsm[n * p.rows + igp]) * aqsn;
+        const double x = p.wx[n * p.frequencies + pass.first];
+        const Complex wdiff = x - w, delw = 1 / norm(wdiff) * (w * conj(wdiff));
+        const double delwr = norm(delw);
+        Complex sch = {}, ssx = {};
+        if (norm(wdiff) > p.limit_two && delwr < p.limit_one) {
+          const Complex cden = difference_of_squares(x, w);
+          ssx = 1 / norm(cden) * (w * w * eps * conj(cden));
+          sch = delw * eps;
+        } else if (delwr > Gpp::kTolZero) {
+          const Complex cden = 2 * (w * (x + w));
+          ssx = 1 / norm(cden) * (-(w * w * eps) * conj(cden));
+        }
+        if (occ != 0 && (x >= 0 || norm(ssx) <= p.sexcut * p.sexcut * norm(eps)))
+          sums.asx[0] += vcoul * occ * ssx * m;
+        sums.ach[0] += 0.5 * (vcoul * sch * m);
+      }
+      sums.next();
+    }
+  }
+  sums.store(pass);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The arithmetic of simplified_branches for all frequencies of a pass, where m = conj(aqsm) aqsn
+// and `energy` gives the energy of a frequency.
+template <int kF, class Energy>
+__device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, Complex w,
+                                     Complex eps, Complex m, Energy energy, ThreadSums<kF>& sums) {
+#pragma unroll
+  for (int i = 0; i < kF; ++i) {
+    const double x = energy(i);
+    const Term term = WithReciprocals::term(p, x, w, eps);
+    if (occ != 0 && (x >= 0 || WithSquaredModuli::within_cutoff(p, term.ssx, eps)))
+      sums.asx[i] += vcoul * occ * term.ssx * m;
+    sums.ach[i] += 0.5 * (vcoul * term.sch * m);
+  }
+}
+
+// Cache blocking as in the paper's code; slower here, 188 ms instead of 168. The loop over (band
+// block, igp, column block) is distributed over the threads; each thread takes every
+// blocks.bands-th band of every blocks.columns-th ig. If kTransposed, wx and aqsm are indexed
+// [frequency][band] and [igp][band].
+template <bool kTransposed>
+__device__ void add_blocks(const Inputs& p, const Pass<1>& pass, CacheBlocks blocks) {
+  ThreadSums<1> sums;
+  const std::int64_t threads = blocks.bands * p.rows * blocks.columns;
+  for (std::int64_t first = block_x() * blockDim.x; first < threads;
+       first += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t thread = first + threadIdx.x;
+    const std::int64_t column_block = thread % blocks.columns, others = thread / blocks.columns;
+    const std::int64_t igp = others % p.rows, band_block = others / p.rows;
+#pragma unroll 1
+    for (std::int64_t column = 0; column < p.columns; column += blocks.columns) {
+      const std::int64_t ig = column + column_block, pair = igp * p.columns + ig;
+      const bool own = thread < threads && ig < p.columns;
+      const Complex w = own ? p.wtilde[pair] : Complex{}, eps = own ? p.i_eps[pair] : Complex{};
+#pragma unroll 1
+      for (std::int64_t band = 0; band < p.bands; band += blocks.bands) {
+        if (const std::int64_t n = band + band_block; own && n < p.bands) {
+          const Complex aqsn = p.aqsn[n * p.columns + ig];
+          const double occ = p.occ[n], vcoul = p.vcoul[igp];
+          const Complex m = conj(p.aqsm[kTransposed ? igp * p.bands + n : n * p.rows + igp]) * aqsn;
+          const auto energy = [&](int i) {
+            const std::int64_t f = pass.first + i;
+            return p.wx[kTransposed ? f * p.bands + n : n * p.frequencies + f];
+          };
+          add_simplified_terms(p, occ, vcoul, w, eps, m, energy, sums);
+        }
+        sums.next();
+      }
+    }
+  }
+  sums.store(pass);
+}
+
+__global__ void __launch_bounds__(kMaxThreads)
+    gpp_blocked(Inputs p, Pass<1> pass, CacheBlocks blocks) {
+  add_blocks<false>(p, pass, blocks);
+}
+
+// ---------------------------------------------------------------------------------------------
+// From one band of a thread to its next, aqsm is 64 elements further instead of 64 rows. This makes
+// no difference: 187 ms.
+__global__ void __launch_bounds__(kMaxThreads)
+    gpp_swapped_indices(Inputs p, Pass<1> pass, CacheBlocks blocks) {
+  add_blocks<true>(p, pass, blocks);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMaxThreads)
+    gpp_transpose(const T* from, T* to, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t i = thread_x(); i < rows * columns; i += std::int64_t{gridDim.x} * blockDim.x)
+    to[i] = from[i % rows * columns + i / rows];
+}
+
+// ---------------------------------------------------------------------------------------------
+// The largest block that leaves each thread 128 registers. On sm_90 nvcc takes no more than 76 in
+// any case, and this is slower: 283 ms instead of 187.
+__global__ void __launch_bounds__(kLargeThreads)
+    gpp_large_blocks(Inputs p, Pass<1> pass, CacheBlocks blocks) {
+  add_blocks<true>(p, pass, blocks);
+}
+
+// Transposes `matrix` to the address `to`, which it advances.
+template <class T>
+const T* transposed(const Launch& go, const Array& matrix, std::byte*& to) {
+  T* const swapped = reinterpret_cast<T*>(to);
+  to += matrix.bytes();
+  Launch transposing = go;
+  transposing.block = {kMaxThreads};
+  transposing.grid = grid_stride(matrix.elements(), transposing.block);
+  launch(transposing, gpp_transpose<T>, matrix.as<const T>(), swapped, matrix.shape[0],
+         matrix.shape[1]);
+  return swapped;
+}
+
+template <void (*kKernel)(Inputs, Pass<1>, CacheBlocks)>
+void run_transposed(const Gpp& p, const Launch& go) {
+  std::byte* free = go.scratch + grid_stride_partial_bytes(blocked_triples_of(p));
+  Inputs inputs = inputs_of(p);
+  inputs.aqsm = transposed<Complex>(go, p.aqsm, free);
+  inputs.wx = transposed<double>(go, p.wx, free);
+  run_passes<1>(
+      p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs, pass, cache_blocks_of(p)); });
+}
+
+template <void (*kKernel)(Inputs, Pass<1>)>
+void run_by_frequency(const Gpp& p, const Launch& go) {
+  run_passes<1>(p, go, [&](const Pass<1>& pass) { launch(go, kKernel, inputs_of(p), pass); });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

@@ -1,0 +1,315 @@
+// The last variants of gpp: tiles of 32 ig by some igp, whose operands are staged in shared memory.
+//
+// They are limited by how many registers a multiprocessor can read, not by its FP64 pipe: an FMA of
+// three different registers takes three cycles, not two, and a selection or comparison another one
+// (benchmarks/fp64_operands.cu, H200). So every instruction that is saved counts, of any kind.
+//
+// A block computes a tile, for a segment of the sorted bands. With one igp per thread this takes
+// 39.8 ms; with two, which share what is loaded of aqsn, 38.5 ms. With two igp per thread:
+//
+//                  ig 0 ........ 31        block_x = segment * across + tile of igp
+//   igp 0, 1       warp 0, lanes 0-31      block_y = tile of ig
+//   igp 2, 3       warp 1
+//   igp 4, 5       warp 2                  sorted bands    | segment 0         | segment 1   ...
+//   igp 6, 7       warp 3                  chunks of 16    | 0 | 1 | 2 | 3 |...|
+//
+// While the warps compute chunk c, chunks c + 1 and c + 2 are being copied; chunk c lies in stage
+// c % 3 of shared memory.
+#pragma once
+
+#ifdef __CUDACC__
+#include <cuda_pipeline_primitives.h>
+#endif
+
+#include "common/async_copy.cuh"
+#include "common/vector.cuh"
+#include "gpp/sorting.cuh"
+
+namespace ado::cuda::gpp {
+
+inline constexpr int kTileColumns = 32;  // ig of a tile, one per lane
+inline constexpr int kTileWarps = 4;
+template <int kRowsPerThread>
+inline constexpr int kTileRows = kTileWarps* kRowsPerThread;  // igp of a tile
+
+// Each block takes a segment of the bands: at most as many as may be summed without compensation,
+// and fewer if there are too few tiles for the device.
+struct Tiling {
+  std::int64_t across = 0, down = 0;  // tiles of igp and of ig
+  std::int64_t length = 0;            // of the sorted list
+  std::int64_t segments = 0, segment_length = 0;
+};
+
+template <int kRowsPerThread>
+Tiling tiling_of(const Gpp& p) {
+  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200, which runs 132 x 4 at a time
+  Tiling tiling;
+  tiling.across = ceil_div(p.rows(), kTileRows<kRowsPerThread>);
+  tiling.down = ceil_div(p.columns(), kTileColumns);
+  tiling.length = sorted_length(p);
+  if (p.empty()) return tiling;
+  const std::int64_t wanted =
+      ceil_div(tiling.length, ceil_div(kEnoughBlocks, tiling.across * tiling.down));
+  tiling.segment_length = round_up(wanted < Gpp::kLongestSum ? wanted : Gpp::kLongestSum, kChunk);
+  tiling.segments = ceil_div(tiling.length, tiling.segment_length);
+  return tiling;
+}
+
+template <int kRowsPerThread>
+Extent grid_of_tiles(const Gpp& p) {
+  const Tiling tiling = tiling_of<kRowsPerThread>(p);
+  return grid_of(tiling.across * tiling.segments, tiling.down);
+}
+
+// The list with copies of the operands in its order.
+template <int kRowsPerThread>
+SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
+  const Tiling tiling = tiling_of<kRowsPerThread>(p);
+  SortedBands sorted;
+  sorted.length = tiling.length;
+  scratch.take(sorted.aqsn, tiling.down * kTileColumns * tiling.length);
+  scratch.take(sorted.aqsm, tiling.across * kTileRows<kRowsPerThread> * tiling.length);
+  scratch.take(sorted.ranges, range_count(p));
+  scratch.take(sorted.wx, p.frequencies() * tiling.length);
+  scratch.take(sorted.occ, tiling.length);
+  scratch.take(sorted.band, tiling.length);
+  scratch.take(sorted.ends, kKinds);
+  scratch.take(sorted.by_kind, tiling.length);
+  scratch.take(sorted.energy, tiling.length);
+  return sorted;
+}
+
+template <int kRowsPerThread>
+std::size_t sorted_tiles_bytes(const Gpp& p) {
+  ScratchCursor scratch;
+  take_sorted_tiles<kRowsPerThread>(p, scratch);
+  return scratch.at;
+}
+
+#ifdef __CUDACC__
+
+static_assert(kTileColumns == kWarpSize);
+
+inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per band
+
+// Copies `count` elements of a band, or zeros for padding, into tiles of `width` elements:
+//
+//   row             | e0 .. e31 | e32 .. e63 | ...
+//   to   tile 0     | place 0: e0 .. e31 of its band  | place 1 | ... | place length - 1 |
+//        tile 1     | place 0: e32 .. e63             | ...
+//
+// Staging a chunk of a tile is then one contiguous copy. Read from where the operands are, with the
+// sorted list, the loop took 45 ms instead of 41 (prototypes, H200, si214).
+__device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
+                                  std::int64_t place, std::int64_t length, Complex* to) {
+  const std::int64_t padded = round_up(count, width);
+  for (std::int64_t i = thread_x(); i < padded; i += std::int64_t{gridDim.x} * blockDim.x)
+    to[(i / width * length + place) * width + i % width] =
+        row != nullptr && i < count ? row[i] : Complex{};
+}
+
+__global__ void __launch_bounds__(kGatherThreads)
+    gpp_gather_bands(Inputs p, SortedBands sorted, int tile_rows) {
+  const std::int64_t place = block_y();
+  if (place >= sorted.length) return;
+  const std::int64_t n = sorted.band[place];
+  gather_row(n < 0 ? nullptr : p.aqsn + n * p.columns, p.columns, kTileColumns, place,
+             sorted.length, sorted.aqsn);
+  gather_row(n < 0 ? nullptr : p.aqsm + n * p.rows, p.rows, tile_rows, place, sorted.length,
+             sorted.aqsm);
+  if (block_x() != 0) return;
+  if (threadIdx.x == 0) sorted.occ[place] = n < 0 ? 0 : p.occ[n];
+  for (std::int64_t first = threadIdx.x * kMaxFrequencies; first < p.frequencies;
+       first += std::int64_t{blockDim.x} * kMaxFrequencies) {
+    const int count = frequencies_of_pass(p, first);
+    double* const to = sorted.wx + first * sorted.length + place * count;
+    for (int f = 0; f < count; ++f) to[f] = energies_at(p, sorted, place)[first + f];
+    if (place % kChunk == 0)
+      sorted.ranges[(first / kMaxFrequencies * sorted.length + place) / kChunk] =
+          range_of_chunk(p, sorted, place, first, count);
+  }
+}
+
+inline constexpr int kStages = 3;  // chunks in shared memory
+
+// The operands of a chunk of bands in shared memory.
+template <int kRowsPerThread, int kF>
+struct alignas(kVectorBytes) StagedBands {
+  Complex aqsn[kChunk][kTileColumns];
+  Complex aqsm[kChunk][kTileRows<kRowsPerThread>];
+  double wx[kChunk][kF];
+  double occ[kChunk];
+  Range range;
+};
+
+// Blocks per multiprocessor, which leave a thread 128 or 168 registers.
+template <int kRowsPerThread>
+constexpr int kTileBlocks = kRowsPerThread == 1 ? 4 : 3;
+
+// Starts to copy kCount elements of T with all threads of the block. These copies bypass L1
+// (cp.async.cg), unlike those of common/async_copy.cuh that have no L2 policy.
+template <int kCount, class T>
+__device__ void copy_by_block(T* to, const T* from) {
+  using Bytes = Vector<std::byte, kVectorBytes>;
+  constexpr int kVectors = kCount * sizeof(T) / kVectorBytes;
+  constexpr int kThreads = kTileWarps * kWarpSize;
+  static_assert(kCount * sizeof(T) % kVectorBytes == 0);
+#pragma unroll
+  for (int first = 0; first < kVectors; first += kThreads)
+    if (const int i = first + static_cast<int>(threadIdx.x); i < kVectors)
+      __pipeline_memcpy_async(reinterpret_cast<Bytes*>(to) + i,
+                              reinterpret_cast<const Bytes*>(from) + i, kVectorBytes);
+}
+
+template <int kRowsPerThread, int kF>
+__global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThread>)
+    gpp_tile(Inputs p, Pass<kF> pass, SortedBands sorted, Tiling tiling) {
+  __shared__ StagedBands<kRowsPerThread, kF> stages[kStages];
+  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  const std::int64_t across = block_x() % tiling.across, segment = block_x() / tiling.across;
+  const std::int64_t down = block_y();
+  ThreadSums<kF> sums;
+  if (down < tiling.down) {
+    const std::int64_t ig = down * kTileColumns + lane;
+    const std::int64_t igp = across * kTileRows<kRowsPerThread> + warp * kRowsPerThread;
+    Pole poles[kRowsPerThread];
+    PairSums<kF> pair_sums[kRowsPerThread];
+#pragma unroll
+    for (int row = 0; row < kRowsPerThread; ++row)
+      poles[row] =
+          pole_of(p, p.wtilde[min(igp + row, p.rows - 1) * p.columns + min(ig, p.columns - 1)]);
+
+    const std::int64_t first = segment * tiling.segment_length;
+    // From here on places are counted from the start of the segment.
+    const auto end_of = [&](Kind kind) {
+      const std::int64_t end = sorted.ends[kind] - first;
+      return static_cast<int>(min(max(end, std::int64_t{0}), tiling.segment_length));
+    };
+    const int full_end = end_of(kFullBands), weighted_end = end_of(kWeightedBands);
+    const int end = end_of(kEmptyBands);
+    const Complex* const aqsn = sorted.aqsn + (down * sorted.length + first) * kTileColumns;
+    const Complex* const aqsm =
+        sorted.aqsm + (across * sorted.length + first) * kTileRows<kRowsPerThread>;
+    const double* const wx = sorted.wx + pass.first * sorted.length + first * kF;
+    const double* const occ = sorted.occ + first;
+    const Range* const ranges =
+        sorted.ranges + (pass.first / kMaxFrequencies * sorted.length + first) / kChunk;
+
+    const auto copy_chunk = [&](int chunk_first) {
+      if (chunk_first < end) {
+        StagedBands<kRowsPerThread, kF>& to = stages[chunk_first / kChunk % kStages];
+        copy_by_block<kChunk * kTileColumns>(to.aqsn[0], aqsn + chunk_first * kTileColumns);
+        copy_by_block<kChunk * kTileRows<kRowsPerThread>>(
+            to.aqsm[0], aqsm + chunk_first * kTileRows<kRowsPerThread>);
+        copy_by_block<kChunk * kF>(to.wx[0], wx + chunk_first * kF);
+        copy_by_block<kChunk>(to.occ, occ + chunk_first);
+        copy_by_block<1>(&to.range, ranges + chunk_first / kChunk);
+      }
+      commit_copies();
+    };
+    for (int i = 0; i < kStages - 1; ++i) copy_chunk(i * kChunk);
+#pragma unroll 1
+    for (int chunk_first = 0; chunk_first < end; chunk_first += kChunk) {
+      wait_for_copies<kStages - 2>();
+      // Everyone's copies of this chunk are complete, and everyone has finished the chunk before,
+      // whose stage the next copy overwrites.
+      __syncthreads();
+      copy_chunk(chunk_first + (kStages - 1) * kChunk);
+      const StagedBands<kRowsPerThread, kF>& chunk = stages[chunk_first / kChunk % kStages];
+
+      // The bands of a kind, whose places are [from, to), kUnroll at a time. Kinds are padded to
+      // multiples of kGroup.
+      const auto for_bands = [&]<int kUnroll>(std::integral_constant<int, kUnroll>, int from,
+                                              int to, auto add_band) {
+        static_assert(kGroup % kUnroll == 0);
+        to = min(to - chunk_first, kChunk);
+#pragma unroll 1
+        for (int place = max(from - chunk_first, 0); place < to; place += kUnroll) {
+#pragma unroll
+          for (int i = 0; i < kUnroll; ++i) {
+            const int k = place + i;
+            const Complex right = chunk.aqsn[k][lane];
+            double x[kF];
+            memcpy(x, __builtin_assume_aligned(chunk.wx[k], sizeof x), sizeof x);
+#pragma unroll
+            for (int row = 0; row < kRowsPerThread; ++row) {
+              const Complex m = conj(chunk.aqsm[k][warp * kRowsPerThread + row]) * right;
+#pragma unroll
+              for (int f = 0; f < kF; ++f) add_band(poles[row], x[f], k, f, m, pair_sums[row]);
+            }
+          }
+        }
+      };
+      using One = std::integral_constant<int, 1>;
+      using Two = std::integral_constant<int, 2>;
+      using OneOrTwo = std::integral_constant<int, kRowsPerThread == 1 ? 2 : 1>;
+
+      bool all_far = true;
+#pragma unroll
+      for (int row = 0; row < kRowsPerThread; ++row) all_far &= far_from(poles[row], chunk.range);
+      all_far = __all_sync(kAllLanes, all_far);
+
+      const auto add_full_bands = [&](auto coefficients) {
+        for_bands(OneOrTwo{}, 0, full_end,
+                  [&](const Pole& w, double x, int, int f, Complex m, PairSums<kF>& into) {
+                    const Coefficients c = coefficients(w, x);
+                    into.add_coulomb_hole(f, c, m);
+                    into.add_exchange(f, c, m);
+                  });
+      };
+      if (all_far)
+        add_full_bands([](const Pole& w, double x) { return full_band_far_from_pole(w, x); });
+      else
+        add_full_bands([&](const Pole& w, double x) { return by_selection<true>(p, w, x, 1); });
+      if (full_end > chunk_first && full_end <= chunk_first + kChunk) {
+#pragma unroll
+        for (int row = 0; row < kRowsPerThread; ++row) pair_sums[row].complete_full_bands();
+      }
+      for_bands(One{}, full_end, weighted_end,
+                [&](const Pole& w, double x, int k, int f, Complex m, PairSums<kF>& into) {
+                  const Coefficients c = by_selection<false>(p, w, x, chunk.occ[k]);
+                  into.add_coulomb_hole(f, c, m);
+                  into.add_exchange(f, c, m);
+                });
+      const auto add_empty_bands = [&]<bool kFar>(std::bool_constant<kFar>) {
+        for_bands(Two{}, weighted_end, end,
+                  [&](const Pole& w, double x, int, int f, Complex m, PairSums<kF>& into) {
+                    into.add_coulomb_hole(f, coulomb_hole<kFar>(w, x), m);
+                  });
+      };
+      if (all_far)
+        add_empty_bands(std::true_type{});
+      else
+        add_empty_bands(std::false_type{});
+    }
+
+#pragma unroll
+    for (int row = 0; row < kRowsPerThread; ++row)
+      if (igp + row < p.rows && ig < p.columns)
+        add_pair(
+            p, pass, igp + row, ig, poles[row], pair_sums[row], end,
+            [&](std::int64_t i) { return sorted.band[first + i]; }, sums);
+  }
+  sums.store(pass);
+}
+
+template <int kRowsPerThread>
+void run_tiles(const Gpp& p, const Launch& go) {
+  ScratchCursor scratch = behind_partials(go);
+  const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch);
+  if (!p.empty()) {
+    sort_bands(inputs_of(p), sorted, go);
+    Launch gathering = go;
+    gathering.grid = grid_of(kGatherBlocks, sorted.length);
+    gathering.block = {kGatherThreads};
+    launch(gathering, gpp_gather_bands, inputs_of(p), sorted, kTileRows<kRowsPerThread>);
+  }
+  run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
+    launch(go, gpp_tile<kRowsPerThread, kF>, inputs_of(p), pass, sorted,
+           tiling_of<kRowsPerThread>(p));
+  });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

@@ -1,0 +1,1 @@
+"""Operands to compute with: random arrays and photographs."""

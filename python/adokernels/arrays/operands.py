@@ -1,0 +1,94 @@
+"""Operands for any routine, made from its task and from the shapes and types that it declares."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from adokernels.ladders.routine import Routine
+
+#: Shape and type of an operand.
+OperandType = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+def operand_types(
+    routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+) -> list[OperandType]:
+    """Shape and type of each operand of `routine`.
+
+    Parameters
+    ----------
+    routine
+        For example ``ado.transpose``.
+    lengths
+        One per name in the task's ``lengths`` and in that order, for example ``(rows, cols)``. More
+        of them in front are batch dimensions, if the routine takes any. Default: a problem worth
+        measuring.
+    dtype
+        Element type of operands that accept several. Default: that of the task.
+
+    Raises
+    ------
+    ValueError
+        If the number of lengths does not fit, or one is negative.
+    TypeError
+        If the routine does not take that type.
+    """
+    task = TASKS[routine.name]
+    given = _lengths_or_default(routine, lengths)
+    extra = len(given) - len(task.lengths)
+    if extra < 0 or (extra > 0 and not routine.batched):
+        batch = ", preceded by those of a batch" if routine.batched else ""
+        raise ValueError(
+            f"lengths of {routine.name} must be {' x '.join(task.lengths)}{batch},"
+            f" got {' x '.join(map(str, given))}"
+        )
+    named = dict(zip(task.lengths, given[extra:], strict=True))
+    types = routine.operand_types(named, given[:extra], task.dtype if dtype is None else dtype)
+    return [(shape, np.dtype(kind)) for _, shape, kind in types]
+
+
+def random_operands(
+    routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+) -> tuple[NDArray[Any], ...]:
+    """Operands with random data; parameters and errors are those of :func:`operand_types`."""
+    types = operand_types(routine, lengths, dtype)
+    if make := TASKS[routine.name].operands:
+        return make(_lengths_or_default(routine, lengths))
+    return tuple(random_array(*each) for each in types)
+
+
+def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:
+    """Uninitialised operands of a problem worth measuring; they occupy no physical memory."""
+    return tuple(np.empty(*each) for each in operand_types(routine))
+
+
+def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """Random data of any type, because zeros run faster on some machines.
+
+    Floating-point numbers lie between -0.5 and 0.5; of other types every byte is random.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise TypeError(f"dtype must have a fixed size and hold no Python objects, got {dtype}")
+    rng = np.random.default_rng()
+    if dtype in (np.float32, np.float64, np.complex64, np.complex128):
+        real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
+        numbers = rng.random(math.prod(shape) * dtype.itemsize // np.dtype(real).itemsize, real)
+        numbers -= 0.5
+        return numbers.view(dtype).reshape(shape)
+    size = math.prod(shape) * dtype.itemsize
+    return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
+
+
+def _lengths_or_default(routine: Routine, lengths: Sequence[int] | None) -> tuple[int, ...]:
+    return tuple(TASKS[routine.name].lengths.values() if lengths is None else lengths)

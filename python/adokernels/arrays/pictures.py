@@ -1,0 +1,110 @@
+"""Picture files: reading photographs and writing images."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import cbook
+from matplotlib.figure import Figure
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+#: Exceptions, besides OSError, that Pillow raises for damaged files, depending on the format.
+_DAMAGED_FILE_ERRORS = (
+    EOFError,
+    IndexError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+
+
+def read_image(path: str | Path) -> NDArray[np.uint8]:
+    """Read a picture file into an array that the image filters accept.
+
+    Parameters
+    ----------
+    path
+        Any format that Pillow reads: PNG, JPEG, TIFF, PPM and others.
+
+    Returns
+    -------
+    array of shape (rows, cols, 3) or, with transparency, (rows, cols, 4), uint8
+        Palette, grey and black-and-white pictures are converted to colour; the camera's
+        orientation is applied.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or it is not a picture or damaged.
+    ValueError
+        If it has more than 8 bits per channel, as far as the format shows it: the caller must
+        choose which part of their range to keep.
+    """
+    name = os.fspath(path)
+    try:
+        with Image.open(name) as picture:
+            deep = _has_more_than_8_bits(picture)
+            if not deep:
+                upright = _upright(picture)
+                kind = "RGBA" if upright.has_transparency_data else "RGB"
+                return np.array(upright.convert(kind))
+    except UnidentifiedImageError:
+        raise OSError(f"{name!s} is not a picture in a format that Pillow reads") from None
+    except _DAMAGED_FILE_ERRORS as error:
+        raise OSError(f"{name!s} is not a picture, or it is damaged: {error}") from error
+    raise ValueError(
+        f"{name!s} must have 8 bits per channel, got more: scale it to 0..255 and convert it"
+        " with .astype(numpy.uint8)"
+    )
+
+
+def _has_more_than_8_bits(picture: Image.Image) -> bool:
+    """Whether Pillow holds, or would drop, more than 8 bits per channel."""
+    if picture.mode.startswith(("I", "F")):
+        return True
+    for tile in getattr(picture, "tile", ()):
+        codec, args = tile[0], tile[3]
+        parts = args if isinstance(args, tuple) else (args,)
+        if any(isinstance(part, str) and ";16" in part for part in parts):
+            return True
+        if codec == "ppm" and any(isinstance(part, int) and part > 255 for part in parts):
+            return True
+    return False
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(picture)
+    except (*_DAMAGED_FILE_ERRORS, OSError):
+        picture.load()  # raises if more than the metadata is damaged
+        return picture
+
+
+def photograph() -> NDArray[np.uint8]:
+    """The photograph of Grace Hopper in matplotlib's sample data: (600, 512, 3) uint8."""
+    return read_image(str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)))
+
+
+def save_side_by_side(pictures: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Write titled images side by side into one picture file."""
+    figure = Figure(figsize=(4.5 * len(pictures), 5), layout="constrained")
+    axes = figure.subplots(1, len(pictures), squeeze=False)[0]
+    for ax, (title, image) in zip(axes, pictures.items(), strict=True):
+        ax.imshow(image, cmap="gray", vmin=0, vmax=255)
+        ax.set_title(title)
+        ax.set_axis_off()
+    figure.savefig(path, dpi=120)

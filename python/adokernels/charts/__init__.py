@@ -1,0 +1,1 @@
+"""Charts: rooflines, and bars of bandwidth."""

@@ -1,0 +1,285 @@
+"""Axes with drawing methods, and labels that are placed where they overlap nothing.
+
+Colours: Okabe & Ito.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import ScaledTranslation
+
+from adokernels.measuring.statistics import Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
+    from matplotlib.transforms import Transform
+    from numpy.typing import NDArray
+
+#: Colour and marker of each memory level, shared by its ceiling and the points measured there.
+_LEVELS = {
+    "DRAM": ("#0072B2", "o"),
+    "L3": ("#009E73", "D"),
+    "L2": ("#E69F00", "s"),
+    "L1": ("#CC79A7", "^"),
+}
+_OTHER_LEVEL = ("#56B4E9", "v")
+FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
+_COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+
+Point = tuple[float, float]
+
+
+class Canvas:
+    """Axes, whether to annotate them, and drawing methods that share fonts and colours."""
+
+    def __init__(self, ax: Axes, *, annotate: bool) -> None:
+        box, points = ax.get_window_extent(), 72 / ax.figure.dpi
+        self.ax, self.annotate = ax, annotate
+        self.width, self.height = box.width * points, box.height * points
+        self.font = float(np.clip(self.width / 45, 5.0, 8.0))
+        self.ink = str(mpl.rcParams["text.color"])
+        self.paper = ax.get_facecolor()
+        # Not a stroke around the letters: text drawn as paths is wider than its measured size.
+        self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
+        self.labels = Labels()
+        ax.add_artist(self.labels)
+
+    def text(self, words: str, **style: Any) -> Text:
+        """Add text without a position."""
+        defaults = {
+            "x": 0,
+            "y": 0,
+            "fontsize": self.font,
+            "bbox": self.label_box,
+            "in_layout": False,
+        }
+        return self.ax.text(s=words, **{**defaults, **style})
+
+    def label(self, words: str, places: Iterable[Mapping[str, Any]] = ({},), **style: Any) -> None:
+        """Add text at the best of several places, each given by properties of the text."""
+        text = self.text(words, **style)
+        self.labels.add(text, [partial(text.set, **place) for place in places])
+
+    def callout(self, words: str, point: Point, distances: Iterable[float], **style: Any) -> None:
+        """Add text near a point, at one of these distances, with a leader line."""
+        leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
+        style = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **style}
+        text = self.ax.annotate(
+            words, point, xytext=(0, 0), textcoords="offset points", arrowprops=leader, **style
+        )
+        places = [
+            partial(
+                text.set,
+                position=(distance * east, distance * north),
+                ha=("center", "left", "right")[int(np.sign(east))],
+                va=("center", "bottom", "top")[int(np.sign(north))],
+            )
+            for distance in distances
+            for east, north in _COMPASS
+        ]
+        self.labels.add(text, places)
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], **style: Any) -> None:
+        """Draw a straight line that labels avoid."""
+        self.ax.plot(xs, ys, **{"color": self.ink, "lw": 1.0, "zorder": 2, **style})
+        self.labels.lines.append(np.column_stack([xs, ys]))
+
+    def mark(self, x: float, y: float, **style: Any) -> None:
+        """Draw a marker that labels avoid."""
+        self.ax.plot([x], [y], **{"ls": "", "ms": 0.75 * self.font, "zorder": 4, **style})
+        self.labels.points.append((x, y))
+
+    def error_bar(self, x: float, y: float, **error: Any) -> None:
+        """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
+        style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
+        self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
+
+    def arrow(
+        self, start: Point, end: Point, shrink: float, color: str, coords: str | Transform = "data"
+    ) -> None:
+        """Draw an arrow that stays `shrink` points away from both ends."""
+        style = {"arrowstyle": "-|>", "color": color, "lw": 0.8}
+        style |= {"shrinkA": shrink, "shrinkB": shrink}
+        self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
+
+    def legend(self, handles: Sequence[Artist], corners: Sequence[str]) -> None:
+        """Add a legend in the emptiest of several corners."""
+        legend = Legend(
+            self.ax,
+            handles,
+            [str(handle.get_label()) for handle in handles],
+            fontsize=self.font - 0.5,
+            framealpha=0.85,
+            borderpad=0.3,
+            labelspacing=0.25,
+            handlelength=1.6,
+            handletextpad=0.5,
+            borderaxespad=0.4,
+            alignment="left",
+        )
+        legend.set_in_layout(False)
+        legend.set_zorder(5)
+        self.ax.add_artist(legend)
+        self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
+
+    def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
+        """Mark points that are impossible, with a visible message that names them."""
+        if not suspects:
+            return
+        for _, (x, y) in suspects:
+            self.ax.plot([x], [y], marker="o", ms=13, mfc="none", mec=_ALARM, mew=1.5, zorder=6)
+        self.label(
+            f"{', '.join(name for name, _ in suspects)}\nabove the roof: wrong counter or ceiling",
+            [
+                {"position": (x, y)}
+                for y in (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
+                for x in (0.3, 0.5, 0.7)
+            ],
+            transform=self.ax.transAxes,
+            color="white",
+            fontweight="bold",
+            ha="center",
+            va="center",
+            bbox={"facecolor": _ALARM, "edgecolor": "none", "boxstyle": "round"},
+            zorder=6,
+        )
+
+    def shift(self, x: float, y: float = 0.0) -> ScaledTranslation:
+        """An offset in points."""
+        return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
+
+    def step_ink(self, verdict: Verdict) -> str:
+        """Choose grey for a step within the noise, and a warning colour for a slower one."""
+        if verdict is Verdict.SLOWER:
+            return LOST
+        return self.ink if verdict is Verdict.FASTER else FADED
+
+
+def level_style(level: str) -> tuple[str, str]:
+    """Colour and marker of a memory level."""
+    return _LEVELS.get(level, _OTHER_LEVEL)
+
+
+def entry(words: str, **style: Any) -> Line2D:
+    """Make an entry of a legend: text, with a marker if there is one."""
+    return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
+
+
+def level_entries(levels: Iterable[str]) -> list[Line2D]:
+    """Make the legend entries for the markers of memory levels, each once."""
+    styles = {level: level_style(level) for level in levels}
+    return [
+        entry(f"measured, {level}", color=colour, marker=marker)
+        for level, (colour, marker) in styles.items()
+    ]
+
+
+class Labels(Artist):
+    """Moves each label to the best of its candidate places whenever the chart is drawn.
+
+    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy, in
+    the order in which labels were added, and depends only on the chart.
+
+    Attributes
+    ----------
+    points, lines
+        What labels avoid: points, and the ends of straight lines, in data coordinates.
+    """
+
+    _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_zorder(-1)
+        self.set_in_layout(False)
+        self.points: list[Point] = []
+        self.lines: list[NDArray[np.float64]] = []
+        self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
+
+    def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
+        """Add a label with functions that move it to each place, the preferred one first."""
+        self._items.append((artist, places))
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Place the labels."""
+        axes = self.axes
+        assert axes is not None
+        reach = float(np.max(renderer.points_to_pixels(4.0)))
+        points = axes.transData.transform(np.reshape(self.points, (-1, 2)))
+        taken = np.hstack([points - reach, points + reach])
+        lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
+        samples = np.concatenate([np.empty((0, 2)), *lines])
+        frame = np.array([axes.get_window_extent(renderer).extents])
+        for artist, places in self._items:
+            costs = []
+            for preference, place in enumerate(places):
+                place()
+                cost = self._cost(_boxes(artist, renderer), taken, samples, frame)
+                costs.append(cost + self._PREFERENCE * preference)
+            places[int(np.argmin(costs))]()
+            taken = np.concatenate([taken, _boxes(artist, renderer)])
+
+    def _cost(
+        self,
+        boxes: NDArray[np.float64],
+        taken: NDArray[np.float64],
+        samples: NDArray[np.float64],
+        frame: NDArray[np.float64],
+    ) -> float:
+        area = float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()) or 1.0
+        overlap = area - _overlap(boxes, frame) + _overlap(boxes, taken)
+        low, high = boxes[:, None, :2] < samples, samples < boxes[:, None, 2:]
+        crossings = np.count_nonzero((low & high).all(axis=2))
+        # Any overlap costs more than any number of crossings; smaller overlaps cost less.
+        penalty = self._OVERLAP * (1 + overlap / area) if overlap > area * 1e-6 else 0.0
+        return penalty + self._CROSSING * crossings
+
+
+def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
+    """Cover an artist with boxes in pixels; a slanted text needs several along its length."""
+    if not isinstance(artist, Text):
+        return np.array([artist.get_window_extent(renderer).extents])
+    if isinstance(artist, Annotation):
+        artist.update_positions(renderer)
+    rotation = artist.get_rotation()
+    slanted = bool(rotation % 90)
+    artist.set_rotation(0 if slanted else rotation)
+    # The annotation's own extent would include its leader line.
+    extents = np.array([Text.get_window_extent(artist, renderer).padded(1.0).extents])
+    artist.set_rotation(rotation)
+    if not slanted:
+        return extents
+    left, bottom, right, top = extents[0]
+    anchor = artist.get_transform().transform(artist.get_position())
+    angle = math.radians(rotation)
+    turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+    count = math.ceil((right - left) / (top - bottom))
+    step = (right - left) / count
+    half = (step * np.abs(turn[0]) + (top - bottom) * np.abs(turn[1])) / 2
+    along = left + step * (np.arange(count) + 0.5)
+    centres = np.column_stack([along, np.full(count, (bottom + top) / 2)])
+    centres = (centres - anchor) @ turn + anchor
+    return np.column_stack([centres - half, centres + half])
+
+
+def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    return float(np.prod(np.clip(high - low, 0, None), axis=2).sum())
+
+
+def _sampled(line: NDArray[np.float64], spacing: float) -> NDArray[np.float64]:
+    start, end = line
+    count = max(int(np.hypot(*(end - start)) / spacing), 1) + 1
+    return np.linspace(start, end, count)

@@ -1,0 +1,212 @@
+"""The command line: ``adokernels tour | info | list | bench | report``."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+
+import adokernels as ado
+from adokernels import _core, tour
+from adokernels.arrays.operands import random_operands
+from adokernels.measuring.context import context
+from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.rendering import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NO_DEVICE, _USAGE = 3, 2
+#: The width that a table of ceilings needs; a narrower terminal wraps its lines.
+_MIN_WIDTH = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 for a wrong argument, 3 if the device is missing."""
+    options = _parser().parse_args(arguments)
+    console = Console()
+    console.width = max(console.width, _MIN_WIDTH)
+    try:
+        options.run(options, console)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        print(f"adokernels: {text}", file=sys.stderr)
+        return _USAGE
+    except MemoryError as error:
+        print(f"adokernels: not enough memory: {error}", file=sys.stderr)
+        return 1
+    except ado.Unavailable as error:
+        print(f"adokernels: {error}", file=sys.stderr)
+        return _NO_DEVICE
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="adokernels", description="Run, measure and compare ladders of kernels."
+    )
+    parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    tour_command = commands.add_parser(
+        "tour", help="find edges in a photograph and measure every ladder"
+    )
+    tour_command.add_argument("--image", type=Path, help="use this picture file")
+    tour_command.add_argument(
+        "--out", type=Path, default=Path("adokernels-tour"), help="output folder"
+    )
+    tour_command.add_argument("--size", type=_size, help="upper limit of all lengths")
+    tour_command.set_defaults(run=_run_tour)
+
+    info = commands.add_parser("info", help="show the build, the devices and their ceilings")
+    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
+    info.set_defaults(run=_run_info)
+
+    ladders = commands.add_parser("list", help="show the routines and their ladders")
+    ladders.add_argument("routine", nargs="?", help="show only this routine")
+    ladders.set_defaults(run=_run_list)
+
+    bench = commands.add_parser("bench", help="measure one ladder")
+    bench.add_argument("routine")
+    bench.add_argument("--shape", type=_lengths, help="lengths, for example 1600x2560")
+    bench.add_argument("--dtype", type=_dtype, help="element type, if the routine takes several")
+    bench.add_argument(
+        "--set",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the routine, for example border=replicate",
+    )
+    bench.add_argument("--device", choices=("cpu", "cuda"))
+    bench.add_argument(
+        "--variants", type=lambda text: text.split(","), help="comma-separated names"
+    )
+    bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    bench.add_argument("--seconds", type=float, default=3.0, help="maximum per variant")
+    bench.add_argument("--json", type=Path, help="file for the measurements")
+    bench.add_argument("--plot", type=_chart_path, help="file for the chart (.png, .svg, .pdf)")
+    bench.set_defaults(run=_run_bench)
+
+    report = commands.add_parser("report", help="make an HTML report from stored measurements")
+    report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
+    report.add_argument("--out", type=Path, default=Path("report.html"))
+    report.set_defaults(run=_run_report)
+    return parser
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(length) for length in text.lower().split("x"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be lengths such as 1600x2560, got {text!r}"
+        ) from None
+
+
+def _chart_path(text: str) -> Path:
+    """Reject a format that cannot be written before anything is measured."""
+    path, known = Path(text), (".png", ".svg", ".pdf")
+    if path.suffix.lower() not in known:
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(known)}, got {text!r}")
+    return path
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(text)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise argparse.ArgumentTypeError(f"must be a data type, got {text!r}: {error}") from error
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``border=replicate`` or ``taps=1,2,3,4,3,2,1``."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return name, float(value) if value in ("inf", "nan") else value
+
+
+def _run_tour(options: argparse.Namespace, console: Console) -> None:
+    tour.run(options.out, options.image, options.size, console)
+
+
+def _run_info(options: argparse.Namespace, console: Console) -> None:
+    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
+    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
+    for device in devices:
+        console.print(ado.machine(device, refresh=options.refresh))
+
+
+def _run_list(options: argparse.Namespace, console: Console) -> None:
+    for routine in [_routine(options.routine)] if options.routine else ado.routines.values():
+        console.print(routine)
+
+
+def _run_bench(options: argparse.Namespace, console: Console) -> None:
+    routine = _routine(options.routine)
+    known = list(routine.options)
+    for name, _ in options.set:
+        if name not in known:
+            hint = _core.suggest(name, known)
+            has = f"has no option {name!r}{hint}" if known else "takes no options"
+            raise ValueError(f"{routine.name} {has}")
+    if len(dict(options.set)) < len(options.set):
+        raise ValueError("--set must give each option once")
+    sweep = ado.sweep(
+        routine,
+        *random_operands(routine, options.shape, options.dtype),
+        device=options.device,
+        variants=options.variants,
+        cache=options.cache,
+        seconds=options.seconds,
+        **dict(options.set),
+    )
+    show(console, sweep_tables(sweep))
+    if options.json:
+        sweep.save(options.json)
+        console.print(f"wrote {options.json}")
+    if options.plot:
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        ado.roofline(sweep, ax=figure.add_subplot())
+        figure.savefig(options.plot, dpi=150)
+        console.print(f"wrote {options.plot}")
+
+
+def _run_report(options: argparse.Namespace, console: Console) -> None:
+    sweeps = []
+    for path in options.measurements:
+        record = ado.load(path)
+        if not isinstance(record, ado.Sweep):
+            raise ValueError(f"{path} must hold a sweep, got a {type(record).__name__.lower()}")
+        sweeps.append(record)
+    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    console.print(f"wrote {options.out}")
+
+
+def _routine(name: str) -> ado.Routine:
+    if name not in ado.routines:
+        raise KeyError(f"no routine {name!r}{_core.suggest(name, list(ado.routines))}")
+    return ado.routines[name]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

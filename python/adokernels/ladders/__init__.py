@@ -1,0 +1,1 @@
+"""Routines, their variants, and what their kernels use of a multiprocessor."""

@@ -1,0 +1,86 @@
+"""Docstrings and signatures of routines, made from their parameters."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adokernels import _core
+
+
+def docstring_of(routine: _core.Routine) -> str:
+    """A NumPy-style docstring."""
+    inputs = [p for p in routine.parameters if p.role == "input"]
+    options = [p for p in routine.parameters if p.role == "option"]
+    outputs = [p for p in routine.parameters if p.role == "output"]
+
+    def entry(p: _core.Parameter) -> list[str]:
+        return [f"{p.name} : {p.shape} array, {p.elements}", f"    {p.doc}"]
+
+    lines = [routine.summary, "", "Parameters", "----------"]
+    for p in inputs:
+        lines += entry(p)
+    for p in options:
+        lines += [f"{p.name} : {_type_name(p.type)}, default {p.default!r}", f"    {p.doc}"]
+    lines += [
+        "variant : str, optional",
+        "    Default: the last variant of the device that does not decline the problem.",
+        "block : tuple of int, optional",
+        "    Block shape of a CUDA variant, one of its ``blocks``.",
+        'device : {"cpu", "cuda"}, optional',
+        "    Default: where the operands are, else the device set by ``ado.set_device``.",
+        "out : array or tuple of arrays, optional",
+        "    Where to write the result.",
+        "",
+        "Returns",
+        "-------",
+    ]
+    for p in outputs:
+        lines += entry(p)
+    lines += [
+        "    In host memory for operands in host memory, else a DeviceArray.",
+        "",
+        "Raises",
+        "------",
+        "ValueError",
+        "    A shape, block or memory overlap is not allowed, or the variant declines the problem.",
+        "TypeError",
+        "    An operand has another element type; nothing is cast silently.",
+        "KeyError",
+        "    There is no variant of that name.",
+        "Unavailable",
+        "    The variant is not in this build, or the device is missing or too old.",
+        "",
+        "References",
+        "----------",
+        routine.source,
+    ]
+    return "\n".join(lines)
+
+
+def signature_of(routine: _core.Routine) -> inspect.Signature:
+    """The signature that IPython shows for ``ado.transpose?``."""
+    kinds = inspect.Parameter
+    parameters = [
+        kinds(p.name, kinds.POSITIONAL_OR_KEYWORD) for p in routine.parameters if p.role == "input"
+    ]
+    parameters += [
+        kinds(p.name, kinds.KEYWORD_ONLY, default=p.default)
+        for p in routine.parameters
+        if p.role == "option"
+    ]
+    parameters += [
+        kinds(name, kinds.KEYWORD_ONLY, default=None)
+        for name in ("variant", "block", "device", "out")
+    ]
+    return inspect.Signature(parameters)
+
+
+def _type_name(option: _core.OptionType | None) -> str:
+    """Name of an option's type in NumPy-style documentation."""
+    if option is None:
+        return "object"
+    if option.choices:
+        return "{" + ", ".join(map(repr, option.choices)) + "}"
+    return f"tuple of {option.length} {option.name}" if option.length else option.name

@@ -1,0 +1,32 @@
+"""One object per routine of the core, under its name; `registry.pyi` declares their types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from adokernels import _core
+from adokernels.ladders.documentation import docstring_of, signature_of
+from adokernels.ladders.routine import Routine
+from adokernels.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def routine_object(core: _core.Routine) -> Routine:
+    """Make a routine of a class of its own, so that ``help`` shows its documentation."""
+    namespace = {
+        "__doc__": docstring_of(core),
+        "__signature__": signature_of(core),
+        "__module__": "adokernels",  # where pickle finds the object again
+    }
+    kind = type(core.name.title().replace("_", ""), (Routine,), namespace)
+    return cast("Routine", kind(core))
+
+
+_all: Mapping[str, Routine] = {core.name: routine_object(core) for core in _core.routines()}
+routines = {name: _all[name] for name in TASKS}
+#: Not a computation: its variants are the kernels that measure a machine's ceilings.
+ceilings = _all["ceilings"]
+globals().update(routines)
+__all__ = [*routines, "routines"]  # noqa: PLE0604

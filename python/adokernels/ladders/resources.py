@@ -1,0 +1,142 @@
+"""Resource usage of compiled kernels, as plain values that can be stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from adokernels.tables.measurements import resource_table
+from adokernels.tables.rendering import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.table import Table
+
+    from adokernels import _core
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """Resource usage of one compiled kernel, launched with one block shape.
+
+    Attributes
+    ----------
+    name
+        The kernel's name with its template arguments.
+    grid, block
+        The launch configuration.
+    registers
+        Registers per thread.
+    local_bytes
+        Local memory per thread: spilled registers, and arrays indexed at run time.
+    static_shared_bytes, dynamic_shared_bytes
+        Shared memory per block: known at compile time, and requested at the launch.
+    resident_warps, max_warps
+        Warps per multiprocessor: of this kernel, and of any kernel.
+    limits
+        Blocks per multiprocessor if only one resource were limited: ``"warps"``, ``"registers"``,
+        ``"shared memory"``, or the number of ``"blocks"`` itself.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    resident_warps: int
+    max_warps: int
+    limits: Mapping[str, int]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory per block, static and dynamic."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def occupancy(self) -> float:
+        """Theoretical occupancy: resident warps relative to the maximum."""
+        return self.resident_warps / self.max_warps
+
+    @property
+    def limiter(self) -> str:
+        """The resource that limits resident blocks; of equals the first in ``limits``."""
+        return min(self.limits, key=lambda name: self.limits[name])
+
+    @classmethod
+    def from_core(cls, info: _core.KernelInfo) -> Self:
+        """Copy the values that the core reports."""
+        return cls(
+            name=info.name,
+            grid=tuple(info.grid),
+            block=tuple(info.block),
+            registers=info.registers,
+            local_bytes=info.local_bytes,
+            static_shared_bytes=info.static_shared_bytes,
+            dynamic_shared_bytes=info.dynamic_shared_bytes,
+            resident_warps=info.resident_warps,
+            max_warps=info.max_warps,
+            limits={
+                "warps": info.blocks_by_warps,
+                "registers": info.blocks_by_registers,
+                "shared memory": info.blocks_by_shared,
+                "blocks": info.blocks_by_slots,
+            },
+        )
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :func:`dataclasses.asdict`."""
+        tuples = {name: tuple(record[name]) for name in ("grid", "block")}
+        return cls(**{**record, **tuples, "limits": dict(record["limits"])})
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Resources(ShownAsTables):
+    """Resource usage of all kernels that a variant launches; a sequence of :class:`Kernel`.
+
+    The properties summarise it by the kernel with the highest usage.
+    """
+
+    routine: str
+    variant: str
+    kernels: tuple[Kernel, ...]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __getitem__(self, index: int) -> Kernel:
+        return self.kernels[index]
+
+    @property
+    def registers(self) -> int:
+        """Registers per thread."""
+        return max((k.registers for k in self.kernels), default=0)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory per thread: spilled registers, and arrays indexed at run time."""
+        return max((k.local_bytes for k in self.kernels), default=0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory per block."""
+        return max((k.shared_bytes for k in self.kernels), default=0)
+
+    @property
+    def occupancy(self) -> float:
+        """Theoretical occupancy."""
+        return min((k.occupancy for k in self.kernels), default=0.0)
+
+    @property
+    def limiter(self) -> str:
+        """The resource that limits the occupancy; empty without kernels."""
+        return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
+
+    def _tables(self) -> list[Table]:
+        return [resource_table([self])]

@@ -1,0 +1,277 @@
+"""Routines and variants as Python objects: what users call, index and inspect."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from adokernels import _core
+from adokernels.arrays.operands import empty_operands
+from adokernels.ladders.resources import Kernel, Resources
+from adokernels.tables.rendering import to_html, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import DTypeLike
+
+
+class Variant:
+    """One implementation of a routine on one device: a step of its ladder.
+
+    Attributes
+    ----------
+    routine : Routine
+        What it computes.
+    name : str
+        Unique within the routine.
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+    changes : str
+        The difference from the previous variant, in one sentence.
+    precision : str
+        ``"exact"``, or how the result is rounded.
+    blocks : tuple of tuple of int
+        Supported block shapes, the default first; empty on the CPU.
+    stages : tuple of (str, str)
+        The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
+    ceiling : bool
+        Whether it moves the bytes without computing the result: timed, never the default.
+    """
+
+    def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
+        self.routine = routine
+        self.name: str = info.name
+        self.device: str = info.device
+        self.changes: str = info.changes
+        self.precision: str = info.precision
+        self.ceiling: bool = info.ceiling
+        self.blocks: tuple[tuple[int, ...], ...] = tuple(tuple(b) for b in info.blocks)
+        self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
+
+    @property
+    def why_unavailable(self) -> str:
+        """Why it cannot run here: not built, no device, or device too old. Empty if it can."""
+        return self.routine._core.why_unavailable(self.name)
+
+    @property
+    def available(self) -> bool:
+        """Whether it can run here; if not, ``why_unavailable`` says why."""
+        return not self.why_unavailable
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the routine with this variant."""
+        if "variant" in kwargs:
+            raise TypeError(
+                f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
+            )
+        return self.routine(*args, variant=self.name, **kwargs)
+
+    def cost(self, *args: Any, **options: Any) -> _core.Cost:
+        """FLOPs and bytes for these operands; needs no device.
+
+        Returns
+        -------
+        Cost
+            ``flops`` and ``bytes`` of the problem (useful, compulsory); ``executed_flops``, the
+            ``executed_instructions`` that compute them (0: not counted) and ``requested_bytes`` of
+            this variant.
+        """
+        return self.routine._core.cost(self.name, args, options)
+
+    def resources(
+        self, *args: Any, block: tuple[int, ...] | None = None, **options: Any
+    ) -> Resources:
+        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. Their shapes and types decide which kernels are
+            launched; nothing is computed. Default: a problem worth measuring.
+        block : tuple of int, optional
+            One of ``blocks``; default the first.
+
+        Returns
+        -------
+        Resources
+            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, or if the variant cannot solve the problem.
+        Unavailable
+            Without a GPU, because the numbers are those of the code compiled for it.
+        """
+        if not args:
+            args = empty_operands(self.routine)
+        infos = self.routine._core.kernels(self.name, args, options, block)
+        kernels = tuple(map(Kernel.from_core, infos))
+        return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variant):
+            return NotImplemented
+        return (self.routine.name, self.name) == (other.routine.name, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.routine.name, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, (self.routine, self.name)
+
+    def __repr__(self) -> str:
+        state = "" if self.available else f", unavailable: {self.why_unavailable}"
+        return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
+
+
+class Routine:
+    """What is computed, and the ladder of variants that compute it.
+
+    Call it like a function, index it by a variant's name, iterate over its variants.
+
+    Attributes
+    ----------
+    name : str
+        As in ``ado.<name>``.
+    summary : str
+        What it computes, in one sentence.
+    source : str
+        Where the computation comes from.
+    parameters : tuple of Parameter
+        Its operands, results and options, with names, shapes, types and descriptions.
+    dimensions : tuple of str
+        The names of the lengths in the operands' shapes, in order of first appearance.
+    batched : bool
+        Whether operands may have batch dimensions in front.
+    """
+
+    def __init__(self, core: _core.Routine) -> None:
+        self._core = core
+        self.name: str = core.name
+        self.summary: str = core.summary
+        self.source: str = core.source
+        self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
+        self.dimensions: tuple[str, ...] = tuple(core.dimensions)
+        self.batched: bool = core.batched
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The variants in ladder order, CPU then CUDA."""
+        return tuple(Variant(self, info) for info in self._core.variants)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of its options."""
+        return tuple(p.name for p in self.parameters if p.role == "option")
+
+    def problem(
+        self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any
+    ) -> _core.Problem:
+        """Check operands and options, and copy them to the device, once for several calls.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call.
+        device : {"cpu", "cuda"}, optional
+            Where to compute. Default: where the operands are, else the device of `variant`, else
+            the default device.
+        variant : str, optional
+            The variant that will compute it, if its device is to be used.
+
+        Returns
+        -------
+        Problem
+            Prepares calls of any variant on that device (``prepare``), says why a variant cannot
+            solve it (``why_not``) and which variant a call would choose (``best``).
+
+        Raises
+        ------
+        ValueError
+            If operands, variant and device disagree, or a call with these operands would.
+        """
+        return self._core.problem(args, options, device, variant)
+
+    def operand_types(
+        self,
+        lengths: Mapping[str, int],
+        batch: Sequence[int] = (),
+        dtype: DTypeLike | None = None,
+    ) -> list[tuple[str, tuple[int, ...], str]]:
+        """Name, shape and dtype of each operand.
+
+        Parameters
+        ----------
+        lengths
+            The value of each of ``dimensions``.
+        batch
+            Batch dimensions, if the routine takes any.
+        dtype
+            Element type of operands that accept several.
+
+        Raises
+        ------
+        ValueError
+            If lengths are missing, unknown or negative.
+        TypeError
+            If the routine does not take that type.
+        """
+        element = None if dtype is None else np.dtype(dtype).str
+        return self._core.operand_types(list(lengths.items()), tuple(batch), element)
+
+    def __call__(
+        self,
+        *args: Any,
+        variant: str | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Compute it; the documentation of each routine describes operands and options."""
+        return self._core.call(args, options, variant, block, device, out)
+
+    def __getitem__(self, name: str) -> Variant:
+        variants = self.variants
+        for variant in variants:
+            if variant.name == name:
+                return variant
+        names = [v.name for v in variants]
+        raise KeyError(f"{self.name} has no variant {name!r}{_core.suggest(name, names)}")
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self.variants)
+
+    def __len__(self) -> int:
+        return len(self.variants)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in (v, v.name) for v in self.variants)
+
+    def __reduce__(self) -> str:
+        return self.name  # the global adokernels.<name>; see registry.routine_object
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [v.name for v in self.variants]
+
+    def __rich__(self) -> Table:
+        table = Table(title=Text(f"{self.name}: {self.summary}"))
+        for heading in ("variant", "device", "what it changes", "available"):
+            table.add_column(heading)
+        for v in self.variants:
+            name = f"{v.name} (ceiling)" if v.ceiling else v.name
+            cells = (name, v.device, v.changes, v.why_unavailable or "yes")
+            table.add_row(*map(Text, cells))
+        return table
+
+    def __repr__(self) -> str:
+        return to_text(self.__rich__())
+
+    def _repr_html_(self) -> str:
+        return to_html(self.__rich__())

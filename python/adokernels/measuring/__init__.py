@@ -1,0 +1,1 @@
+"""Timing: protocol, sampling, correctness check, statistics, machine ceilings and records."""

@@ -1,0 +1,85 @@
+"""The circumstances of a measurement: machine, software and settings."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adokernels import _core
+
+_SMI_FIELDS = (
+    "temperature.gpu",
+    "power.draw",
+    "power.limit",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks_event_reasons.active",
+    "mig.mode.current",
+    "persistence_mode",
+)
+
+
+@cache
+def cpu_name() -> str:
+    """The processor's name as the system reports it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def device_name(device: str) -> str:
+    """The name of the device "cpu" or "cuda" for display."""
+    return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
+
+
+def last_level_cache_bytes(device: str) -> int:
+    """Size of the last-level cache; much larger problems run at the speed of memory."""
+    if device == "cuda":
+        return int(_core.cuda_properties()["l2_bytes"])
+    return _core.last_level_cache_bytes()
+
+
+def context(device: str) -> dict[str, Any]:
+    """Everything in which two comparable measurements should agree, and the time."""
+    facts: dict[str, Any] = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device_name": device_name(device),
+        "adokernels": version("adokernels"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "threads": _core.max_threads() if device == "cpu" else 0,
+        "isa": _core.isa(),
+        "load": os.getloadavg()[0],
+        "last_level_cache_bytes": last_level_cache_bytes(device),
+    }
+    if device == "cuda":
+        facts["cuda"] = _core.cuda_properties()
+        facts["nvidia_smi"] = _nvidia_smi()
+    return facts
+
+
+def _nvidia_smi() -> dict[str, str]:
+    """Temperature, power and throttle reasons of the current device, or the error."""
+    uuid = _core.cuda_properties()["uuid"]
+    parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
+    query = f"--query-gpu={','.join(_SMI_FIELDS)}"
+    command = ["nvidia-smi", query, "--format=csv,noheader", f"--id=GPU-{'-'.join(parts)}"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"error": f"{error} {getattr(error, 'stdout', '') or ''}".strip()}
+    values = [value.strip() for value in answer.stdout.split(",")]
+    return dict(zip(_SMI_FIELDS, values, strict=False))

@@ -1,0 +1,62 @@
+"""The correctness check: only variants whose results are right are timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adokernels import _core
+from adokernels.tasks import TASKS, as_tuple
+
+if TYPE_CHECKING:
+    from adokernels.ladders.routine import Routine
+
+#: Sentinel bytes for results: an element that a variant does not write keeps them. As floating-
+#: point numbers they are NaN; integers made of them are rarer in results than zeros and ones.
+_SENTINEL, _SENTINEL_OF_FLOATS = 0xA5, 0xFF
+
+
+class ResultChecker:
+    """Compares the results of variants with the reference result.
+
+    If the reference result would take too long, it is computed for a sparsified problem.
+
+    Attributes
+    ----------
+    sparsified : bool
+        Whether it is.
+    """
+
+    def __init__(self, routine: Routine, problem: _core.Problem) -> None:
+        self._routine, self._problem, self.sparsified = routine, problem, False
+        self._task = TASKS[routine.name]
+        options = problem.options
+        host = [a.numpy() if isinstance(a, _core.DeviceArray) else a for a in problem.arguments]
+        if self._task.sparsified and (sparse := self._task.sparsified(*host, **options)):
+            self._problem = routine.problem(*sparse, device=problem.device, **options)
+            self.sparsified = True
+            host = list(sparse)
+        self._expected = self._task.expected(*host, **options)
+        unit = self._task.error_unit
+        self._unit = unit(*host, **options) if unit else None
+        floats = all(e.dtype.kind in "fc" for e in as_tuple(self._expected))
+        self._sentinel = _SENTINEL_OF_FLOATS if floats else _SENTINEL
+
+    def error(self, call: _core.Call) -> float | None:
+        """Run the call on results filled with sentinel bytes; return its error.
+
+        None for a ceiling, which has no result.
+
+        Raises
+        ------
+        ValueError
+            If the result is wrong.
+        """
+        variant = self._routine[call.variant]
+        if variant.ceiling:
+            return None
+        if self.sparsified:
+            block = tuple(call.block) if variant.blocks else None
+            call = self._problem.prepare(call.variant, block)
+        self._problem.fill_results(self._sentinel)
+        call.run()
+        return self._task.check(self._problem.results(), self._expected, self._unit)

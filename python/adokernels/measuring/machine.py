@@ -1,0 +1,217 @@
+"""The ceilings of a device: measured by the `ceilings` routine, and theoretical figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.ladders.registry import ceilings
+from adokernels.measuring.context import context, device_name, last_level_cache_bytes
+from adokernels.measuring.loading import load
+from adokernels.measuring.records import SCHEMA, Ceiling, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SAMPLES = 20
+_GIB = 1 << 30
+#: Target duration of one sample of a cache or arithmetic ceiling.
+_SECONDS = 2e-3
+#: Minimum number of FLOPs or bytes of such a sample.
+_MIN_WORK = 2e8
+
+# FP32 and FP64 lanes per multiprocessor by compute capability: CUDA C++ Programming Guide,
+# "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
+_LANES: dict[int, tuple[int, int]] = {
+    75: (64, 2),
+    80: (64, 32),
+    86: (128, 2),
+    87: (128, 2),
+    89: (128, 2),
+    90: (128, 64),
+    100: (128, 64),
+    103: (128, 2),
+    120: (128, 2),
+}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One ceiling to measure: a variant of `ceilings`, and a working set that selects the level."""
+
+    variant: str
+    kind: Literal["bandwidth", "compute"]
+    level: str
+    operation: str
+    bytes: int
+    theoretical: float | None = None
+    basis: str = ""
+
+
+def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
+    """Return the ceilings of a device, which are measured once and stored.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda"}, optional
+        Default: the default device.
+    refresh
+        Measure again even if they are stored.
+
+    Returns
+    -------
+    Machine
+        Bandwidth of DRAM (copy, read, write) and of the caches (read), and peaks of FMAs and
+        additions in FP64 and FP32, with the number of threads that CPU variants use; theoretical
+        figures from queried properties, where known.
+
+    Notes
+    -----
+    The files are in ``$ADOKERNELS_CACHE``, else ``$XDG_CACHE_HOME/adokernels``, else
+    ``~/.cache/adokernels``: one per device, thread count, instruction set and version.
+    """
+    where = device or _core.device()
+    if where not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {where!r}")
+    facts = context(where)
+    path = _cache_path(where, facts)
+    if not refresh and (known := _known(path)):
+        return known
+    found = Machine(
+        device=where,
+        name=device_name(where),
+        threads=_core.max_threads() if where == "cpu" else 0,
+        ceilings=tuple(_measure(where, case) for case in _cases(where)),
+        context=facts,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.save(path)
+    except OSError:
+        pass  # a read-only home only costs the time to measure again
+    return found
+
+
+def _known(path: Path) -> Machine | None:
+    """The record that an earlier run stored; None if there is no readable one."""
+    try:
+        found = load(path)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, Machine) and found.ceilings else None
+
+
+def _cache_path(device: str, facts: dict[str, Any]) -> Path:
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        folder = Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
+    except RuntimeError:  # the user has no home directory, as in some containers
+        folder = Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
+    identity = [device, SCHEMA, facts["adokernels"], facts["device_name"]]
+    if device == "cpu":
+        identity += [facts["threads"], facts["isa"], _core.caches()]
+    else:
+        identity += [facts["cuda"]["uuid"], facts["cuda"]["driver_version"]]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    return folder / f"machine-{device}-{digest}.json"
+
+
+def _measure(device: str, case: _Case) -> Ceiling:
+    """The best of several samples, because no code should exceed a ceiling."""
+    source = np.random.default_rng(0).random(case.bytes // 8)
+    in_cache = case.level != "DRAM"
+
+    def prepare(passes: int) -> _core.Call:
+        return ceilings.problem(source, passes=passes, device=device).prepare(case.variant)
+
+    def work_of(call: _core.Call) -> float:
+        cost = call.cost
+        return cost.executed_flops if case.kind == "compute" else cost.requested_bytes
+
+    call = prepare(1)
+    once = min(_core.sample(call, False, 1)[0] for _ in range(3))
+    if in_cache:
+        # With less work, a single delay by the scheduler would dominate the time of a pass.
+        call = prepare(math.ceil(max(_SECONDS / once, _MIN_WORK / work_of(call))))
+        _core.sample(call, False, 3)
+    seconds = min(_core.sample(call, not in_cache, 1)[0] for _ in range(_SAMPLES))
+    return Ceiling(
+        kind=case.kind,
+        level=case.level,
+        operation=case.operation,
+        measured=work_of(call) / seconds,
+        theoretical=case.theoretical,
+        basis=case.basis,
+    )
+
+
+def _cases(device: str) -> Iterator[_Case]:
+    return _cuda_cases() if device == "cuda" else _cpu_cases()
+
+
+def _cpu_cases() -> Iterator[_Case]:
+    threads = _core.max_threads()
+    caches = _core.caches()
+    last = last_level_cache_bytes("cpu")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    large = min(max(4 * last, 256 << 20), memory // 8)
+    for operation in ("copy", "read", "write"):
+        yield _Case(operation, "bandwidth", "DRAM", operation, large)
+    for number, size, shared_by in reversed(caches):
+        instances = math.ceil(threads / shared_by)
+        yield _Case("read", "bandwidth", f"L{number}", "read", size * instances // 2)
+    # Lanes of the instruction set; two FMA pipes per core are assumed, they cannot be queried.
+    lanes = {"baseline": 2, "avx2": 4, "avx512": 8}[_core.isa()]
+    clock, cores = _cpu_clock(), min(threads, _core.cores())
+    for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
+        for operation, flops in (("fma", 2), ("add", 1)):
+            peak = cores * clock * 2 * width * flops if clock else None
+            basis = (
+                f"{cores} cores x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
+                f" x {flops}"
+                if clock
+                else ""
+            )
+            name = f"{operation}_{level.lower()}"
+            yield _Case(name, "compute", level, operation, 4096, peak, basis)
+
+
+def _cpu_clock() -> float:
+    """The highest clock that the system reports, in Hz; 0 if it reports none."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text("utf-8")
+        return 1e3 * float(text)
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _cuda_cases() -> Iterator[_Case]:
+    gpu = _core.cuda_properties()
+    large = min(2 * _GIB, gpu["memory_bytes"] // 8)
+    dram = 2 * gpu["memory_hertz"] * gpu["memory_bus_bits"] / 8
+    basis = f"2 x {gpu['memory_hertz'] / 1e9:.2f} GHz x {gpu['memory_bus_bits']} bit"
+    for operation in ("copy", "read", "write"):
+        name = f"cuda_{operation}"
+        yield _Case(name, "bandwidth", "DRAM", operation, large, dram or None, basis)
+    yield _Case("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
+    lanes = _LANES.get(gpu["compute"])
+    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # an element of 8 bytes per thread
+    for index, level in ((1, "FP64"), (0, "FP32")):
+        for operation, flops in (("fma", 2), ("add", 1)):
+            name, peak, basis = f"cuda_{operation}_{level.lower()}", None, ""
+            if lanes:
+                peak = gpu["multiprocessors"] * lanes[index] * flops * gpu["core_hertz"]
+                basis = (
+                    f"{gpu['multiprocessors']} multiprocessors x {lanes[index]} lanes x {flops}"
+                    f" x {gpu['core_hertz'] / 1e9:.2f} GHz"
+                )
+            yield _Case(name, "compute", level, operation, eight_waves, peak, basis)

@@ -1,0 +1,91 @@
+"""The problem that a measurement was taken on, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PRECISIONS = {"FP64": ("float64", "complex128"), "FP32": ("float32", "complex64")}
+
+
+class Operand(NamedTuple):
+    """Name, shape and dtype of an operand; the name is empty if it is not known."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        if not self.name and not self.shape:
+            return self.dtype
+        return f"{self.name}: {self.shape} {self.dtype}".removeprefix(": ")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Operands and options of a call.
+
+    Attributes
+    ----------
+    operands
+        Name, shape and dtype of each operand.
+    options
+        The options that were given, by name.
+    """
+
+    operands: tuple[Operand, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        operands: Iterable[tuple[str, Iterable[int], str]],
+        options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Make a problem of plain Python values, which compare equal after a round trip by JSON."""
+        return cls(
+            tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands),
+            {name: _plain(value) for name, value in (options or {}).items()},
+        )
+
+    @property
+    def precision(self) -> str | None:
+        """``"FP64"`` or ``"FP32"``; None if operands have both precisions or neither."""
+        dtypes = {operand.dtype for operand in self.operands}
+        found = [level for level, names in _PRECISIONS.items() if dtypes.intersection(names)]
+        return found[0] if len(found) == 1 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as JSON types."""
+        return {
+            "operands": [[name, list(shape), dtype] for name, shape, dtype in self.operands],
+            "options": dict(self.options),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        operands = [
+            (str(name), map(int, shape), str(dtype)) for name, shape, dtype in record["operands"]
+        ]
+        return cls.of(operands, dict(record["options"]))
+
+    def __str__(self) -> str:
+        """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
+        options = (f"{name}={value!r}" for name, value in self.options.items())
+        return ", ".join([*map(str, self.operands), *options])
+
+    def __hash__(self) -> int:
+        return hash(self.operands)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,384 @@
+"""Measuring variants, ladders and callables: checked first, then timed interleaved.
+
+The README's section on measuring describes the protocol and its sources.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adokernels import _core
+from adokernels.ladders.registry import routines
+from adokernels.ladders.resources import Kernel
+from adokernels.ladders.routine import Routine, Variant
+from adokernels.measuring.context import context
+from adokernels.measuring.correctness import ResultChecker
+from adokernels.measuring.machine import machine as measure_machine
+from adokernels.measuring.problem import Problem
+from adokernels.measuring.records import Cache, Measurement, Sweep
+from adokernels.measuring.sampling import Sampler, clock_reached, sample_interleaved
+from adokernels.measuring.streams import stream_handle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Block = tuple[int, ...]
+
+_DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How to sample: the arguments that `measure` and `sweep` share."""
+
+    cache: Cache
+    precision: float | None
+    seconds: float
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.cache not in ("cold", "warm"):
+            raise ValueError(f"cache must be 'cold' or 'warm', got {self.cache!r}")
+        _require_finite(seconds=self.seconds, precision=self.precision)
+
+    @property
+    def cold(self) -> bool:
+        return self.cache == "cold"
+
+    def sample(self, samplers: Sequence[Sampler], device: str, title: str) -> None:
+        default = _DEFAULT_PRECISION[device]
+        sample_interleaved(
+            samplers,
+            warm=not self.cold,
+            precision=default if self.precision is None else self.precision,
+            budget=self.seconds,
+            progress=self.progress,
+            title=title,
+        )
+
+
+def measure(
+    what: Variant | Routine | Callable[..., Any],
+    *args: Any,
+    cache: Cache = "cold",
+    block: Block | None = None,
+    device: str | None = None,
+    flops: float | None = None,
+    bytes: float | None = None,
+    stream: Any = None,
+    precision: float | None = None,
+    seconds: float = 3.0,
+    **options: Any,
+) -> Measurement:
+    """Time one variant, or any function.
+
+    Parameters
+    ----------
+    what
+        A variant (``ado.transpose["tiled"]``), a routine (its default variant), or any callable:
+        CuPy, torch, Triton, Numba, NumPy. The result of a variant is checked first.
+    *args, **options
+        The arguments of the call.
+    cache : {"cold", "warm"}
+        Whether the last-level cache is overwritten before each sample. A warm sample is the mean
+        of back-to-back calls.
+    block
+        Block shape of a CUDA variant.
+    device
+        For a routine, where to run it. For a callable, whose time to take: on ``"cuda"`` the time
+        between two events around what the function launches on `stream`. Default for a callable:
+        ``"cpu"``.
+    flops, bytes
+        For a callable: FLOPs and compulsory bytes per call, for rates and the roofline.
+    stream
+        For a callable on CUDA: a handle, or a stream object of CuPy, torch or cuda.core. Default:
+        the current stream of torch or CuPy if one is in use, else the legacy default stream.
+    precision
+        Stop when half the 95 % interval of the median is below this fraction of it; default 0.5 %
+        on CUDA and 1 % on the CPU.
+    seconds
+        Stop after this long in any case.
+
+    Raises
+    ------
+    ValueError
+        If the variant's result is wrong, or it cannot solve the problem.
+    Unavailable
+        If it cannot run here.
+    """
+    settings = _Settings(cache, precision, seconds)
+    _require_finite(flops=flops, bytes=bytes)
+    if isinstance(what, Routine | Variant):
+        if flops is not None or bytes is not None or stream is not None:
+            raise TypeError("flops=, bytes= and stream= are for callables, not for variants")
+        routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
+        if named and named.why_unavailable:
+            raise _core.Unavailable(f"{routine.name}[{named.name}]: {named.why_unavailable}")
+        variant = named.name if named else None
+        problem = routine.problem(*args, device=device, variant=variant, **options)
+        name = variant or problem.best()
+        result = _measure_ladder(routine, problem, [name], {name: block}, settings)
+        for skipped, reason in result.skipped.items():
+            raise ValueError(f"{routine.name}[{skipped}]: {reason}")
+        return result.measurements[0]
+    if not callable(what):
+        raise TypeError(f"what to measure must be callable, got {type(what).__name__}")
+    if block is not None:
+        raise TypeError("block= is for the variants of a routine, not for callables")
+    name = getattr(what, "__name__", type(what).__name__)
+    where = device or "cpu"
+    handle = stream_handle(stream) if where == "cuda" else 0
+    work = (lambda: what(*args, **options)) if args or options else what
+    sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
+    settings.sample([sampler], where, name)
+    return Measurement(
+        routine="callable",
+        variant=name,
+        device=where,
+        problem=Problem.of(map(_operand_of, args)),
+        cache=cache,
+        flops=float(flops or 0),
+        bytes=float(bytes or 0),
+        executed_flops=float(flops or 0),
+        requested_bytes=float(bytes or 0),
+        context=context(where),
+        **sampler.record(clock_reached([sampler])),
+    )
+
+
+def sweep(
+    routine: Routine,
+    *args: Any,
+    device: str | None = None,
+    variants: str | Iterable[str] | None = None,
+    blocks: dict[str, Block] | None = None,
+    cache: Cache = "cold",
+    precision: float | None = None,
+    seconds: float = 3.0,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+    ceilings: bool = True,
+    progress: bool = True,
+    **options: Any,
+) -> Sweep:
+    """Check every variant of a ladder on one problem, then time them interleaved.
+
+    In each round every variant is sampled once, in random order, so that slow drift of the machine
+    affects all of them alike and ratios can be taken round by round.
+
+    Parameters
+    ----------
+    routine
+        For example ``ado.transpose``.
+    *args, **options
+        The operands and options of a call.
+    device : {"cpu", "cuda"}, optional
+        Default: where the operands are, else the default device.
+    variants
+        Names of the variants to measure; default all of the device.
+    blocks
+        Block shapes by variant; default the first of each variant's ``blocks``.
+    cache, precision, seconds
+        As for :func:`measure`; `seconds` is per variant.
+    peers
+        Functions without arguments that compute the same in another way, by name. They are timed in
+        the same rounds, on the legacy default stream on CUDA, and are not checked.
+    ceilings
+        Whether to measure (or look up) the machine's ceilings too.
+    progress
+        Show a progress bar on a terminal or in Jupyter.
+
+    Returns
+    -------
+    Sweep
+        Variants that decline the problem, are unavailable or compute a wrong result are not timed;
+        its ``skipped`` gives the reasons. The stages of pipelines are timed as well, each by
+        itself, and ranked as hotspots.
+    """
+    if not isinstance(routine, Routine):
+        raise TypeError(f"sweep takes a routine, got {type(routine).__name__}")
+    settings = _Settings(cache, precision, seconds, progress)
+    chosen = [variants] if isinstance(variants, str) else variants
+    names = None if chosen is None else [routine[name].name for name in chosen]
+    if names is not None and not names:
+        raise ValueError("variants must name at least one variant, got none")
+    problem = routine.problem(*args, device=device, variant=names[0] if names else None, **options)
+    if names is None:
+        names = [v.name for v in routine if v.device == problem.device]
+        if not names:
+            raise ValueError(f"{routine.name} has no variants for device {problem.device!r}")
+    for name in blocks or ():
+        if name not in names:
+            raise KeyError(
+                f"blocks must name variants to measure, got {name!r}{_core.suggest(name, names)}"
+            )
+    for name, work in (peers or {}).items():
+        if not isinstance(name, str) or not callable(work):
+            raise TypeError(f"peers must map names to functions, got {name!r}: {work!r}")
+    if clash := set(names) & set(peers or ()):
+        raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
+    result = _measure_ladder(routine, problem, names, blocks or {}, settings, peers or {}, True)
+    if ceilings:
+        result = dataclasses.replace(result, machine=measure_machine(problem.device))
+    return result
+
+
+def _measure_ladder(
+    routine: Routine,
+    problem: _core.Problem,
+    names: Sequence[str],
+    blocks: Mapping[str, Block | None],
+    settings: _Settings,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+    with_stages: bool = False,
+) -> Sweep:
+    device = problem.device
+    checker = ResultChecker(routine, problem)
+    calls: dict[str, _core.Call] = {}
+    skipped: dict[str, str] = {}
+    errors: dict[str, float | None] = {}
+    for name in names:
+        if reason := routine[name].why_unavailable or problem.why_not(name):
+            skipped[name] = reason
+            continue
+        call = problem.prepare(name, blocks.get(name))
+        try:
+            errors[name] = checker.error(call)
+            calls[name] = call
+        except ValueError as error:
+            skipped[name] = str(error)
+    pipelines = [routine[name] for name in calls]
+    stages = _prepare_stages(pipelines, problem) if with_stages else []
+
+    of_variants = {n: Sampler.of_call(call, cold=settings.cold) for n, call in calls.items()}
+    of_stages = [Sampler.of_call(stage.call, cold=settings.cold) for stage in stages]
+    of_peers = {
+        name: Sampler.of_function(work, device, cold=settings.cold)
+        for name, work in (peers or {}).items()
+    }
+    samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
+    settings.sample(samplers, device, f"{routine.name} on {device}, {settings.cache}")
+    for name in list(calls):  # a race does not always show the first time
+        try:
+            errors[name] = checker.error(calls[name])
+        except ValueError as error:
+            skipped[name] = f"{error} (after timing)"
+            del calls[name]
+
+    reached = clock_reached(samplers)
+    shared: dict[str, Any] = {
+        "device": device,
+        "cache": settings.cache,
+        "session": uuid.uuid4().hex,
+        "context": context(device),
+    }
+    described = _described(problem)
+    useful = routine.variants[0].cost(*problem.arguments, **problem.options)
+    return Sweep(
+        routine=routine.name,
+        measurements=tuple(
+            Measurement(
+                **_of_variant(routine[name], call),
+                problem=described,
+                error=errors[name],
+                **shared,
+                **of_variants[name].record(reached),
+            )
+            for name, call in calls.items()
+        ),
+        skipped=skipped,
+        stages=tuple(
+            Measurement(
+                **_of_variant(stage.variant, stage.call),
+                problem=stage.problem,
+                **shared,
+                **sampler.record(reached),
+            )
+            for stage, sampler in zip(stages, of_stages, strict=True)
+        ),
+        peers=tuple(
+            Measurement(
+                routine="peer",
+                variant=name,
+                problem=described,
+                flops=useful.flops,
+                bytes=useful.bytes,
+                executed_flops=useful.flops,
+                requested_bytes=useful.bytes,
+                **shared,
+                **sampler.record(reached),
+            )
+            for name, sampler in of_peers.items()
+        ),
+    )
+
+
+def _of_variant(variant: Variant, call: _core.Call) -> dict[str, Any]:
+    """The fields of a Measurement that come from the variant and its prepared call."""
+    on_cuda = call.device == "cuda"
+    return {
+        "routine": variant.routine.name,
+        "variant": variant.name,
+        "flops": call.cost.flops,
+        "bytes": call.cost.bytes,
+        "executed_flops": call.cost.executed_flops,
+        "requested_bytes": call.cost.requested_bytes,
+        "executed_instructions": call.cost.executed_instructions,
+        "changes": variant.changes,
+        "ceiling": variant.ceiling,
+        "stages": variant.stages,
+        "block": tuple(call.block) if on_cuda else None,
+        "grid": tuple(call.grid) if on_cuda else None,
+        "kernels": tuple(map(Kernel.from_core, call.kernels())),
+    }
+
+
+@dataclass
+class _Stage:
+    """A stage of pipelines, prepared on the operand that it has there."""
+
+    variant: Variant
+    call: _core.Call
+    problem: Problem
+
+
+def _prepare_stages(pipelines: Sequence[Variant], problem: _core.Problem) -> list[_Stage]:
+    """Prepare every stage of the pipelines once.
+
+    The routines are the same in all of them, and each takes one array: the result of the previous
+    stage.
+    """
+    found: dict[tuple[str, str], _Stage] = {}
+    chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
+    operand = problem.arguments[0]
+    for step in zip(*chains, strict=True):
+        routine = routines[step[0][0]]
+        staged = routine.problem(operand, device=problem.device)
+        for stage in step:
+            if stage not in found:
+                call = staged.prepare(stage[1])
+                found[stage] = _Stage(routine[stage[1]], call, _described(staged))
+        found[step[-1]].call.run()
+        operand = staged.results()
+    return list(found.values())
+
+
+def _described(problem: _core.Problem) -> Problem:
+    return Problem.of(problem.operands, problem.options)
+
+
+def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
+    if hasattr(arg, "shape") and hasattr(arg, "dtype"):
+        return "", tuple(arg.shape), str(arg.dtype)
+    return "", (), type(arg).__name__
+
+
+def _require_finite(**limits: float | None) -> None:
+    """Reject limits that would never be reached, or mean nothing."""
+    for name, value in limits.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

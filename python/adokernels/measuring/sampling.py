@@ -1,0 +1,192 @@
+"""Interleaved sampling until every median is known.
+
+In each round every sampler takes one sample, in random order, so that slow drift of the machine
+affects all of them alike and ratios can be taken round by round. One sample is taken in C++
+(`_core.sample`): if cold, the operands are evicted from the caches first; on the GPU a blocking
+kernel hides the launch overhead, and the SM clock is read before and after.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from adokernels import _core
+from adokernels.measuring.statistics import median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
+Sample = tuple[float, float, bool]
+
+_MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
+_MIN_SAMPLES_IF_SLOW = 5  # if the time is used up first
+_WARM_UP_SECONDS = 0.1
+# Target duration of a warm sample, far above the clock's resolution.
+_WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
+_MAX_CALLS = 256  # per warm sample; the driver's queue holds about 1000 launches
+# Samples below this fraction of the clock that the run has reached count as throttled.
+_THROTTLED = 0.8
+# CUDA events have a resolution of half a microsecond, which shows in samples shorter than this.
+_COARSE_SECONDS = 20e-6
+
+
+@dataclass
+class Sampler:
+    """Something that is being timed: how to take one sample, and the samples so far.
+
+    Attributes
+    ----------
+    take
+        Takes one sample of that many calls.
+    device
+        ``"cpu"`` or ``"cuda"``.
+    calls
+        Number of calls per sample.
+    seconds, clocks
+        Seconds per call and SM clock in Hz of each sample.
+    blocked
+        Whether the launch overhead of every sample was hidden.
+    spent
+        Seconds spent on sampling, including the eviction of caches.
+    stopped
+        Why no more samples are needed; empty as long as they are.
+    exhausted
+        Whether no more samples are allowed.
+    """
+
+    take: Callable[[int], Sample]
+    device: str
+    calls: int = 1
+    seconds: list[float] = field(default_factory=list)
+    clocks: list[float] = field(default_factory=list)
+    blocked: bool = True
+    spent: float = 0.0
+    stopped: str = ""
+    exhausted: bool = False
+
+    @classmethod
+    def of_call(cls, call: _core.Call, *, cold: bool) -> Sampler:
+        """Time a prepared variant."""
+        return cls(partial(_core.sample, call, cold), call.device)
+
+    @classmethod
+    def of_function(
+        cls, work: Callable[[], object], device: str, *, cold: bool, stream: int = 0
+    ) -> Sampler:
+        """Time a function, on CUDA what it launches on `stream`."""
+
+        def take(repeats: int) -> Sample:
+            return _core.sample(work, device, cold, repeats, stream)
+
+        return cls(take, device)
+
+    def warm_up(self, *, warm: bool) -> None:
+        """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
+        start, runs, seconds = time.perf_counter(), 0, math.inf
+        while runs < 3 or time.perf_counter() - start < _WARM_UP_SECONDS:
+            seconds = min(seconds, self.take(1)[0])
+            runs += 1
+            if time.perf_counter() - start > 1:
+                break
+        if warm:
+            wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
+            self.calls = min(max(wanted, 1), _MAX_CALLS)
+            # A callable may launch more kernels than the queue holds. Then the host waits for the
+            # blocking kernel, which waits for the host until it gives up.
+            while self.calls > 1 and not self.take(self.calls)[2]:
+                self.calls //= 2
+
+    def sample(self, *, precision: float, budget: float) -> None:
+        """Take one sample and decide whether more are needed."""
+        start = time.perf_counter()
+        seconds, clock, blocked = self.take(self.calls)
+        self.spent += time.perf_counter() - start
+        self.seconds.append(seconds)
+        if clock:
+            self.clocks.append(clock)
+        self.blocked &= blocked
+        count = len(self.seconds)
+        late = self.spent > budget and count >= _MIN_SAMPLES_IF_SLOW
+        self.exhausted = late or count >= _MAX_SAMPLES
+        if self.stopped:
+            return
+        if count >= _MIN_SAMPLES and count % 5 == 0 and _noise(self.seconds) <= precision:
+            self.stopped = "converged"
+        elif self.exhausted:
+            self.stopped = "time" if late else "count"
+
+    def flags(self, reached: float) -> tuple[str, ...]:
+        """Warnings for readers of the result; `reached` is the clock that the run reached."""
+        flags = []
+        if not self.blocked:
+            flags.append("launch overhead included")
+        if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
+            flags.append("near the clock's resolution")
+        if self.clocks and np.mean(np.asarray(self.clocks) < _THROTTLED * reached) > 0.1:
+            flags.append("throttled")
+        return tuple(flags)
+
+    def record(self, reached: float) -> dict[str, Any]:
+        """The fields of a Measurement that come from sampling."""
+        return {
+            "samples": np.asarray(self.seconds),
+            "clocks": np.asarray(self.clocks),
+            "calls_per_sample": self.calls,
+            "stopped": self.stopped,
+            "flags": self.flags(reached),
+        }
+
+
+def clock_reached(samplers: Iterable[Sampler]) -> float:
+    """The clock of the fastest samples of a run, in Hz; 0 if it is not known."""
+    return max((float(np.quantile(s.clocks, 0.9)) for s in samplers if s.clocks), default=0.0)
+
+
+def sample_interleaved(
+    samplers: Sequence[Sampler],
+    *,
+    warm: bool,
+    precision: float,
+    budget: float,
+    progress: bool,
+    title: str,
+) -> None:
+    """Take one sample of every sampler per round, in random order, until all have stopped.
+
+    A sampler that has converged keeps being sampled until all have, or until its time is used up:
+    the speed of the others depends on what runs before them, and ratios are taken round by round.
+    """
+    for sampler in samplers:
+        sampler.warm_up(warm=warm)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    seen = progress and (console.is_terminal or console.is_jupyter)
+    with Progress(*columns, console=console, transient=True, disable=not seen) as bar:
+        task = bar.add_task(title, total=len(samplers))
+        while not all(sampler.stopped for sampler in samplers):
+            active = [sampler for sampler in samplers if not sampler.exhausted]
+            random.shuffle(active)
+            for sampler in active:
+                sampler.sample(precision=precision, budget=budget)
+            bar.update(task, completed=sum(bool(s.stopped) for s in samplers))
+
+
+def _noise(seconds: Sequence[float]) -> float:
+    low, high = median_interval(seconds)
+    return (high - low) / 2 / float(np.median(seconds))

@@ -1,0 +1,61 @@
+"""Conversion of stored records from JSON schema 1, which held the problem as a sentence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from adokernels.measuring.problem import Problem
+
+_RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
+# "a: (8192, 8192) float32": a name unless it is a callable's argument, a shape, and a dtype that
+# ends before the next operand or option.
+_NEXT = r"(?=$|, (?:\w+: )?\(\d*,|, (?:\w+: )?\(\)|, \w+=|, \w+$|, \w+,)"
+_OPERAND = re.compile(rf"(?:(\w+): )?(\((?:\d+, )*(?:\d+,?)?\)) (.+?){_NEXT}")
+_OPTION = re.compile(r"(\w+)=(.+?)(?=$|, \w+=)")
+_TYPE_NAME = re.compile(r"\w+(?=$|, )")
+
+
+def converted(record: Any) -> Any:
+    """The record in the present schema, with all records inside it."""
+    if isinstance(record, list):
+        return [converted(item) for item in record]
+    if not isinstance(record, dict):
+        return record
+    result = {name: converted(value) for name, value in record.items() if name != "context"}
+    if "context" in record:
+        result["context"] = record["context"]
+    if isinstance(sentence := result.get("problem"), str):
+        result["problem"] = problem_of(sentence).to_dict()
+    if "most_warps" in result:
+        result = {_RENAMED.get(name, name): value for name, value in result.items()}
+    return result
+
+
+def problem_of(sentence: str) -> Problem:
+    """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``.
+
+    Raises
+    ------
+    ValueError
+        If it is not one of those that schema 1 held.
+    """
+    operands: list[tuple[str, tuple[int, ...], str]] = []
+    options: dict[str, Any] = {}
+    rest = sentence
+    while rest:
+        if found := _OPERAND.match(rest):
+            operands.append((found[1] or "", ast.literal_eval(found[2]), found[3]))
+        elif found := _OPTION.match(rest):
+            options[found[1]] = _value(found[2])
+        elif found := _TYPE_NAME.match(rest):
+            operands.append(("", (), found[0]))
+        else:
+            raise ValueError(f"problem must list operands and options, got {sentence!r}")
+        rest = rest[found.end() :].removeprefix(", ")
+    return Problem.of(operands, options)
+
+
+def _value(text: str) -> Any:
+    return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)

@@ -1,0 +1,1 @@
+"""Numbers as text, and tables for the terminal, Jupyter, HTML and Markdown."""

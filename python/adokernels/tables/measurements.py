@@ -1,0 +1,237 @@
+"""Tables of measurements, machines and kernel resources."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from adokernels.tables.numbers import DIGITS, number, percent, prefix, quantity, ratio
+from adokernels.tables.rendering import new_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.table import Table
+
+    from adokernels.ladders.resources import Resources
+    from adokernels.measuring.records import Machine, Measurement, Sweep
+
+
+def describe(measurement: Measurement) -> str:
+    """Describe a measurement in one line.
+
+    For example ``transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, 31 samples)``, then
+    its rates and warnings.
+    """
+    m = measurement
+    factor, unit = prefix(m.seconds, "s")
+    # Enough digits to tell the ends of the interval apart, but no more than six.
+    digits = next((d for d in range(DIGITS, 6) if len({number(t, d) for t in m.interval}) > 1), 6)
+    low, high = (number(t / factor, digits) for t in m.interval)
+    time = f"{number(m.seconds / factor, digits)} {unit}"
+    parts = [f"{time} (95 % CI {low} to {high}, {len(m.samples)} samples)"]
+    if m.bytes:
+        parts.append(quantity(m.bytes_per_second, "B/s"))
+    if m.executed_flops:
+        parts.append(quantity(m.flops_per_second, "FLOP/s"))
+    if m.fma_share is not None:
+        parts.append(f"{percent(m.fma_share)} FMA")
+    line = f"{m.routine}[{m.variant}] on {m.device}, {m.cache}: {', '.join(parts)}"
+    notes = [*(["ceiling: does not compute the result"] if m.ceiling else []), *m.flags]
+    return "; ".join([line, *notes])
+
+
+def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
+    """Compute the step table, one dictionary per measurement, in SI units; peers come last.
+
+    ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
+    relative to the previous variant, the median ratio of the rounds in which both were sampled, and
+    ``verdict`` says whether that step exceeds the noise. All three are None where there is nothing
+    to compare with. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
+    and of arithmetic (executed FLOPs). What a peer executes is not known.
+    """
+    before = sweep.steps()
+    records = [_record(sweep, m, before.get(m)) for m in sweep]
+    unknown = {"peer": True, "flops_per_second": None, "intensity": None}
+    return records + [_record(sweep, m, None) | unknown for m in sweep.peers]
+
+
+def sweep_table(sweep: Sweep) -> Table:
+    """Build the step table of a ladder; a column without any known value is left out."""
+    records = sweep_records(sweep)
+    columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
+    headers = [("variant", True), *((c.header, c.left) for c in columns)]
+    table = new_table(sweep.title, headers)
+    for record in records:
+        kind = " (ceiling)" if record["ceiling"] else " (peer)" if record["peer"] else ""
+        cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
+        table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
+    flagged = [m for m in (*sweep, *sweep.peers) if m.flags]
+    notes = [f"{m.variant}: {', '.join(m.flags)}" for m in flagged]
+    notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
+    table.caption = Text("\n".join(notes)) if notes else None
+    return table
+
+
+def sweep_tables(sweep: Sweep) -> list[Table]:
+    """Build all tables of a sweep: steps, hotspots of pipelines, resources of kernels."""
+    tables = [sweep_table(sweep)]
+    if sweep.stages:
+        tables.append(hotspot_table(sweep))
+    if any(m.kernels for m in sweep):
+        tables.append(resource_table([m.resources for m in sweep.variants]))
+    return tables
+
+
+def resource_table(variants: Sequence[Resources]) -> Table:
+    """List the resource usage of each variant's kernels, by names without template arguments."""
+    headers = [("variant", True), ("kernel", True), ("block", True)]
+    headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]
+    headers += [("shared memory\nper block [B]", False)]
+    headers += [("theoretical\noccupancy", False), ("limited by", True)]
+    table = new_table("Resources of the kernels", headers)
+    for resources in variants:
+        for place, k in enumerate(resources):
+            cells = (
+                "" if place else resources.variant,
+                k.name.partition("<")[0],
+                " x ".join(map(str, k.block)),
+                str(k.registers),
+                str(k.local_bytes),
+                str(k.shared_bytes),
+                percent(k.occupancy),
+                k.limiter,
+            )
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def hotspot_table(sweep: Sweep) -> Table:
+    """Rank the stages of each pipeline by the possible gain, as NVIDIA's profilers do.
+
+    The gain is the time in excess of what the stage's compulsory bytes take at the roof. The stage
+    with the largest gain has rank 100, the others in proportion.
+    """
+    headers = [("pipeline", True), ("rank", False), ("stage", True), ("time", False)]
+    headers += [("of all\nstages", False), ("of\nroof", False), ("possible\ngain", False)]
+    table = new_table("Hotspots: the stages where optimisation gains most", headers)
+    for m in sweep.variants:
+        stages = sweep.stages_of(m)
+        gains = {stage: _possible_gain(sweep, stage) for stage in stages}
+        largest = max(gains.values(), default=0) or 1
+        total = sum(stage.seconds for stage in stages)
+        for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
+            share = sweep.share_of_roof(stage)
+            cells = (
+                "" if place else m.variant,
+                f"{100 * gains[stage] / largest:.0f}",
+                f"{stage.routine}[{stage.variant}]",
+                quantity(stage.seconds, "s"),
+                percent(stage.seconds / total),
+                "" if share is None else percent(share),
+                quantity(gains[stage], "s"),
+            )
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def machine_table(machine: Machine) -> Table:
+    """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
+    units = {"bandwidth": "B/s", "compute": "FLOP/s"}
+    headers = [("ceiling", True), ("measured", False)]
+    known = any(c.theoretical for c in machine.ceilings)
+    if known:
+        headers += [("theoretical", False), ("share", False), ("basis", True)]
+    table = new_table(machine.title, headers)
+    for c in machine.ceilings:
+        theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
+        share = percent(c.measured / c.theoretical) if c.theoretical else ""
+        cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
+        table.add_row(*map(Text, cells[: len(headers)]))
+    if known:
+        table.columns[-1].no_wrap = False
+    return table
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    key: str
+    show: Callable[[Any], str]
+    left: bool = False
+
+
+def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
+    scaled = {
+        key: _common_prefix([record[key] for record in records], unit)
+        for key, unit in (
+            ("seconds", "s"),
+            ("bytes_per_second", "B/s"),
+            ("flops_per_second", "FLOP/s"),
+            ("clock", "Hz"),
+        )
+    }
+
+    def column(name: str, key: str) -> _Column:
+        factor, unit = scaled[key]
+        return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
+
+    devices = len({record["device"] for record in records}) > 1
+    return [
+        *([_Column("device", "device", str, left=True)] if devices else []),
+        column("time", "seconds"),
+        _Column("95 %\nCI", "noise", lambda value: f"± {100 * value:.1f} %"),
+        _Column("speed-up\n(total)", "speedup", ratio),
+        _Column("speed-up\n(step)", "step_speedup", ratio),
+        _Column("step is", "verdict", str, left=True),
+        column("useful", "bytes_per_second"),
+        _Column("of\nroof", "share_of_roof", percent),
+        column("executed", "flops_per_second"),
+        _Column("AI\n[FLOP/B]", "intensity", number),
+        column("clock", "clock"),
+    ]
+
+
+def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
+    first = None if m.ceiling else next(iter(sweep.variants), None)
+    verdict, step = m.compare(before)[:2] if before else (None, None)
+    return {
+        "variant": m.variant,
+        "device": m.device,
+        "ceiling": m.ceiling,
+        "peer": False,
+        "seconds": m.seconds,
+        "ci_low": m.interval[0],
+        "ci_high": m.interval[1],
+        "noise": m.noise,
+        "samples": len(m.samples),
+        "speedup": first.seconds / m.seconds if first and first.cache == m.cache else None,
+        "step_speedup": step,
+        "verdict": verdict.value if verdict else None,
+        "bytes_per_second": m.bytes_per_second,
+        "flops_per_second": m.flops_per_second,
+        "intensity": m.intensity if m.executed_flops else 0.0,
+        "share_of_roof": sweep.share_of_roof(m),
+        "clock": m.clock,
+        "error": m.error,
+        "changes": m.changes,
+    }
+
+
+def _possible_gain(sweep: Sweep, stage: Measurement) -> float:
+    share = sweep.share_of_roof(stage) or 0.0
+    return stage.seconds * max(1 - share, 0.0)
+
+
+def _cell(column: _Column, record: dict[str, Any]) -> str:
+    value = record[column.key]
+    return "" if value is None else column.show(value)
+
+
+def _common_prefix(values: Sequence[float | None], unit: str) -> tuple[float, str]:
+    """One prefix for a whole column, so that its numbers can be compared at a glance."""
+    known = [value for value in values if value]
+    return prefix(math.sqrt(min(known) * max(known)), unit) if known else (1.0, unit)

@@ -1,0 +1,52 @@
+"""SI values as text: three significant digits and decimal prefixes.
+
+Values are kept in SI units everywhere else; this is the only module that converts them.
+"""
+
+from __future__ import annotations
+
+import math
+
+_PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+_TIMES = "\N{MULTIPLICATION SIGN}"
+#: Significant digits of every printed number, unless a caller asks for more.
+DIGITS = 3
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """Write a number with `digits` significant digits and without an exponent: ``"0.0321"``."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.{max(decimals, 0)}f}"
+
+
+def prefix(value: float, unit: str) -> tuple[float, str]:
+    """Find the decimal prefix for a value: its factor and the prefixed unit.
+
+    Values are rounded first, so that 999.9 GB/s becomes 1.00 TB/s. Seconds get no prefix above 1.
+    """
+    if not math.isfinite(value) or value == 0:
+        return 1.0, unit
+    rounded = abs(float(f"{value:.{DIGITS - 1}e}"))
+    largest = 0 if unit == "s" else max(_PREFIXES)
+    power = 3 * math.floor(math.log10(rounded) / 3)
+    power = min(max(power, min(_PREFIXES)), largest)
+    return 10.0**power, _PREFIXES[power] + unit
+
+
+def quantity(value: float, unit: str, digits: int = DIGITS) -> str:
+    """Write a value with its unit: ``quantity(0.00321, "s")`` is ``"3.21 ms"``."""
+    factor, name = prefix(value, unit)
+    return f"{number(value / factor, digits)} {name}"
+
+
+def ratio(value: float) -> str:
+    """Write a ratio of times with three digits after a multiplication sign."""
+    return _TIMES + number(value)
+
+
+def percent(value: float) -> str:
+    """Write a fraction as a percentage: ``"49 %"``, and below one percent ``"0.08 %"``."""
+    return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{number(100 * value, 1)} %"

@@ -1,0 +1,137 @@
+"""Tables in three forms: terminal, HTML and Markdown.
+
+A table is built once, as a :class:`rich.table.Table` of plain text. All forms are written from its
+columns, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import copy
+import html
+import io
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group
+from rich.measure import Measurement as Extent
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import RenderableType
+
+_WIDTH = 110
+#: A longer name is folded over several lines instead of widening the table.
+_LONGEST_NAME = 24
+
+
+class ShownAsTables:
+    """Base of records that are shown as tables: in a terminal, by rich, in Jupyter."""
+
+    def _tables(self) -> Sequence[Table]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n".join(map(to_text, self._tables()))
+
+    def __rich__(self) -> Group:
+        return Group(*self._tables())
+
+    def _repr_html_(self) -> str:
+        return "\n".join(map(to_html, self._tables()))
+
+
+def new_table(title: str, headers: Iterable[tuple[str, bool]]) -> Table:
+    """Make an empty table; a header is its text and whether the column is left-aligned."""
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.title_justify = table.caption_justify = "left"
+    for header, left in headers:
+        table.add_column(Text(header), justify="left" if left else "right", no_wrap=True)
+    names = table.columns[0]
+    names.no_wrap, names.overflow, names.max_width = False, "fold", _LONGEST_NAME
+    return table
+
+
+def width_of(table: Table, console: Console) -> int:
+    """Width at which only very long names are folded."""
+    body = copy.copy(table)
+    body.title = body.caption = None
+    return Extent.get(console, console.options.update(width=10 * _WIDTH), body).maximum
+
+
+def show(console: Console, tables: Iterable[Table]) -> None:
+    """Print tables at their full width: a narrow terminal wraps lines, but nothing is cut."""
+    before = console.width
+    for table in tables:
+        console.width = max(before, width_of(table, console))
+        console.print(table)
+    console.width = before
+
+
+def to_text(table: Table, width: int = _WIDTH) -> str:
+    """Render a table as plain text.
+
+    Numbers are never broken. A table that needs more than `width` columns gets them: wrapped lines
+    are still readable, columns of one letter are not.
+    """
+    console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
+    console.width = max(width, width_of(table, console))
+    body = copy.copy(table)  # rich would wrap title and caption to the width of the table
+    body.title = body.caption = None
+    with console.capture() as capture:
+        console.print(*(part for part in (table.title, body, table.caption) if part), sep="\n")
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def to_html(table: Table) -> str:
+    """Render a table as HTML that takes its colours from the page, light or dark."""
+    aligned = [(f' style="text-align:{_align(c.justify)}"', c) for c in table.columns]
+    head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
+    body = ""
+    for style, cells in _rows(table):
+        faded = ' style="opacity:0.65;font-style:italic"' if style else ""
+        pairs = zip(aligned, cells, strict=True)
+        data = "".join(f"<td{align}>{html.escape(cell)}</td>" for (align, _), cell in pairs)
+        body += f"<tr{faded}>{data}</tr>\n"
+    caption = '<caption style="text-align:left;caption-side:top;color:inherit">{}</caption>\n'
+    title = caption.format(f"<strong>{_lines(table.title)}</strong>") if table.title else ""
+    note = f"<p>{_lines(table.caption)}</p>\n" if table.caption else ""
+    return (
+        f'<div class="adokernels" style="overflow-x:auto"><table>\n{title}'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{note}</div>"
+    )
+
+
+def to_markdown(table: Table) -> str:
+    """Render a table as GitHub-flavoured Markdown, with its title above and its caption below."""
+    rules = ["---:" if c.justify == "right" else ":---" for c in table.columns]
+    rows = [[_plain(c.header).replace("\n", " ") for c in table.columns]]
+    rows += [cells for _, cells in _rows(table)]
+    lines = ["| " + " | ".join(map(_escape, row)) + " |" for row in rows]
+    lines.insert(1, "| " + " | ".join(rules) + " |")
+    title = [f"**{_escape(_plain(table.title))}**", ""] if table.title else []
+    notes = [f"- {_escape(note)}" for note in _plain(table.caption or "").splitlines()]
+    return "\n".join([*title, *lines, *([""] if notes else []), *notes])
+
+
+def _rows(table: Table) -> list[tuple[str, list[str]]]:
+    cells = zip(*(map(_plain, column.cells) for column in table.columns), strict=True)
+    return [(str(row.style or ""), list(line)) for row, line in zip(table.rows, cells, strict=True)]
+
+
+def _plain(content: RenderableType) -> str:
+    return content.plain if isinstance(content, Text) else Text.from_markup(str(content)).plain
+
+
+def _lines(content: RenderableType | None) -> str:
+    return "<br>".join(html.escape(line) for line in _plain(content or "").splitlines())
+
+
+def _align(justify: str) -> str:
+    return "right" if justify == "right" else "left"
+
+
+def _escape(text: str) -> str:
+    return "".join("\\" + letter if letter in "\\|<*`" else letter for letter in text)

@@ -1,0 +1,101 @@
+"""The structure of the Python package: no import cycles, and one door to the C++ core."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import adokernels as ado
+
+PACKAGE = Path(ado.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path):
+    parts = ("adokernels", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports_of(path):
+    """Names that a file imports, in functions too, but not for type checking alone."""
+
+    def visit(node):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            children = node.orelse
+        else:
+            children = ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        for child in children:
+            yield from visit(child)
+
+    for name in visit(ast.parse(path.read_text(encoding="utf-8"))):
+        if name.startswith("adokernels._core"):
+            continue  # the extension module imports nothing
+        # Either a module, or a name in one.
+        known = [n for n in (name, name.rpartition(".")[0]) if n in MODULES]
+        yield from known[:1]
+
+
+def cycle_in(graph):
+    """A path of the graph that returns to its start, if there is one."""
+    done = set()
+
+    def search(node, path):
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return None
+        for other in sorted(graph[node]):
+            if found := search(other, [*path, node]):
+                return found
+        done.add(node)
+        return None
+
+    return next((found for node in graph if (found := search(node, []))), None)
+
+
+def test_modules_import_each_other_without_cycles():
+    graph = {name: set(imports_of(path)) - {name} for name, path in MODULES.items()}
+    assert len(graph) > 30
+    assert any(graph.values())
+    assert cycle_in(graph) is None
+
+
+def test_packages_import_each_other_without_cycles():
+    def package(module):
+        return module.split(".")[1] if "." in module else module
+
+    graph = {package(name): set() for name in MODULES}
+    for name, path in MODULES.items():
+        others = {package(other) for other in imports_of(path)}
+        graph[package(name)] |= others - {package(name)}
+    assert cycle_in(graph) is None
+
+
+def test_cycles_are_found():
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) is None
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def test_only_ladders_know_the_core_of_a_routine():
+    root = PACKAGE.parent.parent
+    folders = [root / name for name in (".ci", "tests", "benchmarks")]
+    scripts = [path for folder in folders for path in folder.rglob("*.py")]
+    for path in [*FILES, *scripts]:
+        if path.is_relative_to(PACKAGE / "ladders"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"[\w)]\._core\.(?!_)", text), path
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_module_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
