@@ -1,4 +1,5 @@
 // Copies of problems in device memory.
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/call.hpp"
@@ -29,6 +30,12 @@ void copy_strided(const Array& to, const Array& from) {
   if (to.elements() != 0) copy_strided(to, from, 0, to.data, from.data);
 }
 
+bool same_memory(const Array& a, const Array& b) {
+  if (a.data != b.data || a.rank != b.rank || a.elements() == 0) return false;
+  return std::equal(a.shape, a.shape + a.rank, b.shape) &&
+         std::equal(a.stride, a.stride + a.rank, b.stride);
+}
+
 std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.bytes()); }
 
 }  // namespace
@@ -47,7 +54,16 @@ StagedProblem::StagedProblem(const Problem& host) : problem_(host.clone()) {
     }
     cuda::copy_to_device(device.data, source.data, size_of(source));
   }
-  for (Array* output : problem_->outputs) place(*output);
+  // A result that overwrites an operand does so on the device too.
+  for (std::size_t o = 0; o < host.outputs.size(); ++o) {
+    const auto overwritten =
+        std::find_if(host.inputs.begin(), host.inputs.end(),
+                     [&](const Array* input) { return same_memory(*input, *host.outputs[o]); });
+    if (overwritten == host.inputs.end())
+      place(*problem_->outputs[o]);
+    else
+      *problem_->outputs[o] = *problem_->inputs[overwritten - host.inputs.begin()];
+  }
 }
 
 void StagedProblem::place(Array& array) {
