@@ -734,7 +734,7 @@ def test_what_can_be_drawn():
     compute_only = dataclasses.replace(H200, ceilings=H200.of_kind("compute"))
     with pytest.raises(ValueError, match="pass machine="):
         draw(sweep, machine=compute_only)
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="at least one measurement, got none"):
         draw([])
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_DEVICE, _USAGE = 3, 2
-#: The width that a table of ceilings needs; a narrower terminal wraps its lines.
+#: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a wrong argument, 3 if the device is missing."""
+    """Run one command; return 0 on success, 2 for a wrong argument, 3 for a missing device."""
     options = _parser().parse_args(arguments)
     console = Console()
     console.width = max(console.width, _MIN_WIDTH)
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     tour_command.add_argument(
         "--out", type=Path, default=Path("adokernels-tour"), help="output folder"
     )
-    tour_command.add_argument("--size", type=_size, help="upper limit of all lengths")
+    tour_command.add_argument("--size", type=_size, help="upper limit for every length")
     tour_command.set_defaults(run=_run_tour)
 
     info = commands.add_parser("info", help="show the build, the devices and their ceilings")
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure one ladder")
     bench.add_argument("routine")
     bench.add_argument("--shape", type=_lengths, help="lengths, for example 1600x2560")
-    bench.add_argument("--dtype", type=_dtype, help="element type, if the routine takes several")
+    bench.add_argument("--dtype", type=_dtype, help="element type, if the routine accepts several")
     bench.add_argument(
         "--set",
         type=_option,
@@ -91,12 +91,14 @@ def _parser() -> argparse.ArgumentParser:
         "--variants", type=lambda text: text.split(","), help="comma-separated names"
     )
     bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
-    bench.add_argument("--seconds", type=float, default=3.0, help="maximum per variant")
-    bench.add_argument("--json", type=Path, help="file for the measurements")
-    bench.add_argument("--plot", type=_chart_path, help="file for the chart (.png, .svg, .pdf)")
+    bench.add_argument("--seconds", type=float, default=3.0, help="maximum time per variant")
+    bench.add_argument("--json", type=Path, help="output file for the measurements")
+    bench.add_argument(
+        "--plot", type=_chart_path, help="output file for the chart (.png, .svg, .pdf)"
+    )
     bench.set_defaults(run=_run_bench)
 
-    report = commands.add_parser("report", help="make an HTML report from stored measurements")
+    report = commands.add_parser("report", help="write an HTML report of stored measurements")
     report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
     report.add_argument("--out", type=Path, default=Path("report.html"))
     report.set_defaults(run=_run_report)
@@ -119,7 +121,7 @@ def _lengths(text: str) -> tuple[int, ...]:
 
 
 def _chart_path(text: str) -> Path:
-    """Reject a format that cannot be written before anything is measured."""
+    """Reject an unsupported chart format before anything is measured."""
     path, known = Path(text), (".png", ".svg", ".pdf")
     if path.suffix.lower() not in known:
         raise argparse.ArgumentTypeError(f"must end in {', '.join(known)}, got {text!r}")
@@ -196,7 +198,7 @@ def _run_report(options: argparse.Namespace, console: Console) -> None:
     for path in options.measurements:
         record = ado.load(path)
         if not isinstance(record, ado.Sweep):
-            raise ValueError(f"{path} must hold a sweep, got a {type(record).__name__.lower()}")
+            raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
         sweeps.append(record)
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")

@@ -29,7 +29,7 @@ def run(folder: Path, image: Path | None, size: int | None, console: Console) ->
     photo = photograph() if image is None else read_image(image)
     folder.mkdir(parents=True, exist_ok=True)
     rows, cols = photo.shape[:2]
-    console.print(f"Looking for edges in a photograph of {cols} x {rows} pixels.")
+    console.print(f"Detecting edges in a photograph of {cols} x {rows} pixels.")
     edges = ado.edge_detect(photo)
     if not np.array_equal(edges, TASKS["edge_detect"].expected(photo)):
         raise ValueError("edge_detect disagrees with the reference result on this image")

@@ -1,4 +1,4 @@
-"""Operands for any routine, made from its task and from the shapes and types that it declares."""
+"""Operands for any routine, created from its task and its declared shapes and types."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def operand_types(
     routine
         For example ``ado.transpose``.
     lengths
-        One per name in the task's ``lengths`` and in that order, for example ``(rows, cols)``. More
-        of them in front are batch dimensions, if the routine takes any. Default: a problem worth
-        measuring.
+        One length per name in the task's ``lengths``, in the same order, for example
+        ``(rows, cols)``. Additional leading lengths are batch dimensions, if the routine is
+        batched. Default: the lengths of the task.
     dtype
-        Element type of operands that accept several. Default: that of the task.
+        Element type of operands that accept several types. Default: the type of the task.
 
     Raises
     ------
     ValueError
-        If the number of lengths does not fit, or one is negative.
+        If the number of lengths is wrong, or a length is negative.
     TypeError
-        If the routine does not take that type.
+        If the routine does not accept that type.
     """
     task = TASKS[routine.name]
     given = _lengths_or_default(routine, lengths)
     extra = len(given) - len(task.lengths)
     if extra < 0 or (extra > 0 and not routine.batched):
-        batch = ", preceded by those of a batch" if routine.batched else ""
+        batch = ", optionally after batch dimensions" if routine.batched else ""
         raise ValueError(
             f"lengths of {routine.name} must be {' x '.join(task.lengths)}{batch},"
             f" got {' x '.join(map(str, given))}"
@@ -60,7 +60,7 @@ def operand_types(
 def random_operands(
     routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
 ) -> tuple[NDArray[Any], ...]:
-    """Operands with random data; parameters and errors are those of :func:`operand_types`."""
+    """Operands with random data; parameters and errors as for :func:`operand_types`."""
     types = operand_types(routine, lengths, dtype)
     if make := TASKS[routine.name].operands:
         return make(_lengths_or_default(routine, lengths))
@@ -68,18 +68,18 @@ def random_operands(
 
 
 def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:
-    """Uninitialised operands of a problem worth measuring; they occupy no physical memory."""
+    """Uninitialised operands of the task's default problem; they occupy no physical memory."""
     return tuple(np.empty(*each) for each in operand_types(routine))
 
 
 def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-    """Random data of any type, because zeros run faster on some machines.
+    """Random data of any type. With zeros, some machines run faster.
 
-    Floating-point numbers lie between -0.5 and 0.5; of other types every byte is random.
+    Floating-point numbers lie between -0.5 and 0.5. For other types, every byte is random.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
-        raise TypeError(f"dtype must have a fixed size and hold no Python objects, got {dtype}")
+        raise TypeError(f"dtype must have a fixed size without Python objects, got {dtype}")
     rng = np.random.default_rng()
     if dtype in (np.float32, np.float64, np.complex64, np.complex128):
         real = np.float32 if dtype in (np.float32, np.complex64) else np.float64

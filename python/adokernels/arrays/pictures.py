@@ -51,8 +51,8 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
     OSError
         If there is no such file, or it is not a picture or damaged.
     ValueError
-        If it has more than 8 bits per channel, as far as the format shows it: the caller must
-        choose which part of their range to keep.
+        If it has more than 8 bits per channel, as far as the format reports this. The caller must
+        choose which part of the range to keep.
     """
     name = os.fspath(path)
     try:
@@ -73,7 +73,7 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
 
 
 def _has_more_than_8_bits(picture: Image.Image) -> bool:
-    """Whether Pillow holds, or would drop, more than 8 bits per channel."""
+    """Whether the file has more than 8 bits per channel, including bits that Pillow would drop."""
     if picture.mode.startswith(("I", "F")):
         return True
     for tile in getattr(picture, "tile", ()):

@@ -1,4 +1,4 @@
-"""The chart of a ladder without FLOPs: one bar per variant, with the bandwidth ceilings."""
+"""The chart of a memory-bound ladder: one bar per variant, with the bandwidth ceilings."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _DIFFERS = 0.02
 def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> None:
     """Draw one row per variant, then one per peer, from top to bottom.
 
-    Above them is a header with the labels of the ceilings and the legend; at the right are the
-    steps.
+    A header above the rows contains the labels of the ceilings and the legend. A column at the
+    right shows the steps.
     """
     rows = {m: row for row, m in enumerate((*sweep.measurements, *sweep.peers))}
     reach = _reach(sweep.machine, rows)
@@ -66,9 +66,9 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
-    """One ceiling per level: copying through memory, and reading from the caches.
+    """One bandwidth ceiling per level: copy for DRAM, read for the caches.
 
-    For a ladder that hardly writes, the ceiling of memory is reading, too.
+    With `reading`, for a ladder that hardly writes, the DRAM ceiling is also read.
     """
     of_memory = "read" if reading else "copy"
     return [
@@ -79,7 +79,7 @@ def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling
 
 
 def _reach(machine: Machine | None, measurements: Iterable[Measurement]) -> float:
-    """The end of the axis: beyond memory's ceilings and all bars."""
+    """The upper limit of the axis, beyond the DRAM ceilings and all bars."""
     values = [m.bytes_per_second for m in measurements]
     bandwidths = machine.of_kind("bandwidth") if machine else ()
     values += [max(c.measured, c.theoretical or 0) for c in bandwidths if c.level == "DRAM"]
@@ -87,7 +87,7 @@ def _reach(machine: Machine | None, measurements: Iterable[Measurement]) -> floa
 
 
 def _ceilings(machine: Machine, reach: float) -> list[tuple[float, str, dict[str, Any]]]:
-    """List the ceilings within the axis, the slowest first, with name and line style."""
+    """List the ceilings within the axis, slowest first, with value, name and line style."""
     lines: list[tuple[float, str, dict[str, Any]]] = []
     main = level_bandwidths(machine)
     for c in machine.of_kind("bandwidth"):
@@ -119,7 +119,7 @@ def _key(canvas: Canvas, sweep: Sweep, reach: float) -> list[Artist]:
 
 
 def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> float:
-    """Set up the axes; return the height of a header of that many lines, in rows."""
+    """Set up the axes; return the height of a header of `lines` lines, in units of rows."""
     ax = canvas.ax
     points = min(1.45 * canvas.font * (lines + 0.5), canvas.height / 2) if canvas.annotate else 0.0
     header = -rows * points / (canvas.height - points)
@@ -158,7 +158,7 @@ def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
 
 
 def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
-    """Label the end of the bar with its share of the roof, beyond markers that are in the way."""
+    """Label the end of the bar with its share of the roof, without covering markers."""
     rate = m.bytes_per_second
     ink, label_box = (canvas.ink, canvas.label_box) if m.ceiling else ("black", None)
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": label_box}

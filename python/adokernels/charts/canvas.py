@@ -1,4 +1,4 @@
-"""Axes with drawing methods, and labels that are placed where they overlap nothing.
+"""Axes with drawing methods, and labels that are placed to avoid overlaps.
 
 Colours: Okabe & Ito.
 """
@@ -50,7 +50,8 @@ class Canvas:
         self.font = float(np.clip(self.width / 45, 5.0, 8.0))
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
-        # Not a stroke around the letters: text drawn as paths is wider than its measured size.
+        # A box, because a stroke around the letters would draw the text as paths, which are wider
+        # than its measured size.
         self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
         self.labels = Labels()
         ax.add_artist(self.labels)
@@ -67,7 +68,7 @@ class Canvas:
         return self.ax.text(s=words, **{**defaults, **style})
 
     def label(self, words: str, places: Iterable[Mapping[str, Any]] = ({},), **style: Any) -> None:
-        """Add text at the best of several places, each given by properties of the text."""
+        """Add text at the best of several places, each given as text properties."""
         text = self.text(words, **style)
         self.labels.add(text, [partial(text.set, **place) for place in places])
 
@@ -134,7 +135,7 @@ class Canvas:
         self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
-        """Mark points that are impossible, with a visible message that names them."""
+        """Mark impossible points, with a visible message that names them."""
         if not suspects:
             return
         for _, (x, y) in suspects:
@@ -172,12 +173,12 @@ def level_style(level: str) -> tuple[str, str]:
 
 
 def entry(words: str, **style: Any) -> Line2D:
-    """Make an entry of a legend: text, with a marker if there is one."""
+    """Make a legend entry: text with an optional marker."""
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
 def level_entries(levels: Iterable[str]) -> list[Line2D]:
-    """Make the legend entries for the markers of memory levels, each once."""
+    """Make one legend entry per distinct memory level, with its marker."""
     styles = {level: level_style(level) for level in levels}
     return [
         entry(f"measured, {level}", color=colour, marker=marker)
@@ -194,7 +195,7 @@ class Labels(Artist):
     Attributes
     ----------
     points, lines
-        What labels avoid: points, and the ends of straight lines, in data coordinates.
+        Points and end points of straight lines that labels avoid, in data coordinates.
     """
 
     _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
@@ -247,7 +248,7 @@ class Labels(Artist):
 
 
 def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
-    """Cover an artist with boxes in pixels; a slanted text needs several along its length."""
+    """Cover an artist with boxes, in pixels; rotated text needs several along its length."""
     if not isinstance(artist, Text):
         return np.array([artist.get_window_extent(renderer).extents])
     if isinstance(artist, Annotation):

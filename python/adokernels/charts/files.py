@@ -1,4 +1,4 @@
-"""Writing figures to files that depend on nothing but the data."""
+"""Reproducible figure files, which depend only on the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as SVG, PDF or PNG, by the file name; the same data gives the same bytes."""
+    """Write a figure as SVG, PDF or PNG, chosen by the suffix; equal data gives equal bytes."""
     target = Path(path)
     if target.suffix.lower() == ".svg":
         target.write_bytes(to_svg(figure))

@@ -32,9 +32,9 @@ _TOLERANCE = 1.03
 _BEYOND_CACHE = 4
 #: Intensities that differ by less than this factor count as equal.
 _SAME_INTENSITY = 1.01
-#: With more points than this, labels are numbers and a list gives the names.
+#: With more points than this, labels are numbers and a legend lists the names.
 _MAX_NAMES = 6
-#: A step shorter than this many points gets no arrow.
+#: Minimum length of a step with an arrow, in points.
 _SHORTEST_ARROW = 15.0
 _VARIANT, _PEER = "o", "P"
 
@@ -48,14 +48,17 @@ def roofline(
 ) -> Axes:
     """Draw measurements under the ceilings of their machine.
 
-    With FLOPs it is a roofline: FLOPs per second over arithmetic intensity, both logarithmic.
-    Hollow markers show the algorithmic intensity (executed FLOPs over requested bytes), filled ones
-    the intensity that counters measured at each memory level. If the fastest variant counts its
-    instructions, a dotted roof shows the limit of their mix of FMAs. Without FLOPs, or if memory
-    limits a ladder whose variants all have the same intensity, it is a bar chart: compulsory bytes
-    over time, one bar per variant, with the bandwidth ceilings. Peers of a sweep have a different
-    marker and are not steps. What they execute and request is unknown, so they are shown with the
-    useful FLOPs and compulsory bytes.
+    If the variants execute FLOPs, the chart is a roofline: FLOPs per second over arithmetic
+    intensity, both logarithmic. Hollow markers show the algorithmic intensity (executed FLOPs over
+    requested bytes), filled markers the intensity that counters measured at each memory level. If
+    the instructions of the fastest variant are counted, a dotted roof shows the limit of their
+    FMA mix.
+
+    Without FLOPs, or if all variants are memory-bound with the same intensity, it is a bar chart:
+    compulsory bytes over time, one bar per variant, with the bandwidth ceilings.
+
+    Peers of a sweep have a different marker and are not steps. Their executed FLOPs and requested
+    bytes are unknown, so they are shown with the useful FLOPs and compulsory bytes.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def roofline(
     machine
         The ceilings; by default those of the sweep.
     annotate
-        Whether to label points and steps and to add a legend.
+        Whether to label points and steps, and to add a legend.
 
     Returns
     -------
@@ -102,9 +105,9 @@ def roofline(
 def above_roof(measurement: Measurement, machine: Machine) -> bool:
     """Whether a measurement exceeds a ceiling of the machine, so that a number must be wrong.
 
-    This compares executed and measured FLOPs, bytes counted at a level, and compulsory bytes if the
-    caches were cold and are much smaller than the problem. Requested bytes may exceed a ceiling,
-    because caches serve them.
+    The comparison covers executed and measured FLOPs, bytes counted at a level, and compulsory
+    bytes if the caches were cold and are much smaller than the problem. Requested bytes may exceed
+    a ceiling, because caches serve them.
     """
     m = measurement
     cache = machine.context.get("last_level_cache_bytes", 0)
@@ -116,10 +119,10 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
 
 
 def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
-    """The ceiling of a measurement's mix of instructions, if they are counted.
+    """The ceiling of a measurement's instruction mix, if the instructions are counted.
 
-    It exists only on a GPU, where one pipe executes all of them; CPUs may have other pipes for
-    additions.
+    It exists only on a GPU, where one pipe executes all floating-point instructions. CPUs may have
+    separate pipes for additions.
     """
     share, level = m.fma_share, m.problem.precision
     if share is None or m.device != "cuda":
@@ -133,7 +136,7 @@ def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
 
 
 def _same_intensity(variants: Sequence[Measurement], machine: Machine) -> bool:
-    """Whether all points would be at one intensity, where memory is the limit."""
+    """Whether all points would have the same intensity, in the memory-bound region."""
     intensities = [m.intensity for m in variants]
     if len(variants) < 2 or any(m.measured_bytes for m in variants):
         return False
@@ -150,7 +153,7 @@ def _as_sweep(
     if isinstance(what, Measurement):
         what = (what,)
     if not len(what):
-        raise ValueError("nothing to draw: no measurement")
+        raise ValueError("what must contain at least one measurement, got none")
     if isinstance(what, Sweep):
         return dataclasses.replace(what, machine=machine or what.machine)
     return Sweep(routine="", measurements=tuple(what), machine=machine)
@@ -172,7 +175,7 @@ def _draw_roofline(
     _draw_roofs(canvas, roofs)
     for m in points:
         _point(canvas, m, _PEER if m in sweep.peers else _VARIANT)
-    # The following order is that of placement: labels with the fewest places come first.
+    # Labels are placed in the following order: those with the fewest candidate places come first.
     canvas.badge([(m.variant, _places(m)[0]) for m in points if m in wrong])
     if canvas.annotate:
         _name_points(canvas, sweep, points, roofs)
@@ -248,7 +251,7 @@ def _draw_roofs(canvas: Canvas, roofs: _Roofs) -> None:
         value = roofs.mix.measured
         canvas.line([value / roofs.fastest, right], [value, value], ls=":")
     for top, c in itertools.product(roofs.peaks, roofs.bandwidths):
-        # Labels already avoid the lines, so they need not avoid these markers as measurements.
+        # Labels already avoid the lines, so they need not avoid these markers.
         style = {
             "marker": "o",
             "ms": 3.5,
@@ -277,7 +280,7 @@ def _name_points(
     """Label the points and the steps between them, and add the legend."""
     previous = steps(m for m in points if m not in sweep.peers)
     arrows = {m: before for m, before in previous.items() if _long_enough(canvas, before, m)}
-    # The list of names gives the steps that are too short for an arrow with a label.
+    # The legend gives the speed-up of steps that are too short for an arrow with a label.
     numbered = len(points) > _MAX_NAMES or len(arrows) < len(previous)
     if numbered:
         canvas.legend(
@@ -340,7 +343,7 @@ def _compulsory(canvas: Canvas, points: Sequence[Measurement]) -> None:
 
 
 def _label_roofs(canvas: Canvas, roofs: _Roofs) -> None:
-    """Label the roofs: along the diagonals, and at the right end of the horizontal ones."""
+    """Label the roofs: along diagonal lines, and at the right end of horizontal lines."""
     left, right = np.log10(canvas.ax.get_xlim())
     bottom = math.log10(canvas.ax.get_ylim()[0])
     for c in roofs.bandwidths:
@@ -351,7 +354,7 @@ def _label_roofs(canvas: Canvas, roofs: _Roofs) -> None:
     spots = [right - share * (right - left) for share in (0.01, *np.arange(0.08, 0.6, 0.04))]
     ceilings = [*([roofs.mix] if roofs.mix else []), *roofs.compute]
     for c in sorted(ceilings, key=lambda c: c.level not in roofs.levels):
-        # A roof of another precision may be labelled farther away, beyond the label of a close one.
+        # The label of another precision's roof may be farther away, beyond a neighbouring label.
         aways = (1.5,) if c.level in roofs.levels else (1.5, 12.0)
         _along(canvas, c, 0, spots, aways, ha="right", color=_ink(canvas, c, roofs))
 
@@ -374,7 +377,7 @@ def _along(
     text = canvas.text(_roof_name(c), rotation_mode="anchor", fontsize=size, **style)
 
     def put(x: float, va: str, value: float, rise: float) -> None:
-        # The angle in pixels depends on the present size of the chart.
+        # The angle in pixels depends on the current size of the chart.
         start, end = decades.transform([(0, 0), (1, slope)])
         angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0]))
         transform = decades + canvas.shift(0, rise)
@@ -390,7 +393,7 @@ def _along(
 
 
 def _shade(canvas: Canvas, roofs: _Roofs) -> None:
-    """Shade the regions that memory and arithmetic limit, as seen from the slowest level."""
+    """Shade the memory-bound and compute-bound regions of the slowest memory level."""
     ridges = [top / roofs.bandwidths[0].measured for top in roofs.peaks]
     left, right = canvas.ax.get_xlim()
     regions = (
@@ -411,7 +414,7 @@ def _shade(canvas: Canvas, roofs: _Roofs) -> None:
 
 
 def _places(m: Measurement) -> list[Point]:
-    """Positions of a measurement: algorithmic first, then as measured at each memory level."""
+    """Positions of a measurement: first the algorithmic one, then one per measured level."""
     flops = m.measured_flops or m.executed_flops
     measured = [(flops / moved, flops / m.seconds) for moved in m.measured_bytes.values()]
     return [(m.intensity, m.flops_per_second), *measured]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def routine_object(core: _core.Routine) -> Routine:
-    """Make a routine of a class of its own, so that ``help`` shows its documentation."""
+    """Make a routine with its own class, so that ``help`` shows its documentation."""
     namespace = {
         "__doc__": docstring_of(core),
         "__signature__": signature_of(core),
-        "__module__": "adokernels",  # where pickle finds the object again
+        "__module__": "adokernels",  # the module in which pickle looks up the object
     }
     kind = type(core.name.title().replace("_", ""), (Routine,), namespace)
     return cast("Routine", kind(core))
@@ -26,7 +26,7 @@ def routine_object(core: _core.Routine) -> Routine:
 
 _all: Mapping[str, Routine] = {core.name: routine_object(core) for core in _core.routines()}
 routines = {name: _all[name] for name in TASKS}
-#: Not a computation: its variants are the kernels that measure a machine's ceilings.
+#: Its variants are the kernels that measure a machine's ceilings; it is not a computation.
 ceilings = _all["ceilings"]
 globals().update(routines)
 __all__ = [*routines, "routines"]  # noqa: PLE0604

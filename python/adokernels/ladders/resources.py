@@ -31,7 +31,7 @@ class Kernel:
     local_bytes
         Local memory per thread: spilled registers, and arrays indexed at run time.
     static_shared_bytes, dynamic_shared_bytes
-        Shared memory per block: known at compile time, and requested at the launch.
+        Shared memory per block: fixed at compile time, and requested at launch.
     resident_warps, max_warps
         Warps per multiprocessor: of this kernel, and of any kernel.
     limits
@@ -62,7 +62,7 @@ class Kernel:
 
     @property
     def limiter(self) -> str:
-        """The resource that limits resident blocks; of equals the first in ``limits``."""
+        """The resource that limits resident blocks; if several do, the first in ``limits``."""
         return min(self.limits, key=lambda name: self.limits[name])
 
     @classmethod
@@ -97,7 +97,7 @@ class Kernel:
 class Resources(ShownAsTables):
     """Resource usage of all kernels that a variant launches; a sequence of :class:`Kernel`.
 
-    The properties summarise it by the kernel with the highest usage.
+    Each property is that of the worst kernel: the highest usage, or the lowest occupancy.
     """
 
     routine: str
@@ -135,7 +135,7 @@ class Resources(ShownAsTables):
 
     @property
     def limiter(self) -> str:
-        """The resource that limits the occupancy; empty without kernels."""
+        """The resource that limits the occupancy; empty if there are no kernels."""
         return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
 
     def _tables(self) -> list[Table]:

@@ -26,7 +26,7 @@ class Variant:
     Attributes
     ----------
     routine : Routine
-        What it computes.
+        The routine that it implements.
     name : str
         Unique within the routine.
     device : str
@@ -40,7 +40,7 @@ class Variant:
     stages : tuple of (str, str)
         The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     ceiling : bool
-        Whether it moves the bytes without computing the result: timed, never the default.
+        Whether it moves the bytes without computing the result. It is timed, but never the default.
     """
 
     def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
@@ -55,7 +55,7 @@ class Variant:
 
     @property
     def why_unavailable(self) -> str:
-        """Why it cannot run here: not built, no device, or device too old. Empty if it can."""
+        """Reason why it cannot run here: not built, no device, or device too old; else empty."""
         return self.routine._core.why_unavailable(self.name)
 
     @property
@@ -91,8 +91,8 @@ class Variant:
         Parameters
         ----------
         *args, **options
-            Operands and options of a call. Their shapes and types decide which kernels are
-            launched; nothing is computed. Default: a problem worth measuring.
+            Operands and options of a call. Their shapes and types determine which kernels are
+            launched; nothing is computed. Default: the task's default problem.
         block : tuple of int, optional
             One of ``blocks``; default the first.
 
@@ -106,7 +106,7 @@ class Variant:
         ValueError
             For a CPU variant, or if the variant cannot solve the problem.
         Unavailable
-            Without a GPU, because the numbers are those of the code compiled for it.
+            If there is no GPU: the values depend on the code that is compiled for it.
         """
         if not args:
             args = empty_operands(self.routine)
@@ -131,9 +131,9 @@ class Variant:
 
 
 class Routine:
-    """What is computed, and the ladder of variants that compute it.
+    """A computation, and the ladder of variants that implement it.
 
-    Call it like a function, index it by a variant's name, iterate over its variants.
+    Call it like a function, index it by a variant's name, or iterate over its variants.
 
     Attributes
     ----------
@@ -142,13 +142,13 @@ class Routine:
     summary : str
         What it computes, in one sentence.
     source : str
-        Where the computation comes from.
+        The origin of the computation.
     parameters : tuple of Parameter
         Its operands, results and options, with names, shapes, types and descriptions.
     dimensions : tuple of str
         The names of the lengths in the operands' shapes, in order of first appearance.
     batched : bool
-        Whether operands may have batch dimensions in front.
+        Whether operands may have leading batch dimensions.
     """
 
     def __init__(self, core: _core.Routine) -> None:
@@ -180,21 +180,23 @@ class Routine:
         *args, **options
             Operands and options of a call.
         device : {"cpu", "cuda"}, optional
-            Where to compute. Default: where the operands are, else the device of `variant`, else
-            the default device.
+            Where to compute. Default: the device of the operands, else the device of `variant`,
+            else the default device.
         variant : str, optional
-            The variant that will compute it, if its device is to be used.
+            A variant whose device is used.
 
         Returns
         -------
         Problem
-            Prepares calls of any variant on that device (``prepare``), says why a variant cannot
-            solve it (``why_not``) and which variant a call would choose (``best``).
+            Its methods prepare calls of any variant on that device (``prepare``), report why a
+            variant cannot solve it (``why_not``), and name the variant that a call would choose
+            (``best``).
 
         Raises
         ------
         ValueError
-            If operands, variant and device disagree, or a call with these operands would.
+            If the devices of operands, variant and `device` disagree, or if a call with these
+            operands would raise a ValueError.
         """
         return self._core.problem(args, options, device, variant)
 
@@ -211,16 +213,16 @@ class Routine:
         lengths
             The value of each of ``dimensions``.
         batch
-            Batch dimensions, if the routine takes any.
+            Batch dimensions, if the routine is batched.
         dtype
-            Element type of operands that accept several.
+            Element type of operands that accept several types.
 
         Raises
         ------
         ValueError
             If lengths are missing, unknown or negative.
         TypeError
-            If the routine does not take that type.
+            If the routine does not accept that type.
         """
         element = None if dtype is None else np.dtype(dtype).str
         return self._core.operand_types(list(lengths.items()), tuple(batch), element)
@@ -234,7 +236,7 @@ class Routine:
         out: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute it; the documentation of each routine describes operands and options."""
+        """Compute the result; each routine documents its operands and options."""
         return self._core.call(args, options, variant, block, device, out)
 
     def __getitem__(self, name: str) -> Variant:

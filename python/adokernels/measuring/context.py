@@ -1,4 +1,4 @@
-"""The circumstances of a measurement: machine, software and settings."""
+"""The context of a measurement: machine, software and settings."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def cpu_name() -> str:
 
 
 def device_name(device: str) -> str:
-    """The name of the device "cpu" or "cuda" for display."""
+    """The display name of the device "cpu" or "cuda"."""
     return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
 
 
 def last_level_cache_bytes(device: str) -> int:
-    """Size of the last-level cache; much larger problems run at the speed of memory."""
+    """Size of the last-level cache; memory bandwidth limits much larger problems."""
     if device == "cuda":
         return int(_core.cuda_properties()["l2_bytes"])
     return _core.last_level_cache_bytes()
 
 
 def context(device: str) -> dict[str, Any]:
-    """Everything in which two comparable measurements should agree, and the time."""
+    """Properties that comparable measurements should share, and the time."""
     facts: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "device_name": device_name(device),

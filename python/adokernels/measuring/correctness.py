@@ -1,4 +1,4 @@
-"""The correctness check: only variants whose results are right are timed."""
+"""The correctness check: only variants with correct results are timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adokernels.ladders.routine import Routine
 
 #: Sentinel bytes for results: an element that a variant does not write keeps them. As floating-
-#: point numbers they are NaN; integers made of them are rarer in results than zeros and ones.
+#: point numbers they are NaN. As integers they are rarer in results than zeros and ones.
 _SENTINEL, _SENTINEL_OF_FLOATS = 0xA5, 0xFF
 
 
@@ -23,7 +23,7 @@ class ResultChecker:
     Attributes
     ----------
     sparsified : bool
-        Whether it is.
+        Whether the problem is sparsified.
     """
 
     def __init__(self, routine: Routine, problem: _core.Problem) -> None:
@@ -44,7 +44,7 @@ class ResultChecker:
     def error(self, call: _core.Call) -> float | None:
         """Run the call on results filled with sentinel bytes; return its error.
 
-        None for a ceiling, which has no result.
+        The error of a ceiling, which has no result, is None.
 
         Raises
         ------

@@ -71,8 +71,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     -------
     Machine
         Bandwidth of DRAM (copy, read, write) and of the caches (read), and peaks of FMAs and
-        additions in FP64 and FP32, with the number of threads that CPU variants use; theoretical
-        figures from queried properties, where known.
+        additions in FP64 and FP32, with the number of threads that CPU variants use. Theoretical
+        figures come from queried device properties, where known.
 
     Notes
     -----
@@ -97,7 +97,7 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
     except OSError:
-        pass  # a read-only home only costs the time to measure again
+        pass  # in a read-only home directory, every run measures the ceilings again
     return found
 
 
@@ -169,7 +169,7 @@ def _cpu_cases() -> Iterator[_Case]:
     for number, size, shared_by in reversed(caches):
         instances = math.ceil(threads / shared_by)
         yield _Case("read", "bandwidth", f"L{number}", "read", size * instances // 2)
-    # Lanes of the instruction set; two FMA pipes per core are assumed, they cannot be queried.
+    # Lanes of the instruction set. Two FMA pipes per core are assumed; they cannot be queried.
     lanes = {"baseline": 2, "avx2": 4, "avx512": 8}[_core.isa()]
     clock, cores = _cpu_clock(), min(threads, _core.cores())
     for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
@@ -204,7 +204,7 @@ def _cuda_cases() -> Iterator[_Case]:
         yield _Case(name, "bandwidth", "DRAM", operation, large, dram or None, basis)
     yield _Case("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
     lanes = _LANES.get(gpu["compute"])
-    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # an element of 8 bytes per thread
+    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # one 8-byte element per thread
     for index, level in ((1, "FP64"), (0, "FP32")):
         for operation, flops in (("fma", 2), ("add", 1)):
             name, peak, basis = f"cuda_{operation}_{level.lower()}", None, ""

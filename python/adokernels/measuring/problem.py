@@ -1,4 +1,4 @@
-"""The problem that a measurement was taken on, as data."""
+"""The measured problem, as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PRECISIONS = {"FP64": ("float64", "complex128"), "FP32": ("float32", "complex64
 
 
 class Operand(NamedTuple):
-    """Name, shape and dtype of an operand; the name is empty if it is not known."""
+    """Name, shape and dtype of an operand; the name is empty if it is unknown."""
 
     name: str
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class Problem:
         operands: Iterable[tuple[str, Iterable[int], str]],
         options: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Make a problem of plain Python values, which compare equal after a round trip by JSON."""
+        """Make a problem of plain Python values, which compare equal after a JSON round trip."""
         return cls(
             tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands),
             {name: _plain(value) for name, value in (options or {}).items()},

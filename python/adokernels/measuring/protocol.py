@@ -1,4 +1,6 @@
-"""Measuring variants, ladders and callables: checked first, then timed interleaved.
+"""Measurement of variants, ladders and callables.
+
+The results of variants are checked first. All timings are interleaved.
 
 The README's section on measuring describes the protocol and its sources.
 """
@@ -34,7 +36,7 @@ _DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
 
 @dataclass(frozen=True)
 class _Settings:
-    """How to sample: the arguments that `measure` and `sweep` share."""
+    """Sampling settings: the arguments that `measure` and `sweep` share."""
 
     cache: Cache
     precision: float | None
@@ -90,26 +92,26 @@ def measure(
     block
         Block shape of a CUDA variant.
     device
-        For a routine, where to run it. For a callable, whose time to take: on ``"cuda"`` the time
-        between two events around what the function launches on `stream`. Default for a callable:
-        ``"cpu"``.
+        For a routine, the device to run on. For a callable, the device to time: on ``"cuda"``, the
+        time between two events around the work that the function launches on `stream`. Default for
+        a callable: ``"cpu"``.
     flops, bytes
         For a callable: FLOPs and compulsory bytes per call, for rates and the roofline.
     stream
         For a callable on CUDA: a handle, or a stream object of CuPy, torch or cuda.core. Default:
         the current stream of torch or CuPy if one is in use, else the legacy default stream.
     precision
-        Stop when half the 95 % interval of the median is below this fraction of it; default 0.5 %
-        on CUDA and 1 % on the CPU.
+        Stop when half the 95 % interval of the median is below this fraction of the median; default
+        0.5 % on CUDA and 1 % on the CPU.
     seconds
-        Stop after this long in any case.
+        Upper limit of the sampling time.
 
     Raises
     ------
     ValueError
         If the variant's result is wrong, or it cannot solve the problem.
     Unavailable
-        If it cannot run here.
+        If the variant cannot run here.
     """
     settings = _Settings(cache, precision, seconds)
     _require_finite(flops=flops, bytes=bytes)
@@ -167,8 +169,8 @@ def sweep(
 ) -> Sweep:
     """Check every variant of a ladder on one problem, then time them interleaved.
 
-    In each round every variant is sampled once, in random order, so that slow drift of the machine
-    affects all of them alike and ratios can be taken round by round.
+    In each round, every variant is sampled once, in random order. Slow drift of the machine then
+    affects all variants equally, and ratios are computed per round.
 
     Parameters
     ----------
@@ -177,18 +179,18 @@ def sweep(
     *args, **options
         The operands and options of a call.
     device : {"cpu", "cuda"}, optional
-        Default: where the operands are, else the default device.
+        Default: the device of the operands, else the default device.
     variants
-        Names of the variants to measure; default all of the device.
+        Names of the variants to measure; default all variants of the device.
     blocks
         Block shapes by variant; default the first of each variant's ``blocks``.
     cache, precision, seconds
         As for :func:`measure`; `seconds` is per variant.
     peers
-        Functions without arguments that compute the same in another way, by name. They are timed in
-        the same rounds, on the legacy default stream on CUDA, and are not checked.
+        Functions without arguments that compute the same result, by name. They are timed in the
+        same rounds, on the legacy default stream on CUDA, and are not checked.
     ceilings
-        Whether to measure (or look up) the machine's ceilings too.
+        Whether to include the machine's ceilings, which are measured or looked up.
     progress
         Show a progress bar on a terminal or in Jupyter.
 
@@ -196,11 +198,11 @@ def sweep(
     -------
     Sweep
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
-        its ``skipped`` gives the reasons. The stages of pipelines are timed as well, each by
-        itself, and ranked as hotspots.
+        ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
+        ranked as hotspots.
     """
     if not isinstance(routine, Routine):
-        raise TypeError(f"sweep takes a routine, got {type(routine).__name__}")
+        raise TypeError(f"routine must be a Routine, got {type(routine).__name__}")
     settings = _Settings(cache, precision, seconds, progress)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
@@ -262,7 +264,7 @@ def _measure_ladder(
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
     settings.sample(samplers, device, f"{routine.name} on {device}, {settings.cache}")
-    for name in list(calls):  # a race does not always show the first time
+    for name in list(calls):  # a data race does not show in every run
         try:
             errors[name] = checker.error(calls[name])
         except ValueError as error:
@@ -339,7 +341,7 @@ def _of_variant(variant: Variant, call: _core.Call) -> dict[str, Any]:
 
 @dataclass
 class _Stage:
-    """A stage of pipelines, prepared on the operand that it has there."""
+    """A pipeline stage, prepared with the operand that it has in the pipeline."""
 
     variant: Variant
     call: _core.Call
@@ -349,8 +351,8 @@ class _Stage:
 def _prepare_stages(pipelines: Sequence[Variant], problem: _core.Problem) -> list[_Stage]:
     """Prepare every stage of the pipelines once.
 
-    The routines are the same in all of them, and each takes one array: the result of the previous
-    stage.
+    All pipelines have the same sequence of routines. Each routine takes one array, the result of
+    the previous stage.
     """
     found: dict[tuple[str, str], _Stage] = {}
     chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
@@ -378,7 +380,7 @@ def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
 
 
 def _require_finite(**limits: float | None) -> None:
-    """Reject limits that would never be reached, or mean nothing."""
+    """Reject limits that are negative or not finite."""
     for name, value in limits.items():
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -56,13 +56,13 @@ class Measurement:
     clocks
         Mean SM clock during each sample, in Hz; empty if unknown.
     session
-        Measurements with the same session were taken interleaved: their samples pair up by round.
+        Measurements with the same session were interleaved; their samples are paired by round.
     calls_per_sample
-        Number of calls that one sample is the mean of.
+        Number of calls averaged in one sample.
     flops, bytes
         Useful FLOPs and compulsory bytes of the problem, the same for every variant.
     executed_flops, requested_bytes
-        FLOPs that this variant executes and bytes that it requests, by its own formulas.
+        FLOPs that this variant executes and bytes that it requests, from its own formulas.
     executed_instructions
         Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
         counted.
@@ -162,13 +162,13 @@ class Measurement:
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
     def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
-        """Decide whether this is faster than `other`: verdict, ratio of times, 99.9 % interval.
+        """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
 
         Raises
         ------
         ValueError
-            If one is cold and the other warm, or their problems differ, because these are
-            different quantities.
+            If one is cold and the other warm, or if the problems differ: these are different
+            quantities.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
@@ -265,7 +265,7 @@ class Machine(ShownAsTables):
     context: Context = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Ceiling:
-        """The ceiling called, for example, ``"DRAM copy"`` or ``"FP64 fma"``."""
+        """The ceiling of that name, for example ``"DRAM copy"`` or ``"FP64 fma"``."""
         for ceiling in self.ceilings:
             if ceiling.name == name:
                 return ceiling
@@ -278,7 +278,7 @@ class Machine(ShownAsTables):
 
     @property
     def title(self) -> str:
-        """Its name, for a CPU with the number of threads: ``"EPYC 9654, 8 threads"``."""
+        """Its name; for a CPU, with the number of threads: ``"EPYC 9654, 8 threads"``."""
         if self.device != "cpu":
             return self.name
         return f"{self.name}, {self.threads} thread{'s' if self.threads != 1 else ''}"
@@ -291,8 +291,8 @@ class Machine(ShownAsTables):
     def peak(self, precision: str | None) -> float | None:
         """FLOPs per second that no code of a precision exceeds: its fastest ceiling.
 
-        If the precision is unknown, all ceilings count, because a limit that is too high misleads
-        less than one that is too low.
+        If the precision is unknown, the fastest of all ceilings is used: a limit that is too high
+        misleads less than a limit that is too low.
         """
         compute = self.of_kind("compute")
         ours = [c for c in compute if c.level == precision]
@@ -331,7 +331,7 @@ class Sweep(ShownAsTables):
     peers
         Functions of other libraries, timed in the same rounds.
     stages
-        The stages of pipelines, each timed by itself in the same rounds.
+        The stages of pipelines, each timed separately in the same rounds.
     """
 
     routine: str

@@ -1,8 +1,8 @@
-"""Interleaved sampling until every median is known.
+"""Interleaved sampling until every median has converged.
 
-In each round every sampler takes one sample, in random order, so that slow drift of the machine
-affects all of them alike and ratios can be taken round by round. One sample is taken in C++
-(`_core.sample`): if cold, the operands are evicted from the caches first; on the GPU a blocking
+In each round, every sampler takes one sample, in random order. Slow drift of the machine then
+affects all samplers equally, and ratios are computed per round. One sample is taken in C++
+(`_core.sample`): if cold, the operands are evicted from the caches first. On the GPU, a blocking
 kernel hides the launch overhead, and the SM clock is read before and after.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Sample = tuple[float, float, bool]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-_MIN_SAMPLES_IF_SLOW = 5  # if the time is used up first
+_MIN_SAMPLES_IF_SLOW = 5  # if the time is used up before the minimum
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
@@ -43,12 +43,12 @@ _COARSE_SECONDS = 20e-6
 
 @dataclass
 class Sampler:
-    """Something that is being timed: how to take one sample, and the samples so far.
+    """A timed function: how to take one sample, and the samples so far.
 
     Attributes
     ----------
     take
-        Takes one sample of that many calls.
+        Takes one sample of the given number of calls.
     device
         ``"cpu"`` or ``"cuda"``.
     calls
@@ -60,7 +60,7 @@ class Sampler:
     spent
         Seconds spent on sampling, including the eviction of caches.
     stopped
-        Why no more samples are needed; empty as long as they are.
+        Why no more samples are needed; empty while more are needed.
     exhausted
         Whether no more samples are allowed.
     """
@@ -84,7 +84,7 @@ class Sampler:
     def of_function(
         cls, work: Callable[[], object], device: str, *, cold: bool, stream: int = 0
     ) -> Sampler:
-        """Time a function, on CUDA what it launches on `stream`."""
+        """Time a function; on CUDA, the work that it launches on `stream`."""
 
         def take(repeats: int) -> Sample:
             return _core.sample(work, device, cold, repeats, stream)
@@ -102,8 +102,8 @@ class Sampler:
         if warm:
             wanted = math.ceil(_WARM_SAMPLE_SECONDS[self.device] / max(seconds, 1e-9))
             self.calls = min(max(wanted, 1), _MAX_CALLS)
-            # A callable may launch more kernels than the queue holds. Then the host waits for the
-            # blocking kernel, which waits for the host until it gives up.
+            # A callable may launch more kernels than the queue holds. The host then waits for the
+            # blocking kernel, which waits for the host until a time-out.
             while self.calls > 1 and not self.take(self.calls)[2]:
                 self.calls //= 2
 
@@ -127,7 +127,7 @@ class Sampler:
             self.stopped = "time" if late else "count"
 
     def flags(self, reached: float) -> tuple[str, ...]:
-        """Warnings for readers of the result; `reached` is the clock that the run reached."""
+        """Warnings about the result; `reached` is the clock that the run reached."""
         flags = []
         if not self.blocked:
             flags.append("launch overhead included")
@@ -149,7 +149,7 @@ class Sampler:
 
 
 def clock_reached(samplers: Iterable[Sampler]) -> float:
-    """The clock of the fastest samples of a run, in Hz; 0 if it is not known."""
+    """The clock of the fastest samples of a run, in Hz; 0 if it is unknown."""
     return max((float(np.quantile(s.clocks, 0.9)) for s in samplers if s.clocks), default=0.0)
 
 
@@ -164,8 +164,9 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler that has converged keeps being sampled until all have, or until its time is used up:
-    the speed of the others depends on what runs before them, and ratios are taken round by round.
+    A sampler that has converged keeps being sampled until all have, or until its time is used up.
+    The speed of the others depends on the code that runs before them, and ratios are computed per
+    round.
     """
     for sampler in samplers:
         sampler.warm_up(warm=warm)

@@ -1,4 +1,4 @@
-"""Conversion of stored records from JSON schema 1, which held the problem as a sentence."""
+"""Conversion of stored records from JSON schema 1, which stored the problem as a sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from adokernels.measuring.problem import Problem
 
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
-# "a: (8192, 8192) float32": a name unless it is a callable's argument, a shape, and a dtype that
-# ends before the next operand or option.
+# Operands such as "a: (8192, 8192) float32": a name, which arguments of callables lack, a shape,
+# and a dtype that ends before the next operand or option.
 _NEXT = r"(?=$|, (?:\w+: )?\(\d*,|, (?:\w+: )?\(\)|, \w+=|, \w+$|, \w+,)"
 _OPERAND = re.compile(rf"(?:(\w+): )?(\((?:\d+, )*(?:\d+,?)?\)) (.+?){_NEXT}")
 _OPTION = re.compile(r"(\w+)=(.+?)(?=$|, \w+=)")
@@ -18,7 +18,7 @@ _TYPE_NAME = re.compile(r"\w+(?=$|, )")
 
 
 def converted(record: Any) -> Any:
-    """The record in the present schema, with all records inside it."""
+    """Convert a record, with all records inside it, to the current schema."""
     if isinstance(record, list):
         return [converted(item) for item in record]
     if not isinstance(record, dict):
@@ -39,7 +39,7 @@ def problem_of(sentence: str) -> Problem:
     Raises
     ------
     ValueError
-        If it is not one of those that schema 1 held.
+        If it is not a sentence of schema 1.
     """
     operands: list[tuple[str, tuple[int, ...], str]] = []
     options: dict[str, Any] = {}

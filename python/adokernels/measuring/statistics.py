@@ -1,6 +1,6 @@
 """Order statistics of timing samples, and the comparison of two sets of them.
 
-Nothing here assumes a distribution: timings are skewed, and their noise comes in bursts.
+No distribution is assumed, because timings are skewed and their noise comes in bursts.
 Source: Hoefler & Belli, "Scientific Benchmarking of Parallel Computing Systems", SC15.
 """
 
@@ -37,7 +37,7 @@ def median_interval(
 ) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
-    With too few samples for the requested level, it is the whole range.
+    With too few samples for the requested level, the interval is the whole range.
     """
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = len(ordered)
@@ -58,20 +58,20 @@ def compare(
     ----------
     ours, theirs
         Seconds. Paired samples were taken in the same rounds, in random order, so that slow drift
-        (temperature, clocks, neighbours) cancels in their ratio.
+        (temperature, clocks, other load) cancels in their ratio.
     paired
-        Whether they are. A small difference between unpaired samples may be drift, so they must
-        differ by more.
+        Whether the samples are paired. A small difference between unpaired samples may be drift, so
+        a larger difference is required.
 
     Returns
     -------
     verdict
         "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
         unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
-        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so they
-        must differ by half to count.
+        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so a
+        difference of more than 50 % is required.
     ratio
-        Median of theirs / ours; ours is faster if it is above 1.
+        Median of theirs / ours; above 1 if ours is faster.
     interval
         Its 99.9 % confidence interval.
     """

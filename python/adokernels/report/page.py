@@ -59,7 +59,7 @@ def write_report(
     """Write the tables and charts of several sweeps, and their context, as one HTML file.
 
     The file is self-contained: it needs no network and no script. It follows the reader's light or
-    dark scheme, and the same data gives the same bytes.
+    dark colour scheme. Equal data gives equal bytes.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def write_report(
     title
         The heading.
     sweeps
-        The sweeps; each gets a section.
+        The sweeps, one per section.
     pictures
         Pictures to show first: captions with PNG images, as bytes or paths.
     context
-        Versions, processor, threads, clocks; by default those stored in the records.
+        Versions, processor, threads, clocks; by default the context stored in the records.
 
     Returns
     -------

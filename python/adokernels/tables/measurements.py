@@ -49,9 +49,9 @@ def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
 
     ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
     relative to the previous variant, the median ratio of the rounds in which both were sampled, and
-    ``verdict`` says whether that step exceeds the noise. All three are None where there is nothing
-    to compare with. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
-    and of arithmetic (executed FLOPs). What a peer executes is not known.
+    ``verdict`` says whether that step exceeds the noise. All three are None if there is nothing to
+    compare with. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes) and
+    of arithmetic (executed FLOPs). The FLOPs that a peer executes are unknown.
     """
     before = sweep.steps()
     records = [_record(sweep, m, before.get(m)) for m in sweep]
@@ -60,7 +60,7 @@ def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
 
 
 def sweep_table(sweep: Sweep) -> Table:
-    """Build the step table of a ladder; a column without any known value is left out."""
+    """Build the step table of a ladder; columns without a known value are omitted."""
     records = sweep_records(sweep)
     columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
@@ -87,7 +87,7 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 
 def resource_table(variants: Sequence[Resources]) -> Table:
-    """List the resource usage of each variant's kernels, by names without template arguments."""
+    """List the resource usage of each variant's kernels, named without template arguments."""
     headers = [("variant", True), ("kernel", True), ("block", True)]
     headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]
     headers += [("shared memory\nper block [B]", False)]
@@ -112,8 +112,8 @@ def resource_table(variants: Sequence[Resources]) -> Table:
 def hotspot_table(sweep: Sweep) -> Table:
     """Rank the stages of each pipeline by the possible gain, as NVIDIA's profilers do.
 
-    The gain is the time in excess of what the stage's compulsory bytes take at the roof. The stage
-    with the largest gain has rank 100, the others in proportion.
+    The gain is the excess over the time that the stage's compulsory bytes take at the roof. The
+    stage with the largest gain has rank 100. Other ranks are proportional to the gain.
     """
     headers = [("pipeline", True), ("rank", False), ("stage", True), ("time", False)]
     headers += [("of all\nstages", False), ("of\nroof", False), ("possible\ngain", False)]
@@ -232,6 +232,6 @@ def _cell(column: _Column, record: dict[str, Any]) -> str:
 
 
 def _common_prefix(values: Sequence[float | None], unit: str) -> tuple[float, str]:
-    """One prefix for a whole column, so that its numbers can be compared at a glance."""
+    """One prefix for a whole column, so that its numbers are easy to compare."""
     known = [value for value in values if value]
     return prefix(math.sqrt(min(known) * max(known)), unit) if known else (1.0, unit)

@@ -55,7 +55,7 @@ def new_table(title: str, headers: Iterable[tuple[str, bool]]) -> Table:
 
 
 def width_of(table: Table, console: Console) -> int:
-    """Width at which only very long names are folded."""
+    """The width at which only very long names are folded."""
     body = copy.copy(table)
     body.title = body.caption = None
     return Extent.get(console, console.options.update(width=10 * _WIDTH), body).maximum
@@ -73,8 +73,8 @@ def show(console: Console, tables: Iterable[Table]) -> None:
 def to_text(table: Table, width: int = _WIDTH) -> str:
     """Render a table as plain text.
 
-    Numbers are never broken. A table that needs more than `width` columns gets them: wrapped lines
-    are still readable, columns of one letter are not.
+    Numbers are never broken across lines. A table that needs more than `width` columns exceeds
+    `width`, because wrapped lines are readable and columns of one letter are not.
     """
     console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
     console.width = max(width, width_of(table, console))

@@ -1,7 +1,7 @@
 """One file per routine: reference result, allowed error, problem sizes and sanitizer cases.
 
 ``TASKS`` maps the name of each routine to its :class:`Task`. It is filled from the files of this
-folder: ``tasks/<routine>.py`` defines ``TASK``. Files whose names begin with an underscore hold
+folder: ``tasks/<routine>.py`` defines ``TASK``. Files whose names begin with an underscore contain
 shared code. ``ado.sweep`` checks every variant against the reference result before timing it, and
 the tests do the same.
 """
@@ -49,7 +49,7 @@ def discover(routines: Collection[str]) -> dict[str, Task]:
 
 
 def _computing_routines() -> list[str]:
-    """Names of the core's routines, without those that consist of ceilings alone."""
+    """Names of the core's routines, except those with only ceilings."""
     return [r.name for r in _core.routines() if not all(v.ceiling for v in r.variants)]
 
 

@@ -1,4 +1,4 @@
-"""Comparison of a result with the expected one."""
+"""Comparison of a result with the expected result."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: A tolerance that accepts any NaN for another one and -0 for 0.
+#: A tolerance that treats all NaNs as equal, and -0 as equal to 0.
 SAME_VALUES = float(np.nextafter(0.0, 1.0))
 
 
 def difference(result: Any, expected: Any, unit: Any = None) -> float:
-    """Largest difference: of integers as such, else in `unit`, by default the largest magnitude.
+    """Largest difference: absolute for integers, else in `unit`, default the largest magnitude.
 
-    It is infinite if shapes or types differ, or if only one of two elements is NaN, so that it can
-    be compared with ``<=`` and NaN never passes. Types without arithmetic are compared byte by
-    byte.
+    It is infinite if shapes or types differ, or if only one of two elements is NaN. It is never
+    NaN, so it can be compared with ``<=``. Types without arithmetic are compared byte by byte.
     """
     if isinstance(expected, tuple):
         if not isinstance(result, tuple) or len(result) != len(expected):
@@ -53,7 +52,7 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
 
 
 def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
-    """Compare bit for bit, in pieces so that temporaries stay small."""
+    """Compare all bits, in pieces to keep temporaries small."""
     flat = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (got, want)]
     piece = 64 << 20  # bytes
     return all(
@@ -63,7 +62,7 @@ def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
 
 
 def first_difference(result: Any, expected: Any) -> str:
-    """Describe in words how many elements differ and where the first one is."""
+    """Describe how many elements differ and where the first one is."""
     for got, want in zip(as_tuple(result), as_tuple(expected), strict=True):
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
@@ -80,5 +79,5 @@ def first_difference(result: Any, expected: Any) -> str:
 
 
 def as_tuple(value: Any) -> tuple[NDArray[Any], ...]:
-    """The results of a routine as a tuple of arrays, also if there is only one."""
+    """The results of a routine as a tuple of arrays, even if there is only one."""
     return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)

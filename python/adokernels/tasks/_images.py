@@ -1,4 +1,4 @@
-"""What the reference results of the image filters share."""
+"""Shared code of the image filters' reference results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uin
 
 
 def weighted(images: NDArray[np.int32], weights: Sequence[int], axis: int) -> NDArray[np.int32]:
-    """Weighted sum of neighbours along an axis; the ends, which lack neighbours, are left out."""
+    """Weighted sum of neighbours along an axis, without the ends, which lack neighbours."""
     along = np.moveaxis(images, axis, -1)
     length = along.shape[-1] - len(weights) + 1
     total = np.zeros((*along.shape[:-1], length), np.int32)
@@ -43,8 +43,8 @@ def by_bands(
 ) -> NDArray[np.uint8]:
     """Apply `work` to bands of rows, each extended by `reach` pixels on every side, as int32.
 
-    A band is a few rows of one image, or several small images. Bands need little memory, and the
-    processors share them.
+    A band is a few rows of one image, or several small images. Bands need little memory and are
+    processed in parallel.
     """
     shape = images.shape[: images.ndim - channels]
     out = np.zeros(shape, np.uint8)
@@ -70,7 +70,7 @@ def by_bands(
     return out
 
 
-#: The images of the stored ladders: the talk's size, and one much larger than any cache.
+#: The image sizes of the stored ladders: that of the talk, and one much larger than any cache.
 BENCHMARK_PROBLEMS = {
     "2560x1600": "--shape 1600x2560",
     "16384": "--shape 16384x16384 --seconds 1.5",

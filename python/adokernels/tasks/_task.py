@@ -27,10 +27,10 @@ class SanitizerCases:
     shapes
         Lengths of small problems, which every CUDA variant computes with every block shape.
     large
-        Lengths of a problem for which kernels may choose another path; the default variant
+        Lengths of a problem for which kernels may take another path; the default variant
         computes it.
     dtypes
-        Element types to use; None is the only one that the routine takes.
+        Element types to use; None stands for the only type of a routine.
     options
         Values of each option that select different paths through a kernel.
     in_place
@@ -51,30 +51,29 @@ class Task:
     Attributes
     ----------
     expected
-        Maps the routine's operands and options to its result or a tuple of results. It is NumPy,
-        written from the formulas, never from the C++.
+        Maps the routine's operands and options to its result or a tuple of results. It is written
+        in NumPy from the formulas, independently of the C++ code.
     tolerance
-        Largest allowed difference: of integers as such, of floating-point numbers in the unit
-        below; 0 requires the same bytes.
+        Largest allowed difference: absolute for integers, in the unit below for floating-point
+        numbers. 0 requires the same bytes.
     error_unit
         Maps the arguments of `expected` to the unit of each element's error. Default: the largest
         magnitude in the expected result, for all elements.
     lengths
-        Size of a problem worth measuring: the lengths that the operands' shapes name, in the order
-        in which users give them.
+        Size of the default problem, which is large enough to measure: the lengths that the
+        operands' shapes name, in the order in which users give them.
     dtype
-        Element type of a problem worth measuring, for operands that accept several; None for a
+        Element type of the default problem, for operands that accept several types; None for a
         routine whose types are fixed.
     operands
         Maps lengths in that order to operands. Default: random numbers.
     sparsified
-        Maps the arguments of `expected` to operands of the same shapes, most of whose terms are
-        zero, if `expected` would take too long, else to None. Every variant does the same work on
-        them.
+        If `expected` would take too long, maps its arguments to operands of the same shapes with
+        mostly zero terms, else to None. Every variant does the same work on these operands.
     sanitizer
         The problems that the sanitizer runs.
     benchmark_problems
-        The problems whose measured ladders are stored, by name: further arguments of
+        The problems whose measured ladders are stored, by name, as additional arguments of
         ``adokernels bench ROUTINE --device cuda``.
     """
 
@@ -94,7 +93,7 @@ class Task:
         Raises
         ------
         ValueError
-            If it is not; the text locates the first wrong element.
+            If it is not; the message locates the first wrong element.
         """
         error = difference(result, expected, unit)
         if error <= self.tolerance:

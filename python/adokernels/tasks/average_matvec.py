@@ -23,7 +23,7 @@ def expected(vectors: Any, matrix: Any) -> NDArray[Any]:
 def error_unit(vectors: Any, matrix: Any) -> NDArray[Any]:
     """Allowed error of each element: L + 32 roundings of the sum of its terms' magnitudes.
 
-    For averages that underflow, it is the same number of roundings of the smallest number.
+    For averages that underflow, it is the same number of roundings of the smallest subnormal.
     """
     vectors, magnitudes = np.asarray(vectors), np.abs(np.asarray(matrix))
     kind = np.finfo(vectors.dtype)
@@ -56,7 +56,7 @@ TASK = Task(
     lengths={"N": 128, "L": 256, "M": 1024},
     dtype="float32",
     sanitizer=SanitizerCases(
-        # Few rows of products, because racecheck is slow on them.
+        # Few rows in the product, because racecheck is slow on products.
         shapes=(
             *((1, 1, 1), (3, 5, 7), (33, 4, 1), (2, 65, 129)),
             *((40, 3, 64), (5, 1, 2000), (2, 130, 9), (1, 33, 300)),

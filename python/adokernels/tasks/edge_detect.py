@@ -14,10 +14,10 @@ from adokernels.tasks.sobel import expected as gradient
 
 
 def expected(rgba: Any) -> NDArray[np.uint8]:
-    """Apply the filters one after another, each result rounded to bytes.
+    """Apply the filters in sequence; each result is rounded to bytes.
 
-    The luminance has the weights of ``ado.grayscale``, in 1/65536. They differ by up to one level
-    from the exact weights of that routine's reference result, which would change the edges.
+    The luminance has the weights of ``ado.grayscale``, in units of 1/65536. With the exact weights
+    of that routine's reference result, it would differ by up to one level and change the edges.
     """
     gray = luminance(rgba, (19585, 38457, 7494), 65536)
     return gradient(blurred(gray))

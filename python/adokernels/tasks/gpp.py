@@ -22,19 +22,21 @@ GPP_SIZES = {
 }
 #: Share of Si-214's 800 bands that are occupied.
 _OCCUPIED = 428 / 800
-#: One of this many bands, or rows or columns of wtilde, is of a rare kind, but at least one.
+#: One band per _RARE bands, and one entry of wtilde per _RARE rows or columns, is of each rare
+#: kind, rounded up.
 _RARE = 64
 _TINY = 1e-9
 #: The largest number of terms that the reference result computes within a few seconds.
 _MAX_TERMS = 8_000_000
 _TOL_ZERO = 1e-12
 
-#: Branches of a term: a pole far enough from the energy, one too near, or no contribution.
+#: Branches of a term: the pole is far enough from the energy, the pole is too near, or no
+#: contribution.
 POLE, NEAR, NOTHING = range(3)
 
 
 class GppTerms:
-    """The model's two terms without their weights, by the formulas in `src/routines/gpp.hpp`.
+    """The model's two terms without their weights, from the formulas in `src/routines/gpp.hpp`.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class GppTerms:
         near = ~pole & (delwr > _TOL_ZERO)
         nothing = self.complex(0)
         sch = np.where(pole, delw * eps, nothing)
-        # x^2 - w^2 and delw + 1/2 in forms that keep their digits where x is near w or -w.
+        # Forms of x^2 - w^2 and delw + 1/2 that avoid cancellation for x near w or -w.
         squares, half_more = wdiff * (x + w), (x + w) / (2 * wdiff)
         ssx = np.where(near, -w * w * eps * delw / (4 * w * w * half_more), nothing)
         ssx = np.where(pole, w * w * eps / squares, ssx)
@@ -130,13 +132,13 @@ class GppProblem(NamedTuple):
 def gpp_problem(
     size: str | Sequence[int] = "small", seed: int | None = None, *, near: bool = True
 ) -> GppProblem:
-    """Make random operands of ``ado.gpp`` that resemble real ones and take every branch.
+    """Make random, realistic operands of ``ado.gpp`` that take every branch.
 
     Re wtilde lies in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]. wx lies in [3, 9] for occupied
     bands, in [-6, 0] for the others, and rises by 0.3 per frequency. All other numbers lie in
-    [-1, 1]. One in 64 bands is half occupied, one is occupied with wx in [-5, -1], and one is at
-    0.1 for all frequencies. One entry of wtilde per 64 rows or columns is tiny, and another one
-    lies next to an energy.
+    [-1, 1]. Per 64 bands, one is half occupied, one is occupied with wx in [-5, -1], and one has
+    wx = 0.1 for all frequencies. One entry of wtilde per 64 rows or columns is tiny, and another
+    one lies next to an energy.
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ def gpp_problem(
     seed
         The same seed gives the same problem; without one, each call gives a new problem.
     near
-        Whether energies may come nearer to a pole than the default gamma, which selects the second
+        Whether energies may be nearer to a pole than the default gamma, which selects the second
         branch. If not, Im wtilde lies in [-1.11, -0.61] and no entry is tiny or next to an energy.
 
     Returns
@@ -217,7 +219,7 @@ def gpp_problem(
 
 
 def expected(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Compute both sums of the formulas in `src/routines/gpp.hpp` in extended precision."""
+    """Compute both sums in extended precision, from the formulas in `src/routines/gpp.hpp`."""
     asx, ach = _sums(np.longdouble, lambda term: term, *operands, **options)
     return asx.astype(np.complex128), ach.astype(np.complex128)
 
@@ -246,7 +248,7 @@ def _sums(
     occ: Any,
     **options: float,
 ) -> NDArray[Any]:
-    """Sum a function of each term; bands whose aqsm is 0 are left out."""
+    """Sum a function of each term; bands whose aqsm is 0 are omitted."""
     terms = GppTerms(real, **options)
     wx, occ = np.asarray(wx, real), np.asarray(occ, real)
 
