@@ -5,7 +5,7 @@
 ## make check T=max_plus   compile what changed, run the tests of one routine; without T: all tests
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
-## make generate           write type stubs, README tables and charts again where they are out of date
+## make generate           regenerate type stubs, README tables and charts that are out of date
 ## make clean              remove .venv and build
 ##
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
@@ -36,7 +36,7 @@ dev: module $(VENV)/with-test
 
 # --- One routine ----------------------------------------------------------------------------------
 
-# The tests of a routine: its own file, and the contract that every routine keeps.
+# The tests of a routine: its own file, and the contract tests of all routines.
 ROUTINE_TESTS = $(wildcard tests/test_$(T).py tests/test_contract.py)
 TESTS = $(if $(T),$(or $(ROUTINE_TESTS),tests) -k $(T))
 
@@ -49,7 +49,7 @@ generate: module $(VENV)/with-test
 # The editable installation finds Python files in python/ and the compiled module through a link.
 # ninja alone builds it; nvcc compiles one file for several architectures in parallel.
 BUILD = build/$(or $(PRESET),make)
-# Python itself is not instrumented, so the sanitizer's library and the C++ runtime are loaded first.
+# Python is not instrumented, so the sanitizer's library and the C++ runtime are preloaded.
 SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0
 RUN = $(if $(filter asan,$(PRESET)),$(SANITIZER)) $(BIN)/python
@@ -108,7 +108,7 @@ $(VENV)/editable: $(VENV)/tools $(VENV)/config
 	$(INSTALL) --editable .
 	touch $@
 
-# Changes when the settings or the CUDA compiler do, so that the package is built again.
+# This file changes if the settings or the CUDA compiler change. The package is then built again.
 CONFIG := $(ADOKERNELS_CUDA) $(ADOKERNELS_CUDA_ARCHITECTURES) $(CMAKE_ARGS) $(shell command -v nvcc)
 $(VENV)/config: $(VENV)/tools FORCE
 	@echo '$(CONFIG)' | cmp -s - $@ || echo '$(CONFIG)' > $@

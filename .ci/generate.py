@@ -1,7 +1,7 @@
-"""Writes what is derived from the ladders: type stubs, the README's tables and the charts.
+"""Generates type stubs, the README's tables and the charts from the ladders.
 
 ``make generate`` runs it after a change to a ladder. A chart is drawn again only if its
-measurements or the drawing code have changed. With ``--check`` (a test does this) nothing is
+measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
 written: stubs and tables are compared with the files.
 """
 
@@ -25,7 +25,7 @@ from adokernels.tables.rendering import to_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
-#: Key of a PNG's text entry that says what the chart was drawn from.
+#: Key of the text entry of a PNG with the hash of the chart's sources.
 SOURCE_KEY = "adokernels-source"
 
 
@@ -76,14 +76,14 @@ def ladders_stub() -> str:
 
 
 def option_annotation(option: _core.OptionType) -> str:
-    """What a stub calls the type of an option."""
+    """The annotation of an option in a stub."""
     if option.choices:
         return f"Literal[{', '.join(map(repr, option.choices))}]"
     return f"Sequence[{option.name}]" if option.length else option.name
 
 
 def ruff(text: str) -> str:
-    """The text as ruff formats a stub file."""
+    """The text of a stub file, formatted by ruff."""
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "x.pyi", "-"]
     done = subprocess.run(command, input=text, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout
@@ -107,17 +107,21 @@ def readme() -> str:
 
 
 def fill_markers(text: str, blocks: dict[str, str], routines: list[str]) -> str:
-    """Replace what is between ``<!-- NAME -->`` and ``<!-- end -->`` by the block of that name.
+    """Replace the text between ``<!-- NAME -->`` and ``<!-- end -->`` by the block of that name.
 
     Raises
     ------
     ValueError
-        If a marker has no block or no end, or if the ladder of a routine appears nowhere.
+        If a marker has no block or no end, or if the ladder of a routine has no marker.
     """
     names = re.findall(r"<!-- ((?:ladders?|sweep)\b.*?) *-->", text)
     pattern = r"<!-- ((?:ladders?|sweep)\b[^>]*?) *-->\n(?:(?!<!-- ).)*?<!-- end -->"
     closed = [match[1] for match in re.finditer(pattern, text, re.S)]
-    errors = [f"nothing is known about <!-- {name} -->" for name in names if name not in blocks]
+    errors = [
+        f"<!-- {name} --> must name a routine or a stored sweep"
+        for name in names
+        if name not in blocks
+    ]
     errors += [f"<!-- {name} --> has no <!-- end -->" for name in names if name not in closed]
     errors += [
         f"no <!-- ladder {routine} --> for the routine {routine}"
@@ -144,8 +148,8 @@ def _ladder_table(routine: ado.Routine) -> str:
 def draw_charts() -> None:
     """Draw the chart of each stored sweep next to it, unless it is up to date.
 
-    Compared are hashes of the measurements and of the drawing code. The hash is stored in the PNG,
-    whose other bytes depend on fonts and on the version of matplotlib.
+    A chart is up to date if the hash stored in the PNG is that of the measurements and the drawing
+    code. The other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
     code = sorted(Path(inspect.getfile(ado.roofline)).parent.glob("*.py"))
     for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
@@ -161,7 +165,7 @@ def draw_charts() -> None:
 
 
 def drawn_from(chart: Path) -> str | None:
-    """The hash that is stored in a chart; None if there is none."""
+    """The hash stored in a chart; None if there is none."""
     if not chart.exists():
         return None
     with Image.open(chart) as picture:

@@ -1,4 +1,4 @@
-"""Executes a notebook from top to bottom in place; with --check, without keeping the result."""
+"""Executes a notebook from top to bottom in place; with --check, does not write the outputs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nbclient import NotebookClient
 
 
 def main() -> None:
-    """Run it; an error in any cell is an error here."""
+    """Run the notebook; an error in any cell is raised."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebook", type=Path)
     parser.add_argument("--check", action="store_true", help="do not write the outputs back")
     options = parser.parse_args()
     notebook = nbformat.read(options.notebook, as_version=4)
     if options.check and not all(c.get("execution_count") for c in notebook.cells if _code(c)):
-        raise SystemExit(f"{options.notebook} is not kept executed")
+        raise SystemExit(f"{options.notebook} must be executed, got cells that are not")
     NotebookClient(
         notebook, timeout=600, resources={"metadata": {"path": str(options.notebook.parent)}}
     ).execute()

@@ -1,7 +1,7 @@
 """Prints requirements of pyproject.toml, for pip.
 
-``python .ci/requirements.py build run test`` prints what building and running the package need, and
-what the optional dependencies ``test`` list, one requirement per line.
+``python .ci/requirements.py build run test`` prints the requirements for building and running the
+package, and those of the extra ``test``, one requirement per line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tests the comparison: times one variant twice as if it were two, many times over.
+"""Tests the comparison: repeatedly times one variant as if it were two variants.
 
     python benchmarks/a_against_a.py [--device cuda] [--routine sobel]
 
-Every verdict must be "same" or "unclear". The ratio printed is the worst of all.
+Every verdict must be "same" or "unclear". The script prints the worst ratio.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--routine", choices=list(ado.routines), default="transpose")
-    parser.add_argument("--shape", help="its lengths; default 1024x1024, or one worth measuring")
+    parser.add_argument("--shape", help="lengths; default 1024x1024 for transpose, else the task's")
     options = parser.parse_args()
     routine = ado.routines[options.routine]
     shape = options.shape or ("1024x1024" if routine.name == "transpose" else None)

@@ -1,4 +1,4 @@
-"""What the comparisons with peers share: their options, their table and their files."""
+"""Shared code of the comparisons with peers: options, table and files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SLOW_LAUNCH = "launch overhead included"
 
 @dataclass(frozen=True)
 class Problem:
-    """One line of a table: the operands, and who else works on them."""
+    """One row of a table: the operands, and the peers that work on them."""
 
-    cells: tuple[str, ...]  # what tells it from the others
+    cells: tuple[str, ...]  # identify the row
     args: tuple[Any, ...]
     peers: Peers
-    file: str  # of its measurements, without the device
+    file: str  # name of the stored measurements, without the device
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--shapes", type=_shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--variant", help="default: the default variant")
-    options.add_argument("--seconds", type=float, default=2.0, help="at most, for each function")
+    options.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")
     options.add_argument("--json", type=Path, help="folder for the raw measurements")
     return options
@@ -55,7 +55,7 @@ def compare(
     roof: ado.Machine,
     options: argparse.Namespace,
 ) -> None:
-    """Measure one variant and its peers in the same rounds, and print a line for each problem."""
+    """Measure one variant and its peers in the same rounds, and print one row per problem."""
     import adokernels as ado
 
     ceilings = [v.name for v in routine if v.device == options.device and v.ceiling][:1]
@@ -63,7 +63,7 @@ def compare(
     lines: list[tuple[list[str], dict[str, str]]] = []
     for problem in problems:
         ours = options.variant
-        if ours is None:  # what a call would run
+        if ours is None:  # the variant that a call would run
             ours = routine.problem(*problem.args, device=options.device).best()
         sweep = ado.sweep(
             routine,
@@ -97,7 +97,7 @@ def compare(
     ours = ", ".join(dict.fromkeys(measured))
     table = Table(
         title=escape(
-            f"{routine.name}[{ours}] on {roof.name}, {options.cache}; times faster than ..."
+            f"{routine.name}[{ours}] on {roof.name}, {options.cache}; speed-up over each peer"
         ),
         caption=f"* {_SLOW_LAUNCH}" if "*" in str(lines) else None,
     )

@@ -1,4 +1,4 @@
-"""What a call costs beyond the work: a 64x64 array against ``a.T.copy()``.
+"""Overhead of a call: the transpose of a 64x64 array, compared with ``a.T.copy()``.
 
 python benchmarks/call_overhead.py
 """

@@ -1,13 +1,13 @@
-"""Hardware counters of every CUDA variant of a routine, by ncu, beside the variant's own formulas.
+"""Compares hardware counters of every CUDA variant of a routine with the variant's own formulas.
 
     python benchmarks/counters.py gpp --shape 64x128x1024x2
     python benchmarks/counters.py gpp --shape 800x1385x11075x2 --into sweep.json
 
-Runs itself again under ncu, which launches each variant once with cold caches. FLOPs and
-instructions are those of FP64, per combination of the problem's lengths, with the values of the
-variant's own formulas in brackets. A variant whose kernels are not the library's own is left out.
---into adds measured FLOPs and bytes to a stored sweep of the same problem. Counting instructions
-slows kernels down many times; --no-instructions leaves them out.
+The script runs itself under ncu and launches each variant once with cold caches. FLOPs and
+instructions are those of FP64, divided by the product of the problem's lengths. The values of the
+variant's own formulas are in brackets. Variants whose kernels are not the library's own are
+omitted. --into adds measured FLOPs and bytes to a stored sweep of the same problem. Counting
+instructions makes kernels many times slower; --no-instructions disables it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ METRICS = {
 }
 INSTRUCTIONS = ("add", "mul", "fma")
 LEVELS = ("L1", "L2", "DRAM")
-#: What `--print-units base` makes of them; each version of ncu has its own words for the others.
+#: Units under `--print-units base`, by their names in several versions of ncu.
 UNITS = {"time": ("ns", "nsecond"), **dict.fromkeys(LEVELS, ("byte",))}
 
 
 class Launch(NamedTuple):
-    """One kernel that ran, with the values of METRICS that ncu has; time in nanoseconds."""
+    """One kernel launch with the values of METRICS that ncu reports; time in nanoseconds."""
 
     kernel: str
     values: dict[str, float]
@@ -66,7 +66,7 @@ class Launch(NamedTuple):
 
 @dataclasses.dataclass
 class Counted:
-    """The kernels of a variant: as the variant reports them, then as ncu saw them."""
+    """The kernels of a variant: as the variant reports them, and as ncu measured them."""
 
     variant: str
     block: tuple[int, ...]
@@ -76,13 +76,13 @@ class Counted:
     launches: tuple[Launch, ...] = ()
 
     def total(self, *names: str) -> float | None:
-        """The sum over kernels, None where ncu does not know one of them."""
+        """The sum over kernels; None if ncu does not report one of the values."""
         values = [launch.values.get(name) for launch in self.launches for name in names]
         return None if None in values else math.fsum(values)
 
     @property
     def instructions(self) -> float | None:
-        """FP64 instructions of a lane."""
+        """FP64 instructions, counted per thread."""
         return self.total(*INSTRUCTIONS)
 
     @property
@@ -92,16 +92,16 @@ class Counted:
 
     @property
     def bytes(self) -> dict[str, float]:
-        """What each level moved, in both directions."""
+        """Bytes moved at each level, in both directions."""
         totals = {level: self.total(level) for level in LEVELS}
         return {level: total for level, total in totals.items() if total is not None}
 
 
 def read_csv(lines: Iterable[str]) -> list[Launch]:
-    """Read what ``ncu --csv --page raw --print-units base`` writes.
+    """Read the output of ``ncu --csv --page raw --print-units base``.
 
-    Messages stand before the header, units in the row below it, thousands have separators, and what
-    is not known is written ``n/a``.
+    Messages precede the header, and a row of units follows it. Numbers have thousands separators.
+    Unknown values are written ``n/a``.
     """
     table = [line for line in lines if line.startswith('"')]
     if len(table) < 2:
@@ -110,7 +110,7 @@ def read_csv(lines: Iterable[str]) -> list[Launch]:
     places = {name: header.index(metric) for name, metric in METRICS.items() if metric in header}
     for name, place in places.items():
         if units[place] not in UNITS.get(name, (units[place],)):
-            raise ValueError(f"{METRICS[name]} is in {units[place]}, not in {UNITS[name][0]}")
+            raise ValueError(f"{METRICS[name]} must be in {UNITS[name][0]}, got {units[place]}")
     kernel = header.index("Kernel Name")
     return [Launch(row[kernel], numbers_of(row, places)) for row in rows]
 
@@ -118,26 +118,26 @@ def read_csv(lines: Iterable[str]) -> list[Launch]:
 def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> dict[str, float]:
     found = {}
     for name, place in places.items():
-        with contextlib.suppress(ValueError):  # what ncu does not know is missing, not 0
+        with contextlib.suppress(ValueError):  # unknown values are missing, not 0
             found[name] = float(row[place].replace(",", ""))
     return found
 
 
 def assign(variants: Sequence[Counted], launches: Sequence[Launch]) -> None:
-    """Give each variant its kernels, which ran in the order of the variants.
+    """Assign the launches, which are in the order of the variants, to the variants.
 
     Raises
     ------
     ValueError
-        If they are not the kernels that the variants report.
+        If the launched kernels are not those that the variants report.
     """
     expected = [(counted, name) for counted in variants for name in counted.kernels]
     if len(expected) != len(launches):
-        raise ValueError(f"{len(launches)} kernels ran, the variants have {len(expected)}")
+        raise ValueError(f"variants must launch {len(expected)} kernels, got {len(launches)}")
     for (counted, name), launch in zip(expected, launches, strict=True):
         base = name.rpartition("::")[2]  # ncu writes no namespaces
         if not re.search(rf"\b{re.escape(base)}\b", launch.kernel):
-            raise ValueError(f"{launch.kernel} ran where {counted.variant} launches {name}")
+            raise ValueError(f"{counted.variant} must launch {name}, got {launch.kernel}")
         counted.launches += (launch,)
 
 
@@ -147,11 +147,11 @@ def filled(sweep: ado.Sweep, variants: Sequence[Counted], problem: ado.Problem) 
     Raises
     ------
     ValueError
-        If it measured another problem, or a variant with another block.
+        If the sweep measured another problem, or a variant with another block.
     """
     by_name = {counted.variant: counted for counted in variants}
     if others := {m.problem for m in sweep} - {problem}:
-        raise ValueError(f"the sweep has {', '.join(map(str, others))}, counted was {problem}")
+        raise ValueError(f"sweep must be of {problem}, got {', '.join(map(str, others))}")
 
     def with_counts(m: ado.Measurement) -> ado.Measurement:
         counted = by_name.get(m.variant)
@@ -159,7 +159,7 @@ def filled(sweep: ado.Sweep, variants: Sequence[Counted], problem: ado.Problem) 
             return m
         if m.block != counted.block:
             raise ValueError(
-                f"{m.variant} was measured with {m.block}, counted with {counted.block}"
+                f"{m.variant} must have block {counted.block} in the sweep, got {m.block}"
             )
         return dataclasses.replace(
             m, measured_flops=counted.flops or None, measured_bytes=counted.bytes
@@ -204,7 +204,7 @@ def table_of(variants: Sequence[Counted], units: int, title: str) -> Table:
 
 
 def launch_all(options: argparse.Namespace) -> None:
-    """Launch each variant once and store what it reports of itself; this runs under ncu."""
+    """Launch each variant once and store the values that it reports; this runs under ncu."""
     routine = ado.routines[options.routine]
     operands = random_operands(routine, options.shape, options.dtype)
     problem = routine.problem(*operands, device="cuda")
@@ -231,7 +231,7 @@ def launch_all(options: argparse.Namespace) -> None:
 
 
 def profiled(options: argparse.Namespace) -> tuple[list[Counted], ado.Problem]:
-    """Run ncu on this script; the variants with their counters, and the problem."""
+    """Run this script under ncu; return the variants with their counters, and the problem."""
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("ncu is not installed, or not on the PATH")
@@ -265,11 +265,11 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--shape", type=lambda text: tuple(map(int, text.lower().split("x"))), help="its lengths"
     )
-    parser.add_argument("--dtype", help="where the routine leaves it open")
+    parser.add_argument("--dtype", help="element type, if the routine accepts several")
     parser.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")
-    parser.add_argument("--json", type=Path, help="where to store what was counted")
-    parser.add_argument("--into", type=Path, help="a stored sweep to add it to")
+    parser.add_argument("--json", type=Path, help="output file for the counters")
+    parser.add_argument("--into", type=Path, help="stored sweep to add the counters to")
     parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -292,7 +292,7 @@ def main() -> None:
     if options.into:
         sweep = ado.load(options.into)
         if not isinstance(sweep, ado.Sweep):
-            raise SystemExit(f"{options.into} holds no sweep")
+            raise SystemExit(f"{options.into} must contain a sweep")
         filled(sweep, variants, problem).save(options.into)
 
 

@@ -1,12 +1,12 @@
-// Throughput of FP64 instructions by the number of different registers that they read. This limits
+// Throughput of FP64 instructions by the number of different registers that they read. It limits
 // the last variants of gpp.
 //
 //   nvcc -O3 -std=c++20 -arch=native -o fp64_operands benchmarks/fp64_operands.cu &&
 //   ./fp64_operands
 //
 // An FMA of three different registers takes longer, unless the previous instruction has left one of
-// them in the operand cache. Instructions of other pipes do not overlap with FP64 for free: they,
-// too, take the time to read their operands.
+// them in the operand cache. Instructions of other pipes do not overlap with FP64 for free: they
+// also take time to read their operands.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

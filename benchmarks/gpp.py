@@ -1,12 +1,13 @@
-"""``ado.gpp``: its ladder, the gain of its last variant, and its peers.
+"""Measures ``ado.gpp``: its ladder, the speed-up of its last variant, and its peers.
 
     python benchmarks/gpp.py                 # 200x200x2000x2, and NumPy, on the CPU
     python benchmarks/gpp.py --device cuda   # Si-214, and CuPy, on the GPU
 
-Prints how often each branch is taken, the ladder, and how many times faster its last variant is
-than the best of the published steps (on the CPU: than `threaded`). Then measures that variant
-with no energy near a pole, and beside an array library on the smaller problems of --shapes, because
-there each step of the formulas makes an array. Sizes are bands x ngpown x ncouls x frequencies.
+The script prints how often each branch is taken, the ladder, and the speed-up of its last variant
+over the best of the published steps (on the CPU: over `threaded`). It then measures that variant
+with no energy near a pole, and compares it with an array library on the problems of --shapes. These
+are smaller, because each step of the formulas makes an array. Sizes are
+bands x ngpown x ncouls x frequencies.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PEER_SHAPES = {"cpu": [GPP_SIZES["small"]], "cuda": [(64, 512, 4096, 2)]}
 #: The first and the last variant of the published steps, or their substitutes.
 PUBLISHED = {"cpu": ("threaded", "threaded"), "cuda": (None, "large_blocks")}
 
-Array = Any  # of NumPy or CuPy
+Array = Any  # NumPy or CuPy
 
 
 def size_of(text: str) -> tuple[int, ...]:
@@ -44,7 +45,7 @@ def placed(problem: GppProblem, device: str) -> tuple[Any, ...]:
 
 
 def array_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Array]:
-    """As the formulas read, for all pairs of plane waves at once."""
+    """Evaluate the formulas literally, for all pairs of plane waves at once."""
     wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
     terms = GppTerms(np.float64)
     asx, ach = library.zeros((2, wx.shape[1]), wtilde.dtype)
@@ -59,24 +60,24 @@ def array_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Arra
 
 
 def peers_of(problem: GppProblem, args: tuple[Any, ...], device: str) -> Peers:
-    """The array library of the device, if it is here and computes what it should."""
+    """The array library of the device, if it is installed and its result is correct."""
     name = "cupy" if device == "cuda" else "numpy"
     try:
         library = __import__(name)
         arrays = tuple(map(library.asarray, args))
         result = tuple(map(host, array_formulas(arrays, library)))
-    except Exception as error:  # whatever another library raises
+    except Exception as error:  # any error of another library
         print(f"left out {name}: {type(error).__name__}: {error}")
         return {}
     found = difference(result, expected(*problem), error_unit(*problem))
     if found > 1:
-        print(f"left out {name}: off by {found:.3g}")
+        print(f"left out {name}: error {found:.3g} above the tolerance of 1")
         return {}
     return {name: lambda: array_formulas(arrays, library)}
 
 
 def ladder(size: Sequence[int], options: argparse.Namespace) -> str:
-    """Measure every variant, print what the last one gains, and return its name."""
+    """Measure every variant, print the speed-up of the last one, and return its name."""
     problem = ado.gpp_problem(size, seed=0)
     shares = ", ".join(
         f"{kind} {100 * share:.3g} %" for kind, share in problem.branch_shares().items()
@@ -121,7 +122,7 @@ def measured(
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--size", type=size_of, help=f"of the ladder: {', '.join(GPP_SIZES)}, or four lengths"
+        "--size", type=size_of, help=f"size for the ladder: {', '.join(GPP_SIZES)}, or four lengths"
     )
     options = arguments.parse_args()
     roof = ado.machine(options.device, refresh=True)

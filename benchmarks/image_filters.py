@@ -1,12 +1,13 @@
-"""The image filters beside their peers, in one run, as ratios.
+"""Compares the image filters with their peers, in one run, as ratios.
 
-    python benchmarks/image_filters.py                 # OpenCV, with as many threads as ours
+    python benchmarks/image_filters.py                 # OpenCV, with the same number of threads
     python benchmarks/image_filters.py --device cuda   # torch, CuPy, NPP and CV-CUDA, on the GPU
     python benchmarks/image_filters.py --peers-only    # check and time them without adokernels
 
-One table for each routine; a line is one shape (rows x columns) with the default variant's time,
-its share of the copy measured in the same run, and how many times faster it is than each peer. A
-peer that is not installed, or does not compute what image_peers.py says, is named and left out.
+The script prints one table per routine, with one row per shape (rows x columns): the default
+variant's time, its share of the copy bandwidth measured in the same run, and its speed-up over each
+peer. A peer that is not installed, or differs from its reference in image_peers.py, is reported and
+left out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def random_image(routine: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def checked(routine: str, image: np.ndarray, found: dict[str, Library]) -> Peers:
-    """The peers that compute what they should; the others are named."""
+    """The peers whose results are correct; the others are reported."""
     peers: Peers = {}
     for library_name, library in found.items():
         uploaded = library.upload(image)
@@ -42,7 +43,7 @@ def checked(routine: str, image: np.ndarray, found: dict[str, Library]) -> Peers
                     stages.append(make(stages[-1].out if stages else uploaded))
                     stages[-1].run()
                 errors = [stage.error() for stage in stages]
-            except Exception as error:  # whatever another library raises
+            except Exception as error:  # any error of another library
                 print(f"left out {name} of {routine}: {error}")
                 continue
             if any(error > stage.levels for error, stage in zip(errors, stages, strict=True)):
@@ -61,7 +62,7 @@ def in_order(stages: list[Stage]) -> Callable[[], None]:
 
 
 def rough_seconds(run: Callable[[], object], device: str) -> float:
-    """Median of a few warm calls, with nothing hidden or interleaved."""
+    """Median of a few warm calls, not interleaved, including launch overhead."""
     if device == "cpu":
         clocks = [time.perf_counter()]
         for _ in range(10):

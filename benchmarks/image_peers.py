@@ -1,9 +1,10 @@
 """Other libraries' grayscale, blur, Sobel filter and pipeline, each with a reference in NumPy.
 
-They do not do exactly the same work as ours; the comments say what differs. They may be one level
-off: some round to the nearest level where we truncate, or weigh colours with three decimals (0.299,
-0.587, 0.114), and floating point may fall just short of a level. Before a peer is timed, what it
-stored is compared with its reference at the upper and the lower edge; pipelines stage by stage.
+They do not do exactly the same work as adokernels; comments state the differences. Results may
+differ by one level: some libraries round to the nearest level instead of truncating, or use colour
+weights with three decimals (0.299, 0.587, 0.114), and floating-point results may be just below a
+level. Before a peer is timed, its result is compared with its reference at the upper and the lower
+edge. Pipelines are compared stage by stage.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-Image = Any  # of whichever library
+Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
 
 WEIGHTS = (0.298839, 0.586811, 0.114350)
 TAPS = np.array([1, 2, 3, 4, 3, 2, 1]) / 16
-SIGMA = 2.5**0.5  # of a Gaussian with the variance of those taps
+SIGMA = 2.5**0.5  # Gaussian with the variance of those taps
 RADIUS = 3
-POISON = 0xA5  # what results hold before they are computed
-STRIP = 256  # rows at either edge that are compared
+POISON = 0xA5  # sentinel value of results before they are computed
+STRIP = 256  # number of rows compared at each edge
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Stage:
     source: Image
     out: Image
     expected: Check
-    levels: int = 1  # that it may be off
-    keep: Image = None  # what lives as long
+    levels: int = 1  # allowed difference
+    keep: Image = None  # buffer with the same lifetime
 
     def error(self) -> int:
-        """Largest difference from the reference, in levels, in the strips at either edge."""
+        """Largest difference from the reference, in levels, in the rows at each edge."""
         rows = self.source.shape[0]
         if rows <= STRIP:
             return self._error(slice(None), slice(None))
@@ -58,7 +59,7 @@ Make = Callable[[Image], Stage]
 
 @dataclass
 class Library:
-    """A library's filters by name; the first of each make its pipeline."""
+    """A library's filters by name; its pipeline consists of the first filter of each kind."""
 
     upload: Callable[[np.ndarray], Image]
     grayscale: dict[str, Make] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Library:
     sobel: dict[str, Make] = field(default_factory=dict)
 
     def pipelines(self, routine: str, name: str) -> dict[str, list[Make]]:
-        """The ways it can do the routine."""
+        """The library's implementations of the routine."""
         if routine != "edge_detect":
             return {name: [make] for name, make in getattr(self, routine).items()}
         stages = self.grayscale, self.gaussian_blur, self.sobel
@@ -79,7 +80,7 @@ def host(image: Image) -> np.ndarray:
     return image.cpu().numpy() if hasattr(image, "cpu") else image
 
 
-# References. `border` is NumPy's word for it: ours is "constant", zeros.
+# References. `border` is a mode of numpy.pad; the default of adokernels is "constant", zeros.
 
 
 def luminance(rgba: np.ndarray) -> np.ndarray:
@@ -126,7 +127,7 @@ def cv2_filters(threads: int) -> Library:
         out = poisoned(rgba)
         return Stage(partial(cv2.cvtColor, rgba, cv2.COLOR_RGBA2GRAY, out), rgba, out, luminance)
 
-    def sep_filter(gray: np.ndarray) -> Stage:  # our taps
+    def sep_filter(gray: np.ndarray) -> Stage:  # the taps of adokernels
         out = poisoned(gray)
         taps = TAPS.astype(np.float32)
 
@@ -135,7 +136,7 @@ def cv2_filters(threads: int) -> Library:
 
         return Stage(run, gray, out, blurred())
 
-    def gaussian_blur(gray: np.ndarray) -> Stage:  # a Gaussian's taps
+    def gaussian_blur(gray: np.ndarray) -> Stage:  # the taps of a Gaussian
         out, border = poisoned(gray), cv2.BORDER_CONSTANT
         run = partial(cv2.GaussianBlur, gray, (7, 7), SIGMA, out, SIGMA, border)
         return Stage(run, gray, out, blurred(gaussian(SIGMA)))
@@ -148,8 +149,8 @@ def cv2_filters(threads: int) -> Library:
             cv2.Sobel(gray, cv2.CV_32F, 1, 0, x, borderType=border)
             cv2.Sobel(gray, cv2.CV_32F, 0, 1, y, borderType=border)
             cv2.magnitude(x, y, length)
-            # It rounds and saturates. A root of an integer below 256**2 that is not an integer is
-            # at least 0.0019 from one, so that this rounds as truncation does.
+            # The call rounds and saturates. A non-integer root of an integer below 256**2 is at
+            # least 0.0019 from any integer, so rounding with this offset equals truncation.
             cv2.convertScaleAbs(length, out, 1, -0.499)
 
         return Stage(run, gray, out, gradient(), levels=0)
@@ -163,7 +164,7 @@ def cv2_filters(threads: int) -> Library:
 
 
 def torch_filters() -> Library:
-    """Eager mode. Convolutions in half precision, whose results are up to 1/8 off."""
+    """Eager mode. Convolutions use half precision, with errors of up to 1/8."""
     import torch
     import torch.nn.functional as nn
 
@@ -217,7 +218,7 @@ def torch_poisoned(image: Image, dtype: str = "uint8") -> Image:
 
 
 def cupy_filters() -> Library:
-    """Its ElementwiseKernel is our formula; cupyx convolves in float32, in two passes."""
+    """The ElementwiseKernel has the formula of adokernels; cupyx convolves twice in float32."""
     import cupy
     from cupyx.scipy import ndimage
 
@@ -242,8 +243,8 @@ def cupy_filters() -> Library:
         taps = cupy.asarray(TAPS, cupy.float32)
 
         def run() -> None:
-            # The nearest pixel lies outside: for "constant" and an integer result, correlate1d
-            # checks its constant on the GPU and waits for the answer.
+            # The border replicates the nearest pixel. For "constant" and an integer result,
+            # correlate1d checks its constant on the GPU and waits for the result.
             ndimage.correlate1d(gray, taps, 0, half, "nearest")
             ndimage.correlate1d(half, taps, 1, out, "nearest")
 
@@ -289,7 +290,7 @@ class StreamContext(ctypes.Structure):
 
 
 def npp_filters() -> Library:
-    """Borders replicate the nearest pixel, the only kind that its Gaussian filters know."""
+    """Borders replicate the nearest pixel, the only mode of the Gaussian filters of NPP."""
     import torch
 
     gpu = torch.cuda.get_device_properties(0)
@@ -329,15 +330,15 @@ def npp_filters() -> Library:
         )
         return Stage(run, gray, out, expected)
 
-    def advanced(gray: torch.Tensor) -> Stage:  # our taps
+    def advanced(gray: torch.Tensor) -> Stage:  # the taps of adokernels
         taps = torch.tensor(TAPS, dtype=torch.float32, device="cuda")
         kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
         function = filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx
         return replace(blur(gray, function, kernel, blurred(border="edge")), keep=taps)
 
     def gauss(gray: torch.Tensor) -> Stage:
-        # A Gaussian's taps: sigma is documented as 0.4 + width / 2 * 0.6, but 2.2 and 2.5 are 10
-        # and 15 levels off. 0.4 + width / 3 * 0.6 = 1.8 fits what was seen.
+        # The taps of a Gaussian. sigma is documented as 0.4 + width / 2 * 0.6, but 2.2 and 2.5
+        # differ by 10 and 15 levels. 0.4 + width / 3 * 0.6 = 1.8 agrees with the results.
         function = filters.nppiFilterGaussBorder_8u_C1R_Ctx
         return blur(gray, function, (mask_7x7,), blurred(gaussian(1.8), "edge"))
 
@@ -359,20 +360,20 @@ def npp_filters() -> Library:
 
 
 def load_npp(part: str) -> ctypes.CDLL:
-    """From the package nvidia-npp, else from where the system looks."""
+    """Load from the package nvidia-npp, else from the system's library path."""
     name = f"libnpp{part}.so.13"
     paths = (Path(entry) / "nvidia/cu13/lib" / name for entry in sys.path)
     return ctypes.CDLL(str(next((path for path in paths if path.exists()), name)))
 
 
 def cvcuda_filters() -> Library:
-    """Has no filter for gradients, so no pipeline either."""
+    """CV-CUDA has no gradient filter and thus no pipeline."""
     import cvcuda
 
     stream = cvcuda.as_stream(0)
 
     class Buffer:
-        """An image for CV-CUDA, which would wait for the whole device if torch lent its own."""
+        """An image for CV-CUDA, which would wait for the whole device with torch's interface."""
 
         def __init__(self, image: Image) -> None:
             image = image if image.ndim == 3 else image[..., None]
@@ -390,7 +391,7 @@ def cvcuda_filters() -> Library:
         run = partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
         return Stage(run, rgba, out, luminance)
 
-    def blur(gray: Image) -> Stage:  # a Gaussian's taps
+    def blur(gray: Image) -> Stage:  # the taps of a Gaussian
         out = torch_poisoned(gray)
         border = cvcuda.Border.CONSTANT
         arguments = tensor(out), tensor(gray), (7, 7), (SIGMA, SIGMA), border
@@ -401,7 +402,7 @@ def cvcuda_filters() -> Library:
 
 
 def libraries(device: str, threads: int) -> dict[str, Library]:
-    """Those that are there."""
+    """The libraries that can be loaded."""
     makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
     if device == "cuda":
         makers = {

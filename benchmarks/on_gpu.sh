@@ -4,11 +4,11 @@
 #   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [peers] [ROUTINE ...]
 #
 # Default: all parts, all routines. Run it in the root of the repository with adokernels installed and
-# built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. Where
-# a command may run for ten minutes only, run the parts one after another into the same folder. Peers
+# built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. If a
+# command may run for only ten minutes, run the parts one after another into the same folder. Peers
 # that are not installed are left out; with_peers.sh provides them.
 set -uo pipefail
-folder=${1:?a folder for the results}
+folder=${1:?must be a folder for the results}
 shift
 all_routines=$(python3 -c 'from adokernels.tasks import TASKS; print(*TASKS)') || exit
 parts=() routines=()
@@ -16,7 +16,7 @@ for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
     tests|sanitizer|ladders|peers) parts+=("$word") ;;
-    *) echo "$word is neither a part nor a routine: $all_routines" >&2; exit 2 ;;
+    *) echo "argument must be tests, sanitizer, ladders, peers or one of $all_routines, got $word" >&2; exit 2 ;;
   esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders peers)
@@ -53,7 +53,7 @@ run_sanitizer() { # nothing is timed, so the tools run concurrently
   tail -n 4 "$folder"/*check.log
 }
 
-# One line per problem: routine, name of the problem, arguments of `adokernels bench`.
+# Prints one line per problem: routine, name of the problem, arguments of `adokernels bench`.
 benchmark_problems() {
   python3 - "${routines[@]}" <<'END'
 import sys
@@ -82,7 +82,7 @@ run_ladders() {
   fi
 }
 
-# Those of the arguments that are among the chosen routines.
+# Prints the arguments that are among the chosen routines.
 chosen() {
   for routine in "$@"; do
     case " ${routines[*]} " in *" $routine "*) echo "$routine" ;; esac
@@ -102,7 +102,7 @@ run_peers() {
   mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
   [ ${#some[@]} = 0 ] ||
     step python3 benchmarks/image_filters.py "${options[@]}" --routines "${some[@]}"
-  for routine in $(chosen average_matvec max_plus); do # one process each: their memory is freed
+  for routine in $(chosen average_matvec max_plus); do # one process per routine, to free its memory
     step python3 benchmarks/reductions.py "${options[@]}" --routines "$routine"
   done
   [ -z "$(chosen gpp)" ] || step python3 benchmarks/gpp.py "${options[@]}"

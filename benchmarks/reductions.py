@@ -1,12 +1,13 @@
-"""``ado.average_matvec`` and ``ado.max_plus`` beside their peers, in one run, as ratios.
+"""Compares ``ado.average_matvec`` and ``ado.max_plus`` with their peers, in one run, as ratios.
 
     python benchmarks/reductions.py                 # NumPy, on the CPU
     python benchmarks/reductions.py --device cuda   # torch and CuPy, on the GPU
 
-One table for each routine; a line is one shape (N x L x M, or K x P) and type with the default
-variant's time, its share of the plain read measured in the same rounds, and how many times faster
-it is than each peer. Before a peer is timed its result is compared with the reference; one that
-cannot run here, or is wrong, is named and left out. Products of float32 stay float32: TF32 is off.
+The script prints one table per routine, with one row per shape (N x L x M, or K x P) and type: the
+default variant's time, its share of the plain read measured in the same rounds, and its speed-up
+over each peer. Before a peer is timed, its result is compared with the reference. A peer that
+cannot run here, or is wrong, is reported and left out. Products of float32 remain float32: TF32 is
+off.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ CASES = {
 }
 LENGTHS = {name: len(cases[0][0]) for name, cases in CASES.items()}
 
-Array = Any  # of whichever library; peers return their result
+Array = Any  # array of any library; peers return their result
 
 
-# Averages: what reads the vectors is what takes the time. Everything is preallocated.
+# Averages: reading the vectors takes most of the time. All arrays are preallocated.
 
 
 def numpy_averages(vectors: np.ndarray, matrix: np.ndarray) -> Peers:
-    """As the formula reads; by einsum, which adds faster than mean; by a product with BLAS."""
+    """The formula literally; einsum, which sums faster than mean; a matrix-vector product."""
     sets, length, samples = vectors.shape
     rows = vectors.reshape(-1, samples)
     average = np.full((sets, length), np.nan, vectors.dtype)
@@ -103,11 +104,11 @@ def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
 
 # Largest sums.
 
-BLOCK = 1 << 14  # points that stay in a core's cache with their sums
+BLOCK = 1 << 14  # number of points that fit in a core's cache with their sums
 
 
 def numpy_max_plus(big: np.ndarray, small: np.ndarray) -> Peers:
-    """As the formula reads; row by row; row by row of blocks that stay in the cache."""
+    """The formula literally; row by row; row by row of blocks that fit in the cache."""
     sums = np.empty_like(big)
     out = np.full(big.shape[1], np.nan, big.dtype)
     row = np.empty_like(out)
@@ -151,7 +152,7 @@ def torch_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
-    """As the formula reads, and as a kernel of its own that CuPy makes of an expression."""
+    """The formula literally, and a single kernel that CuPy compiles from an expression."""
     import cupy
 
     x, terms = cupy.asarray(big), cupy.asarray(small)[:, None]
@@ -173,7 +174,7 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
 
 
 def torch_compiled(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compiled for the shapes that it is called with, at the first call."""
+    """Compile the function at its first call, for the shapes of that call."""
     import torch
 
     torch.compiler.reset()
@@ -191,7 +192,7 @@ PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
 def checked(
     name: str, device: str, args: tuple[Array, ...], on_host: tuple[np.ndarray, ...]
 ) -> Peers:
-    """The peers that compute what they should; the others are named."""
+    """The peers whose results are correct; the others are reported."""
     task = TASKS[name]
     expected = task.expected(*on_host)
     unit = task.error_unit(*on_host) if task.error_unit else None
@@ -202,7 +203,7 @@ def checked(
             continue
         try:
             made = make(*args)
-        except Exception as error:  # whatever another library raises
+        except Exception as error:  # any error of another library
             print(f"left out {library} of {name}: {first_line(error)}")
             continue
         for peer, run in made.items():
@@ -214,12 +215,12 @@ def checked(
             if found <= tolerance(name, on_host):
                 peers[peer] = run
             else:
-                print(f"left out {peer} of {name}: off by {found:.3g}")
+                print(f"left out {peer} of {name}: error {found:.3g} above the tolerance")
     return peers
 
 
 def tolerance(name: str, on_host: tuple[np.ndarray, ...]) -> float:
-    """The task's, and M more roundings if M numbers may be summed one after another."""
+    """The task's tolerance, plus M roundings if a peer may sum M numbers sequentially."""
     if name != "average_matvec":
         return TASKS[name].tolerance
     _, length, samples = on_host[0].shape
@@ -238,7 +239,7 @@ def main() -> None:
         nargs="+",
         choices=("float32", "float64"),
         default=["float32", "float64"],
-        help="of --shapes; three lengths are those of average_matvec, two of max_plus",
+        help="types for --shapes; three lengths are for average_matvec, two for max_plus",
     )
     options = arguments.parse_args()
     chosen = {

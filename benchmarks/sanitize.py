@@ -4,7 +4,7 @@
       compute-sanitizer --tool $tool --error-exitcode 1 python benchmarks/sanitize.py
     done
 
-The problems are those of `adokernels.tasks`; with names as arguments, only those of these routines.
+The problems are those of `adokernels.tasks`. Arguments select routines by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from adokernels.tasks import TASKS
 
 
 def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[Any], dict]]:
-    """Yield operands on the GPU and options: all combinations of shape, dtype and option values."""
+    """Yield operands on the GPU and options, for all combinations of shape, dtype and options."""
     cases = TASKS[name].sanitizer
     for dtype, shape in itertools.product(cases.dtypes, shapes):
         operands = [ado.to_device(a) for a in random_operands(ado.routines[name], shape, dtype)]
@@ -29,7 +29,7 @@ def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[lis
 
 
 def run(name: str) -> int:
-    """Run all problems of a routine; the number of calls."""
+    """Run all problems of a routine; return the number of calls."""
     routine, cases, calls = ado.routines[name], TASKS[name].sanitizer, 0
     variants = [v for v in routine if v.device == "cuda"]
     if not variants:

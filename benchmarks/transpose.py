@@ -1,11 +1,11 @@
-"""``ado.transpose`` beside its peers, in one run, as ratios.
+"""Compares ``ado.transpose`` with its peers, in one run, as ratios.
 
     python benchmarks/transpose.py                 # NumPy and OpenCV, on the CPU
     python benchmarks/transpose.py --device cuda   # torch, CuPy and cuBLAS geam, on the GPU
 
-Each line is one shape and type: the default variant's time, its share of the copy measured in the
-same rounds, and how many times faster it is than each peer. Peers that are not installed, or do not
-take a type, are left out.
+The script prints one row per shape and type: the default variant's time, its share of the copy
+measured in the same rounds, and its speed-up over each peer. Peers that are not installed, or do
+not accept a type, are left out.
 """
 
 from __future__ import annotations

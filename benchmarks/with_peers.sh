@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command with Python packages from archives, where nothing can be installed.
+# Runs a command with Python packages from archives, on machines where nothing can be installed.
 #
 #   benchmarks/with_peers.sh FOLDER COMMAND...
 #
-# FOLDER holds *.tar.xz files of what pip installs into site-packages, for example of nvidia-npp and
-# cvcuda-cu13. Comparisons report the libraries that are missing and leave them out.
+# FOLDER contains *.tar.xz files of packages as pip installs them into site-packages, for example
+# nvidia-npp and cvcuda-cu13. Comparisons report missing libraries and leave them out.
 set -euo pipefail
-folder=${1:?a folder of archives}
+folder=${1:?must be a folder of archives}
 shift
 site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT

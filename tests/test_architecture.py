@@ -1,4 +1,4 @@
-"""The structure of the Python package: no import cycles, and one door to the C++ core."""
+"""The structure of the Python package: no import cycles, one point of access to the C++ core."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ MODULES = {module_of(path): path for path in FILES}
 
 
 def imports_of(path):
-    """Names that a file imports, in functions too, but not for type checking alone."""
+    """Names that a file imports, also inside functions, except those only for type checking."""
 
     def visit(node):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -39,7 +39,7 @@ def imports_of(path):
     for name in visit(ast.parse(path.read_text(encoding="utf-8"))):
         if name.startswith("adokernels._core"):
             continue  # the extension module imports nothing
-        # Either a module, or a name in one.
+        # The name of a module, or of an object in a module.
         known = [n for n in (name, name.rpartition(".")[0]) if n in MODULES]
         yield from known[:1]
 

@@ -1,4 +1,4 @@
-"""Every row of the table of errors, and that the next valid call works after each."""
+"""Errors and their messages; after each error, the next valid call works."""
 
 import contextlib
 import mmap
@@ -152,13 +152,13 @@ def test_cuda_error_names_call_place_and_error():
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        # forbids what to_device has to do, on any stream
+        # This capture forbids the calls that to_device makes, on any stream.
         stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
         try:
             with pytest.raises(ado.CudaError, match=r"cudaError\w+: .*\n.*cuda\w+\(.*\n.*:\d+"):
                 ado.to_device(A)
         finally:
-            # the forbidden call has ended the capture
+            # The forbidden call has ended the capture.
             with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):
                 stream.end_capture()
 

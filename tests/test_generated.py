@@ -1,4 +1,4 @@
-"""What is derived from the ladders is up to date; facts that two files need agree."""
+"""Generated files are up to date; facts that two files state agree."""
 
 import doctest
 import importlib.util

@@ -1,4 +1,4 @@
-"""The measuring core: statistics, protocol, records. No test depends on how fast anything is."""
+"""The measuring core: statistics, protocol, records. No test depends on measured times."""
 
 import json
 from pathlib import Path
@@ -46,14 +46,14 @@ def test_interval_covers_the_true_median(rng):
 
 
 def bursts(rng, n):
-    """Timing noise as it is: skewed, drifting, with bursts from the neighbours."""
+    """Realistic timing noise: skewed, with drift and with bursts of other load."""
     drift = 1 + 0.03 * np.sin(np.linspace(0, rng.uniform(1, 20), n) + rng.uniform(0, 6))
     load = 1 + 0.3 * (np.convolve(rng.random(n) < 0.02, np.ones(8))[:n] > 0)
     return drift * load
 
 
 def test_equal_code_is_never_faster_or_slower(rng):
-    """Never if paired, hardly ever if not."""
+    """Paired comparisons never find a difference; unpaired comparisons rarely do."""
     wrong = 0
     for _ in range(400):
         n = int(rng.integers(5, 300))
@@ -63,7 +63,7 @@ def test_equal_code_is_never_faster_or_slower(rng):
         assert verdict in (Verdict.SAME, Verdict.UNCLEAR)
         verdict, _, _ = statistics.compare(ours, bursts(rng, n), paired=False)
         wrong += verdict in (Verdict.FASTER, Verdict.SLOWER)
-    assert wrong <= 6  # of 400; no more than 2 with any of 40 seeds
+    assert wrong <= 6  # of 400; at most 2 with each of 40 seeds
 
 
 def test_three_percent_more_work_is_seen(rng):
@@ -173,7 +173,7 @@ def test_warm_samples_are_long_enough_to_time():
     quick.warm_up(warm=True)
     assert quick.calls == 100
     quick.warm_up(warm=False)
-    assert quick.calls == 100  # chosen once; a cold sample is one call and never asks
+    assert quick.calls == 100  # chosen once; cold samples are single calls and do not use it
 
 
 def test_peers_are_timed_in_the_same_rounds():
@@ -194,7 +194,9 @@ def test_low_clocks_are_flagged():
     assert sampler.flags(1.98e9) == ("throttled",)
     sampler.clocks = [1.98e9] * 100
     assert sampler.flags(1.98e9) == ()
-    assert sampler.flags(2.6e9) == ("throttled",)  # all the time, beside a variant that was not
+    assert sampler.flags(2.6e9) == (
+        "throttled",
+    )  # all samples are throttled; those of another variant are not
     sampler.blocked = False
     assert sampler.flags(1.98e9) == ("launch overhead included",)
     sampler.blocked, sampler.device, sampler.seconds = True, "cuda", [8e-6] * 9
@@ -252,7 +254,7 @@ def test_converged_samplers_stay_active_until_all_have_converged(rng):
 def test_long_queues_are_measured_in_shorter_samples():
     sampler = Sampler(take=lambda repeats: (1e-7, 1.9e9, repeats <= 50), device="cuda")
     sampler.warm_up(warm=True)
-    assert sampler.calls == 32  # 256, halved until the host kept ahead
+    assert sampler.calls == 32  # 256, halved until the host stayed ahead
 
 
 @pytest.mark.parametrize("bad", [{"seconds": -1}, {"seconds": np.nan}, {"precision": np.inf}])
@@ -279,7 +281,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     assert ado.machine("cpu") == first
     (file,) = (tmp_path / "new").iterdir()
     file.write_text("{}", encoding="utf-8")
-    again = ado.machine("cpu")  # a damaged cache is measured anew
+    again = ado.machine("cpu")  # a damaged file is replaced by a new measurement
     assert [c.name for c in again.ceilings] == [c.name for c in first.ceilings]
     names = [c.name for c in first.ceilings]
     assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
@@ -358,7 +360,7 @@ def test_frames(sweep):
 
 
 def test_stored_problems_are_data(tmp_path):
-    """Operands and options come back as they were given, and compare equal."""
+    """Operands and options are unchanged after loading, and compare equal."""
     gray = np.zeros((3, 20, 30), np.uint8)
     how = {"border": "replicate", "taps": [1] * 7, "device": "cpu", "seconds": 0}
     m = ado.measure(ado.gaussian_blur, gray, **how)
@@ -401,7 +403,7 @@ def test_precision_is_that_of_the_dtypes(operands, precision):
     assert Problem.of(operands).precision == precision
 
 
-# What schema 1 held, and the same as data.
+# Problems as stored by schema 1, and the same problems as data.
 SENTENCES = {
     "a: (8192, 8192) float32": ([("a", (8192, 8192), "float32")], {}),
     "wtilde: (3, 5) complex128, vcoul: (3,) float64, sexcut=inf": (
@@ -438,7 +440,7 @@ def test_other_sentences_are_rejected():
 
 
 def test_files_of_schema_1_still_load(sweep, tmp_path):
-    """A file as release 0.4.0 wrote it: a sentence for the problem, other names in kernels."""
+    """A file of release 0.4.0 has a sentence for the problem and other names in kernels."""
     kernel = {"grid": [1], "block": [32], "registers": 40, "local_bytes": 0}
     kernel |= {"static_shared_bytes": 0, "dynamic_shared_bytes": 0, "name": "k"}
     kernel["limits"] = {"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32}
@@ -516,7 +518,7 @@ class TestOnTheGpu:
         with cupy.cuda.Stream(non_blocking=True) as stream:
             current = ado.measure(x.copy, device="cuda", bytes=nbytes, seconds=0.3)
             named = ado.measure(x.copy, device="cuda", bytes=nbytes, stream=stream, seconds=0.3)
-        # A copy cannot be quicker than memory allows: a wrong stream would time nothing.
+        # A copy cannot exceed the memory bandwidth. On a wrong stream, no work would be timed.
         for m in (default, current, named):
             assert m.bytes_per_second < 1.1 * ado.machine("cuda").roof
 

@@ -1,4 +1,4 @@
-"""The reference results against hand-written ones, and the comparator against wrong ones."""
+"""Compares the reference results with results by hand, and tests the comparator with wrong ones."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_a_missing_task_is_named():
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_sanitizer_cases_are_operands(name):
-    """What a GPU runs later, made here: every shape, type and option."""
+    """Every shape, type and option of the sanitizer gives valid operands; no GPU is needed."""
     routine, cases = ado.routines[name], tasks.TASKS[name].sanitizer
     assert set(cases.options) <= set(routine.options)
     for dtype in cases.dtypes:
@@ -88,7 +88,7 @@ def test_comparator_sees_differences_that_underflow():
 
 
 def test_comparator_tells_values_from_bytes():
-    """Another NaN or zero is the same value; the smallest number is not 0."""
+    """NaNs with other bits, and -0, are the same values; the smallest subnormal is not 0."""
     right = np.array([np.nan, 0.0, 100.0])
     for same in ([-np.nan, -0.0, 100.0], [np.nan, -0.0, 100.0]):
         assert tasks.difference(np.array(same), right) == tasks.SAME_VALUES
@@ -118,7 +118,7 @@ def test_bound_of_averages_at_the_edges(rng):
 
 
 def one_gpp_term(x, w, eps=2 - 1j, occ=1.0, **options):
-    """What the term of one band and one pair gives, at weight one: ssx and sch."""
+    """The values ssx and sch of the term of one band and one pair, with weight one."""
     arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
     operands = (*arrays, np.full((1, 1), x), np.ones(1), np.full(1, occ))
     (asx,), (ach,) = tasks.gpp.expected(*operands, **options)
@@ -127,7 +127,7 @@ def one_gpp_term(x, w, eps=2 - 1j, occ=1.0, **options):
 
 
 def test_gpp_by_hand():
-    """One term in each branch, worked out with a pencil; all numbers are of few digits."""
+    """One term per branch, computed by hand; all numbers have few digits."""
     eps = 2 - 1j
     # x - w = 2 + 2i: 8 > 1/4; delw = 2 (1 - i) / (2 + 2i) = -i; w^2 / (x^2 - w^2) = -8i / (16 + 8i)
     pole = ((-1 - 2j) / 5 * eps, -1j * eps)
@@ -150,7 +150,7 @@ def test_gpp_limits_by_hand():
     assert one_gpp_term(3.0, 2.0, sexcut=0.1)[0] == pytest.approx(4 / 5 * eps)  # x > 0
     for x in (-3.0, -0.25):  # w = -x: ssx is infinite
         assert one_gpp_term(x, -x)[0] == 0
-    # |x - w| must be above gamma, not at it: w / (2 (x + w)) otherwise, with the sign turned.
+    # |x - w| must exceed gamma. If it equals gamma, ssx is -w / (2 (x + w)) eps.
     assert one_gpp_term(3.5, 3.0) == pytest.approx((-3 / 13 * eps, 0))
     assert one_gpp_term(3.5, 3.0, gamma=0.25) == pytest.approx((9 / 3.25 * eps, 6 * eps))
     # |delw|^2 = 36 is not below 1/(4 tol) = 25.
@@ -160,7 +160,7 @@ def test_gpp_limits_by_hand():
 
 
 def test_gpp_sums_by_hand():
-    """Two bands, two igp, one ig, two energies: which index belongs to which operand."""
+    """Two bands, two igp, one ig and two energies show which index belongs to which operand."""
     w, eps = np.array([[1.0], [2.0]], complex), np.array([[1.0], [1j]])
     aqsn, aqsm = np.array([[1j], [2.0]]), np.array([[1.0, 1j], [3.0, 1.0]], complex)
     wx, vcoul, occ = np.array([[3.0, 4.0], [5.0, 6.0]]), np.array([1.0, 10.0]), np.array([1, 0.5])
@@ -176,7 +176,7 @@ def test_gpp_sums_by_hand():
 
 
 def test_bound_of_gpp_is_of_magnitudes():
-    """Terms that cancel in the sum do not in the bound; what is not added is in neither."""
+    """Terms that cancel in the sum do not cancel in the bound; omitted terms are in neither."""
     w, eps, ones = (np.full((1, 2), z, complex) for z in (2.0, 3.0, 1.0))
     eps[0, 1] = -3
     operands = [w, eps, ones, np.ones((1, 1), complex), np.array([[4.0]]), np.ones(1), np.ones(1)]
@@ -214,7 +214,9 @@ def test_comparator_takes_a_unit_for_each_result():
     units = (np.array([1.0, 2.0]), np.full(2, 10.0))
     assert tasks.difference(wrong, right, units) == pytest.approx(0.5)
     assert tasks.difference(wrong, right, (units[0], np.array([10.0, 1.0]))) == pytest.approx(3)
-    assert tasks.difference(wrong, right, units[1]) == pytest.approx(0.3)  # one for all
+    assert tasks.difference(wrong, right, units[1]) == pytest.approx(
+        0.3
+    )  # one unit for all results
     assert tasks.difference(right, right, units) == 0
     assert tasks.difference(wrong, right, (units[0], 0 * units[1])) == np.inf
 

@@ -1,4 +1,4 @@
-"""Picture files of all kinds."""
+"""Picture files in several formats, valid and damaged."""
 
 import struct
 import zlib
@@ -78,7 +78,7 @@ def test_a_truncated_file(tmp_path, rng):
 def test_orientation_of_the_camera(tmp_path):
     picture = Image.new("RGB", (5, 3))
     exif = picture.getexif()
-    exif[0x0112] = 6  # turned by a quarter
+    exif[0x0112] = 6  # rotated by 90 degrees
     path = tmp_path / "picture.jpg"
     picture.save(path, exif=exif)
     assert ado.read_image(path).shape == (5, 3, 3)
@@ -108,7 +108,7 @@ def png(*, depth=8, colour=2, size=(2, 2), more=b""):
     [png(depth=16), png(depth=16, colour=4), png(depth=16, colour=6), b"P6 1 1 65535\n" + bytes(6)],
 )
 def test_deep_colours_are_refused(content, tmp_path):
-    """Pillow would drop their lower bits without a word."""
+    """Pillow would drop the lower bits without a warning."""
     path = tmp_path / "deep"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="must have 8 bits per channel, got more"):

@@ -1,4 +1,4 @@
-"""Stages of a pipeline are checked when its ladder is built. Compiles a small C++ program."""
+"""Checks of a pipeline's stages when its ladder is built, by a small compiled C++ program."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Tables, charts and reports, drawn from synthetic records: no device, no clock."""
+"""Tables, charts and reports of synthetic records, without a device or measured times."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ MATRIX = Problem.of([("a", (8192, 8192), "float32")])
 
 
 class Lab:
-    """Makes measurements with one generator, so that a test's data depends on nothing else."""
+    """Makes measurements with one generator, so that the data of a test is reproducible."""
 
     def __init__(self):
         self.random = np.random.default_rng(20)
@@ -158,7 +158,7 @@ def make_gpp(machine=H200, scale=1.0, counters=False, extra=()):
 
 
 def with_peers(sweep):
-    """Two functions of other people, as ``ado.sweep`` would time them beside the ladder."""
+    """Add two peers, as ``ado.sweep`` would time them with the ladder."""
     lab, last = Lab(), sweep.variants[-1]
     common = {"routine": "peer", "device": last.device, "problem": last.problem}
     common |= {"flops": last.flops, "bytes": last.bytes}
@@ -169,7 +169,7 @@ def with_peers(sweep):
 
 
 def with_mix(sweep, share=0.58):
-    """Count the instructions of every variant; that share of them are FMAs."""
+    """Add instruction counts to every variant; `share` of the instructions are FMAs."""
     counted = [
         dataclasses.replace(m, executed_instructions=m.executed_flops / (1 + share)) for m in sweep
     ]
@@ -197,7 +197,7 @@ CHARTS = {
 
 
 def with_last(sweep, faster):
-    """Claim that the last variant was that many times faster."""
+    """Divide the times of the last variant by `faster`."""
     last = sweep.measurements[-1]
     last = dataclasses.replace(last, samples=last.samples / faster)
     return dataclasses.replace(sweep, measurements=(*sweep.measurements[:-1], last))
@@ -214,7 +214,7 @@ def draw(what, size=SIZES[0], **options):
     return ax
 
 
-# Numbers in words.
+# Numbers as text.
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_peers_come_last_and_are_no_steps():
             assert peer[unknown] is None
         assert "peer" in sweep.to_frame().columns
         last = repr(sweep).split("numpy (peer)")[1].splitlines()[0]
-        assert last.count(ratio(1)[0]) == 1, "the total speed-up alone"
+        assert last.count(ratio(1)[0]) == 1, "only the total speed-up is shown"
 
 
 def test_peers_need_no_variants_and_their_flags_are_shown():
@@ -380,7 +380,7 @@ def test_html_is_escaped_and_balanced():
     parser = Balanced.parse(page)
     assert parser.seen.count("table") == 1
     assert parser.seen.count("tr") == len(["head", "naive"])
-    assert not re.search(r"[^-]color: ?#|background", page), "colours are the page's"
+    assert not re.search(r"[^-]color: ?#|background", page), "colours must be those of the page"
 
 
 def test_only_ceilings_are_faded_in_html():
@@ -403,7 +403,7 @@ def test_markdown_is_well_formed():
 
 
 def corners(text, renderer):
-    """The four corners of a text in pixels, worked out apart from the code under test."""
+    """The four corners of a text in pixels, computed independently of the code under test."""
     angle = text.get_rotation()
     if angle % 90 == 0:
         box = Text.get_window_extent(text, renderer)
@@ -429,7 +429,7 @@ def overlap(first, second, tolerance=0.5):
 
 
 def words_of(ax):
-    """Every text and key of a chart, with its corners."""
+    """Every text and legend of a chart, with its corners."""
     renderer = ax.figure.canvas.get_renderer()
     texts = [*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label]
     found = [(text.get_text(), corners(text, renderer)) for text in texts if text.get_text()]
@@ -600,7 +600,7 @@ def test_the_bandwidth_view_needs_no_machine():
 
 
 def places(ax, face):
-    """Where the markers of one face colour stand."""
+    """Positions of the markers with one face colour."""
     return {
         (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in ax.lines
@@ -619,7 +619,7 @@ def test_hollow_is_algorithmic_and_filled_is_measured():
 
 
 def test_only_roofs_of_the_precision_in_play_are_dark():
-    """Even where a ceiling of the other precision has the same value, as CPUs do."""
+    """A ceiling of the other precision may have the same value, as on CPUs."""
     faded = colors.to_rgba(canvas.FADED)
     for machine in (H200, CPU):
         ax = draw(make_gpp(machine, scale=0.01))
@@ -628,7 +628,7 @@ def test_only_roofs_of_the_precision_in_play_are_dark():
 
 
 def dotted(ax):
-    """The horizontal dotted lines: where from, and how high."""
+    """The start, end and height of the horizontal dotted lines."""
     lines = [line for line in ax.lines if line.get_linestyle() == ":"]
     ends = [(*line.get_xdata(), *line.get_ydata()) for line in lines]
     return [(start, end, low) for start, end, low, high in ends if low == high]
@@ -650,7 +650,7 @@ def test_the_mix_of_instructions_has_a_roof():
 
 
 def test_the_mix_is_that_of_the_fastest_variant():
-    """Nothing is claimed for a variant that is not counted."""
+    """A variant without counted instructions has no mix."""
     sweep = with_mix(make_gpp(), share=1.0)
     slower = with_mix(make_gpp(), share=0.0).measurements[:-1]
     of_last = dataclasses.replace(sweep, measurements=(*slower, sweep.measurements[-1]))
@@ -739,7 +739,7 @@ def test_what_can_be_drawn():
 
 
 def contents(ax):
-    """What a chart shows: its texts, and where they, its lines and its bars are."""
+    """The content of a chart: its texts with their corners, its lines and its bars."""
     texts = sorted((words, *shape.round(3).ravel()) for words, shape in words_of(ax))
     lines = [line.get_xydata().tolist() for line in ax.lines]
     return texts, lines, [bar.get_bbox().bounds for bar in ax.patches]
@@ -758,7 +758,7 @@ def test_ceilings_without_flops_are_named_not_dropped():
 
 
 def test_one_intensity_for_all_is_shown_as_bandwidth():
-    """Points one above the other under the slope of memory would say nothing by their place."""
+    """With equal memory-bound intensities, the horizontal positions carry no information."""
     sweep = make_gpp()
     same = [dataclasses.replace(m, requested_bytes=8 * m.executed_flops) for m in sweep]
     assert "bandwidth" in draw(same, machine=H200).get_xlabel()

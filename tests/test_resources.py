@@ -1,4 +1,4 @@
-"""Resource usage of kernels: asked of the driver, stored, shown."""
+"""Resource usage of kernels: queried from the driver, stored, shown."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ KERNEL = ado.Kernel(
 )
 
 
-# Operands for variants that decline the usual problem.
+# Operands for variants that decline the default problem.
 DECLINING = {
     ("transpose", "unaligned_rows"): (np.zeros((8191, 8193), np.float32),),
     ("transpose", "in_place"): (),
@@ -39,7 +39,7 @@ DECLINING = {
 
 @pytest.mark.parametrize("variant", CUDA_VARIANTS)
 def test_every_variant_has_resources(variant):
-    """The driver's own occupancy is what the limits say: the formulas are the calculator's."""
+    """The driver's occupancy agrees with the limits, which follow the occupancy calculator."""
     operands = DECLINING.get((variant.routine.name, variant.name))
     if operands == ():
         pytest.skip("declines every problem whose result is a new array")
@@ -95,7 +95,7 @@ def test_a_sweep_stores_them(tmp_path):
 
 @pytest.mark.gpu
 def test_nothing_runs():
-    """Operands larger than any memory cost nothing: only their shapes are looked at."""
+    """Operands may be larger than any memory, because only their shapes are read."""
     big = np.broadcast_to(np.zeros(1), (1 << 20, 1 << 24))
     assert ado.max_plus["vectorised"].resources(big, np.zeros(1 << 20)).registers > 0
 

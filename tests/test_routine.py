@@ -1,4 +1,4 @@
-"""Routines and variants as objects: what users type beside calling them."""
+"""Routines and variants as objects: everything that users do with them except calls."""
 
 import inspect
 import pickle
