@@ -124,7 +124,7 @@ def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> dict[str, float
 
 
 def assign(variants: Sequence[Counted], launches: Sequence[Launch]) -> None:
-    """Assign the launches, which are in the order of the variants, to the variants.
+    """Assign the launches to the variants; both are in the same order.
 
     Raises
     ------

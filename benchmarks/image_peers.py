@@ -24,7 +24,7 @@ Check = Callable[[np.ndarray], np.ndarray]
 
 WEIGHTS = (0.298839, 0.586811, 0.114350)
 TAPS = np.array([1, 2, 3, 4, 3, 2, 1]) / 16
-SIGMA = 2.5**0.5  # Gaussian with the variance of those taps
+SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of those taps
 RADIUS = 3
 POISON = 0xA5  # sentinel value of results before they are computed
 STRIP = 256  # number of rows compared at each edge

@@ -16,7 +16,7 @@ for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
     tests|sanitizer|ladders|peers) parts+=("$word") ;;
-    *) echo "argument must be tests, sanitizer, ladders, peers or one of $all_routines, got $word" >&2; exit 2 ;;
+    *) echo "argument must be a part or a routine ($all_routines), got $word" >&2; exit 2 ;;
   esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders peers)

@@ -194,9 +194,7 @@ def test_low_clocks_are_flagged():
     assert sampler.flags(1.98e9) == ("throttled",)
     sampler.clocks = [1.98e9] * 100
     assert sampler.flags(1.98e9) == ()
-    assert sampler.flags(2.6e9) == (
-        "throttled",
-    )  # all samples are throttled; those of another variant are not
+    assert sampler.flags(2.6e9) == ("throttled",)  # in all samples, unlike another variant
     sampler.blocked = False
     assert sampler.flags(1.98e9) == ("launch overhead included",)
     sampler.blocked, sampler.device, sampler.seconds = True, "cuda", [8e-6] * 9

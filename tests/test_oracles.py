@@ -214,9 +214,7 @@ def test_comparator_takes_a_unit_for_each_result():
     units = (np.array([1.0, 2.0]), np.full(2, 10.0))
     assert tasks.difference(wrong, right, units) == pytest.approx(0.5)
     assert tasks.difference(wrong, right, (units[0], np.array([10.0, 1.0]))) == pytest.approx(3)
-    assert tasks.difference(wrong, right, units[1]) == pytest.approx(
-        0.3
-    )  # one unit for all results
+    assert tasks.difference(wrong, right, units[1]) == pytest.approx(0.3)  # one unit for all
     assert tasks.difference(right, right, units) == 0
     assert tasks.difference(wrong, right, (units[0], 0 * units[1])) == np.inf
 

@@ -29,7 +29,7 @@ def docstring_of(routine: _core.Routine) -> str:
         "block : tuple of int, optional",
         "    Block shape of a CUDA variant, one of its ``blocks``.",
         'device : {"cpu", "cuda"}, optional',
-        "    Default: the device of the operands, else the one set by ``ado.set_device``.",
+        "    Default: the device of the operands, else the device set by ``ado.set_device``.",
         "out : array or tuple of arrays, optional",
         "    Array for the result, or one array per result.",
         "",

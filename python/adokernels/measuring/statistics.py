@@ -69,7 +69,7 @@ def compare(
         "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
         unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
         within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so a
-        difference of more than 50 % is required.
+        difference of more than 50 % is then required.
     ratio
         Median of theirs / ours; above 1 if ours is faster.
     interval
