@@ -79,7 +79,7 @@ def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
-        raise TypeError(f"dtype must have a fixed size without Python objects, got {dtype}")
+        raise TypeError(f"dtype must have a fixed size and contain no Python objects, got {dtype}")
     rng = np.random.default_rng()
     if dtype in (np.float32, np.float64, np.complex64, np.complex128):
         real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
