@@ -8,10 +8,11 @@ routines: dict[str, Routine]
 ceilings: Routine
 _TransposeVariant = Literal[
     "stream_copy",
-    "textbook",
+    "naive_loops",
     "blocked",
     "simd",
     "streaming",
+    "prefetch",
     "threaded",
     "copy",
     "naive",
@@ -19,7 +20,8 @@ _TransposeVariant = Literal[
     "padded",
     "coarsened",
     "wide",
-    "realigned",
+    "unaligned_rows",
+    "in_place",
 ]
 
 class Transpose(Routine):
@@ -36,7 +38,9 @@ class Transpose(Routine):
     def __getitem__(self, name: _TransposeVariant) -> Variant: ...  # type: ignore[override]
 
 transpose: Transpose
-_GrayscaleVariant = Literal["textbook", "simd", "threaded", "naive", "two_pixels", "wide"]
+_GrayscaleVariant = Literal[
+    "naive_loops", "simd", "prefetch", "streaming", "threaded", "naive", "two_pixels", "wide"
+]
 
 class Grayscale(Routine):
     def __call__(  # type: ignore[override]
@@ -54,10 +58,14 @@ class Grayscale(Routine):
 grayscale: Grayscale
 _GaussianBlurVariant = Literal[
     "stream_copy",
-    "textbook",
+    "naive_loops",
+    "interior",
+    "auto_vectorised",
     "two_pass",
     "row_ring",
+    "constant_taps",
     "simd",
+    "streaming",
     "threaded",
     "copy",
     "naive",
@@ -71,7 +79,7 @@ _GaussianBlurVariant = Literal[
     "wide_shared",
     "float_taps",
     "dot_product",
-    "marching",
+    "sliding_window",
 ]
 
 class GaussianBlur(Routine):
@@ -86,22 +94,25 @@ class GaussianBlur(Routine):
         device: Literal["cpu", "cuda"] | None = None,
         out: Any = None,
     ) -> Any:
-        """Blur an image by seven taps down the columns and along the rows."""
+        """Blur an image with seven taps down the columns and along the rows."""
     def __getitem__(self, name: _GaussianBlurVariant) -> Variant: ...  # type: ignore[override]
 
 gaussian_blur: GaussianBlur
 _SobelVariant = Literal[
     "stream_copy",
-    "textbook",
+    "naive_loops",
+    "interior",
+    "padded_rows",
     "separable",
     "simd",
+    "streaming",
     "threaded",
     "copy",
     "naive",
     "shared",
     "float_fast",
     "vectorised",
-    "marching",
+    "sliding_window",
 ]
 
 class Sobel(Routine):
@@ -114,12 +125,17 @@ class Sobel(Routine):
         device: Literal["cpu", "cuda"] | None = None,
         out: Any = None,
     ) -> Any:
-        """Gradient magnitude by the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``."""
+        """Gradient magnitude with the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``."""
     def __getitem__(self, name: _SobelVariant) -> Variant: ...  # type: ignore[override]
 
 sobel: Sobel
 _EdgeDetectVariant = Literal[
-    "three_textbook", "three_threaded", "fused_bands", "three_naive", "three_best", "fused"
+    "pipeline_naive_loops",
+    "pipeline_threaded",
+    "fused_bands",
+    "pipeline_naive",
+    "pipeline_best",
+    "fused",
 ]
 
 class EdgeDetect(Routine):
@@ -138,9 +154,11 @@ class EdgeDetect(Routine):
 edge_detect: EdgeDetect
 _AverageMatvecVariant = Literal[
     "stream_read",
-    "textbook",
+    "naive_loops",
     "interchange",
+    "pairwise",
     "simd",
+    "prefetch",
     "threaded",
     "blocked",
     "read",
@@ -170,17 +188,20 @@ class AverageMatvec(Routine):
 average_matvec: AverageMatvec
 _MaxPlusVariant = Literal[
     "stream_read",
-    "textbook",
+    "naive_loops",
     "interchange",
-    "simd",
+    "auto_vectorised",
+    "blocked",
+    "four_rows",
+    "prefetch",
     "threaded",
     "read",
     "one_block",
-    "wide_small",
-    "wide_both",
+    "vector_load_small",
+    "vector_load_both",
     "one_block_bounded",
-    "wide_small_bounded",
-    "wide_both_bounded",
+    "vector_load_small_bounded",
+    "vector_load_both_bounded",
     "two_blocks",
     "whole_device",
     "scalar_batched",
@@ -204,18 +225,21 @@ class MaxPlus(Routine):
         device: Literal["cpu", "cuda"] | None = None,
         out: Any = None,
     ) -> Any:
-        """The largest sum of two numbers in each column, ``numpy.maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates."""
+        """The largest sum in each column, at least 0, ``numpy.maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates."""
     def __getitem__(self, name: _MaxPlusVariant) -> Variant: ...  # type: ignore[override]
 
 max_plus: MaxPlus
 _GppVariant = Literal[
-    "textbook",
+    "naive_loops",
     "threaded",
     "bands_innermost",
+    "no_square_roots",
     "hoisted",
+    "shared_division",
     "simd",
     "packed",
-    "by_occupation",
+    "two_frequencies",
+    "sorted_by_occupation",
     "collapse3",
     "bands_inside",
     "frequency_outside",
@@ -228,8 +252,11 @@ _GppVariant = Literal[
     "hoisted_invariants",
     "one_reciprocal",
     "fast_reciprocal",
-    "occupied_apart",
+    "skip_empty_bands",
     "branch_free",
+    "sorted_bands",
+    "sorted_by_energy",
+    "blocks_2d",
     "tiled",
     "two_rows",
 ]
