@@ -19,10 +19,8 @@ class PyCall {
 
   BoundProblem& bound() { return bound_; }
   const BoundProblem& bound() const { return bound_; }
-  py::tuple arguments() const;  // the operands, in the routine's order
-  const py::dict& options() const {
-    return options_;
-  }  // the options that were passed, converted to the routine's types
+  py::tuple arguments() const;                          // the operands, in the routine's order
+  const py::dict& options() const { return options_; }  // the options that were passed
   // (name, shape, dtype) of each operand.
   py::list operands() const;
   py::object results() const;  // the return value of a call: the result, or a tuple of results
@@ -35,8 +33,7 @@ class PyCall {
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
   BoundProblem bound_;
-  std::deque<PyArray> inputs_,
-      outputs_;  // a deque keeps addresses valid; the bound problem points to elements
+  std::deque<PyArray> inputs_, outputs_;  // a deque: the bound problem points to the elements
   py::dict options_;
 };
 
