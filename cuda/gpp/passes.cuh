@@ -30,8 +30,7 @@ constexpr std::size_t partial_bytes(std::int64_t blocks) {
   return static_cast<std::size_t>(blocks) * kMaxFrequencies * kSumsPerFrequency * sizeof(double);
 }
 
-// The bytes of partial sums for a grid_stride grid with the smallest block, which has the most
-// blocks.
+// The bytes of partial sums for grid_stride with the smallest block, which gives the most blocks.
 inline std::size_t grid_stride_partial_bytes(std::int64_t items) {
   return partial_bytes(grid_stride(items, {kMinThreads}).x);
 }
