@@ -82,14 +82,14 @@ Extent one_block(const AverageMatvec&, Extent) { return {1}; }
 Extent block_per_set(const AverageMatvec& p, Extent) { return blocks_for(p.sets()); }
 
 const char* why_not_long(const AverageMatvec& p) {
-  return p.length() > kSetThreads
-             ? "L must be at most 1024: the variant uses one thread per element of a vector"
-             : nullptr;
+  return p.length() > kSetThreads ? "L exceeds 1024, the number of threads of a block, which has "
+                                    "one thread per element of a vector"
+                                  : nullptr;
 }
 
 const char* why_not_library(const AverageMatvec& p) {
   if (p.sets() > INT_MAX || p.length() > INT_MAX)
-    return "N and L must fit into 32-bit integers for cuBLAS";
+    return "N or L exceeds the 32-bit sizes that cuBLAS accepts";
   return cublas::why_missing();
 }
 
