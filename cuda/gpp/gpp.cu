@@ -229,9 +229,8 @@ constexpr Variant<Gpp> kVariants[] = {
         "one_reciprocal", "Shares one division between both quotients.", kThreadPerPair,
         ADO_RUN(run_in_passes<gpp_one_reciprocal<1>, gpp_one_reciprocal<2>>)),
     variant_of<kFastReciprocal>(
-        "fast_reciprocal",
-        "Uses the hardware's reciprocal approximation plus one cubic refinement.", kThreadPerPair,
-        ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
+        "fast_reciprocal", "Hardware reciprocal approximation plus one cubic refinement.",
+        kThreadPerPair, ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
     variant_of<kSkipEmptyBands>(
         "skip_empty_bands", "Skips asx for bands with an occupation of 0.", kThreadPerPair,
         ADO_RUN(run_in_passes<gpp_skip_empty_bands<1>, gpp_skip_empty_bands<2>>)),
