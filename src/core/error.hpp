@@ -30,8 +30,8 @@ struct Unavailable : std::runtime_error {
 
 struct OutOfDeviceMemory : std::runtime_error {
   OutOfDeviceMemory(std::size_t wanted, std::size_t free)
-      : std::runtime_error("out of device memory: " + std::to_string(wanted) + " bytes wanted, " +
-                           std::to_string(free) + " bytes free"),
+      : std::runtime_error("out of device memory: " + std::to_string(wanted) +
+                           " bytes requested, " + std::to_string(free) + " bytes free"),
         wanted(wanted),
         free(free) {}
   std::size_t wanted, free;

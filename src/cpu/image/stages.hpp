@@ -87,8 +87,9 @@ struct Ahead {
 };
 
 // A stage produces the rows of a band from top to bottom, starting a few rows above the band.
-// next(to) writes the next row, with a few extra columns on either side. ahead(parts) returns one
-// of `parts` equal parts of the memory that has to be prefetched before the next row is read.
+// next(to) writes the next row, with a few extra columns on either side. ahead(parts) removes and
+// returns one of `parts` equal parts of the memory that has to be prefetched before the next row is
+// read.
 
 // The stage that reads the rows of an image and extends them beyond its border.
 // fill(row, begin, count, to) reads pixels inside the image.
