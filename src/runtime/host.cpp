@@ -89,8 +89,7 @@ Isa isa_named(const std::string& name) {
                         ", got " + name);
     return static_cast<Isa>(level);
   }
-  throw ValueError("the instruction set must be 'baseline', 'avx2' or 'avx512', got '" + name +
-                   "'");
+  throw ValueError("the instruction set must be baseline, avx2 or avx512, got '" + name + "'");
 }
 
 const std::vector<Cache>& caches() {
