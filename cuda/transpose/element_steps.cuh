@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> 
 }
 
 // Padding (1.7x): in `tiled`, the 32 words that a warp reads from a column of the tile are 32 words
-// apart, so all are in the same bank and are read one after another. With rows of 33 words, they
-// are in 32 different banks and are read together.
+// apart, so all are in the same one of the 32 banks and are read one after another. With rows of 33
+// words, they are in 32 different banks and are read together.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile + 1];

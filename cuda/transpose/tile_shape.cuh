@@ -1,7 +1,7 @@
 // Transpose by vectors: the tile shapes per element size, and the grids.
 //
 // The shapes and limits are tuned on an H200. Percentages are relative to the throughput of
-// cudaMemcpy for the same number of bytes on an H200, L2 flushed.
+// cudaMemcpy for the same number of bytes, L2 flushed.
 #pragma once
 
 #include <type_traits>
