@@ -1,5 +1,5 @@
-// The C++ interface of adokernels: list routines and variants, run them on your own buffers, time
-// them. See examples/cpp.
+// The C++ interface of adokernels: lists routines and variants, runs them on the caller's buffers,
+// and times them. See examples/cpp.
 #pragma once
 
 #include "core/array.hpp"

@@ -143,7 +143,7 @@ def test_unavailable_instruction_set():
 def test_out_of_device_memory_says_how_much():
     wanted = 1 << 42
     nothing = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | 0x4000)  # MAP_NORESERVE
-    with pytest.raises(MemoryError, match=rf"{wanted} bytes wanted, \d+ bytes free"):
+    with pytest.raises(MemoryError, match=rf"{wanted} bytes requested, \d+ bytes free"):
         ado.to_device(np.frombuffer(nothing, np.uint8))
 
 

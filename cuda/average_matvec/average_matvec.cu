@@ -1,9 +1,9 @@
-// Averages of vectors times a matrix on the GPU: out = matrix * mean(vectors)^T, from one block to
-// the time that reading the vectors takes.
+// Averages of vectors times a matrix on the GPU: out = matrix * mean(vectors)^T. The variants range
+// from a single block to the time of reading the vectors once.
 //
-// Nearly all bytes belong to the vectors, and each is used once. So reading them bounds the time,
-// provided that the product, with its L / M operations per sample, is quick or hidden. The kernels,
-// in reading order:
+// Nearly all bytes belong to the vectors, and each byte is used once. So the time is bounded by
+// reading the vectors, provided that the product, with its L / M operations per sample, is fast or
+// hidden. The kernels, in reading order:
 //
 //   set_per_block.cuh  one block per set; warps read coalesced and add by shuffles
 //   row_averages.cuh   averages of rows of any length, with wide loads
@@ -72,7 +72,8 @@ T* averages_of(const Launch& go) {
 
 #endif
 
-// The largest possible grid if there are more items; blocks then take several items each.
+// One block per item, up to the largest possible grid. With more items, each block processes
+// several.
 Extent blocks_for(std::int64_t items) {
   return {static_cast<unsigned>(items < INT_MAX ? items : INT_MAX)};
 }
@@ -81,9 +82,9 @@ Extent one_block(const AverageMatvec&, Extent) { return {1}; }
 Extent block_per_set(const AverageMatvec& p, Extent) { return blocks_for(p.sets()); }
 
 const char* why_not_long(const AverageMatvec& p) {
-  return p.length() > kSetThreads
-             ? "needs one thread per element of a vector, but L exceeds the 1024 threads of a block"
-             : nullptr;
+  return p.length() > kSetThreads ? "L exceeds 1024, the number of threads of a block, which has "
+                                    "one thread per element of a vector"
+                                  : nullptr;
 }
 
 const char* why_not_library(const AverageMatvec& p) {
@@ -99,7 +100,8 @@ constexpr Blocks kAveraging = {{{kAveragingThreads}}};
 constexpr Variant<AverageMatvec> kVariants[] = {
     read_row<AverageMatvec, &AverageMatvec::vectors>("Reads the vectors once and nothing else."),
     {.name = "one_block",
-     .changes = "Uses one block with one thread per element, for one set after another.",
+     .changes =
+         "Uses one block with one thread per element, which processes the sets one after another.",
      .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kOneDimensional,
@@ -118,7 +120,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run =
          ADO_RUN(run<average_matvec_block_per_set<float>, average_matvec_block_per_set<double>>)},
     {.name = "warp_average",
-     .changes = "Averages each element by one warp, whose lanes read neighbouring samples.",
+     .changes = "Averages each element with one warp, whose lanes read neighbouring samples.",
      .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kLanesByWarps,
@@ -137,7 +139,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .bytes = bytes_of_set_per_block,
      .run = ADO_RUN(run<average_matvec_warp_shuffle<float>, average_matvec_warp_shuffle<double>>)},
     {.name = "average_then_gemm",
-     .changes = "Averages all sets first and leaves the product to cuBLAS.",
+     .changes = "Averages all sets first and computes the product with cuBLAS.",
      .device = Device::kCuda,
      .why_not = why_not_library,
      .blocks = kAveraging,
@@ -187,7 +189,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "overlapped",
-     .changes = "Multiplies sets that have been averaged while the next sets are still being read.",
+     .changes = "Overlaps the product of averaged sets with the read of the next sets.",
      .device = Device::kCuda,
      .why_not = why_not_overlapped,
      .blocks = kAveraging,

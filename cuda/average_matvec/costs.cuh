@@ -23,16 +23,16 @@ struct Sizes {
 };
 
 inline constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
-inline constexpr double kFlopsOfShuffles = 32 * 5;                // to reduce over a warp
-inline constexpr double kFlopsOfTreeReduction = kSetThreads - 1;  // to reduce over a block
+inline constexpr double kFlopsOfShuffles = 32 * 5;                // of a reduction over a warp
+inline constexpr double kFlopsOfTreeReduction = kSetThreads - 1;  // of a reduction over a block
 
-// Averages by `lanes` lanes per row, with a compensated addition per sample.
+// Averages with `lanes` lanes per row and one compensated addition per sample.
 inline double flops_of_averages(const Sizes& n, double lanes) {
   const double reduction = lanes > 1 ? kFlopsOfShuffles : 0;
   return n.rows() * (kFlopsOfAdd * n.samples + lanes + reduction + 1);
 }
 
-// Averages with a compensated addition per batch of a lane's loads in flight.
+// Averages with one compensated addition per lane and batch of loads.
 inline double flops_of_wide_averages(const Sizes& n) {
   const double batch = kVectorsPerThread * kVectorBytes / n.element_bytes;
   return n.rows() * n.samples * (1 + kFlopsOfAdd / batch);
@@ -40,14 +40,14 @@ inline double flops_of_wide_averages(const Sizes& n) {
 
 inline double flops_of_product(const Sizes& n) { return 2 * n.rows() * n.length; }
 
-// A set per block, with tree reductions for the product.
+// One set per block, with tree reductions for the product.
 template <int kLanes>
 double flops_with_trees(const AverageMatvec& p) {
   const Sizes n(p);
   return flops_of_averages(n, kLanes) + n.rows() * (n.length + kFlopsOfTreeReduction);
 }
 
-// A set per block, with shuffles in two stages for the product.
+// One set per block, with shuffles in two stages for the product.
 inline double flops_with_shuffles(const AverageMatvec& p) {
   const Sizes n(p);
   return flops_of_averages(n, 32) + n.rows() * (n.length + 33 * kFlopsOfShuffles);
@@ -67,19 +67,21 @@ inline std::size_t bytes_of_averages(const AverageMatvec& p) {
   return static_cast<std::size_t>(p.sets() * p.length() * p.vectors.type.size);
 }
 
-// The vectors once, and the matrix once per set.
+// The vectors are read once, and the matrix once per set.
 inline double bytes_of_set_per_block(const AverageMatvec& p) {
   const Sizes n(p);
   return n.element_bytes * n.rows() * (n.samples + n.length + 1);
 }
 
-// The averages written, and a product that reads each operand once (what cuBLAS reads is unknown).
+// The averages are written, and the product is assumed to read each operand once (the requests of
+// cuBLAS are unknown).
 inline double bytes_with_gemm(const AverageMatvec& p) {
   const Sizes n(p);
   return n.element_bytes * (n.rows() * (n.samples + 3) + n.length * n.length);
 }
 
-// The averages written; the averages read once per row of tiles and the matrix once per column.
+// The averages are written. The product reads the averages once per row of tiles and the matrix
+// once per column of tiles.
 template <template <class> class Tile>
 double bytes_with_tiles(const AverageMatvec& p) {
   const Sizes n(p);

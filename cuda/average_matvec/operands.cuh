@@ -1,4 +1,4 @@
-// The operands of average_matvec as its kernels take them.
+// The operands of average_matvec as kernel parameters.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct AverageMatvecOperands {
   T* out;            // (length, sets)
   std::int64_t sets, length, samples;
 
-  // The samples of one element of one set's vectors: they are contiguous.
+  // The samples of one element of the vectors of one set. They are contiguous.
   __device__ const T* samples_of(std::int64_t set, std::int64_t element) const {
     return vectors + (set * length + element) * samples;
   }

@@ -1,19 +1,19 @@
-// One launch that averages and multiplies at the same time: 961 us instead of 1.02 ms.
+// overlapped: one kernel averages and multiplies at the same time: 961 us instead of 1.02 ms.
 //
-// Sets are divided into groups. Some blocks average the rows of a group; `lag` averaging blocks
-// later, other blocks multiply the group's tiles, while averaging goes on with the next groups.
-// With 4 averaging blocks (a) and 2 tiles (P) per group, and a lag of 3, blocks start in this
-// order:
+// Sets are divided into groups. Some blocks average the rows of a group. After `lag` more averaging
+// blocks, other blocks multiply the group's tiles, while the next groups are averaged. With 4
+// averaging blocks (a) and 2 tiles (P) per group, and a lag of 3, blocks start in this order:
 //
 //   a0 a0 a0 a0 a1 a1 a1 P0 P0 a1 a2 a2 a2 P1 P1 a2 ... | tiles of the last sets
 //
-// The last sets form no group: their product comes after all averages, in smaller tiles, so that
-// all multiprocessors share it.
+// The last sets do not form a group. Their product is computed after all averages, in smaller
+// tiles, so that all multiprocessors share the work.
 //
-// A block waits only for averages of blocks with lower numbers, and those have been started before
-// it: blocks start in the order of their numbers, which CUB's scans rely on, too. Blocks that
-// average are as short as in wide_average: with tickets instead of the order of blocks, and fences
-// and counters instead of published words, averaging alone took 1122 to 1167 us.
+// A block waits only for averages of blocks with lower indices, and those have started before it,
+// because blocks start in the order of their indices. CUB's scans rely on this order, too.
+// Averaging blocks contain no more synchronisation than those of wide_average. A version with
+// tickets instead of the block order, and with fences and counters instead of published words, took
+// 1122 to 1167 us for averaging alone.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@
 
 namespace ado::cuda {
 
-// Small tiles, so that few sets are left after the last average, and smaller ones for those; tuned
-// on an H200 (132 multiprocessors).
+// Small tiles, so that few sets are left after the last average, and even smaller tiles for these
+// sets. Tuned on an H200 (132 multiprocessors).
 template <class T>
 using MainTile = ProductTile<T, 32, 32, 512>;
 template <class T>
@@ -35,13 +35,13 @@ using LastTile = ProductTile<T, 8, 16, 512>;
 // Tuned on an H200 (132 multiprocessors).
 inline constexpr std::int64_t kMinLastSets = 16;
 inline constexpr std::int64_t kMinGroupAveragers = 64;
-inline constexpr std::int64_t kLag = 400;  // about as many blocks as it holds: 3 x 132
+inline constexpr std::int64_t kLag = 400;  // about the number of resident blocks: 3 x 132
 
 struct OverlapSchedule {
   std::int64_t group_sets;
-  unsigned groups;           // without the last sets
-  unsigned group_averagers;  // blocks that average the rows of a group
-  unsigned group_tiles;      // blocks that multiply them
+  unsigned groups;           // number of groups, without the last sets
+  unsigned group_averagers;  // averaging blocks per group
+  unsigned group_tiles;      // multiplying blocks per group
   unsigned lag;              // averaging blocks between a group's last one and its product
   unsigned first_last_tile;  // the first block that multiplies the last sets
   unsigned tiles_down, last_tiles_down;
@@ -57,7 +57,7 @@ OverlapSchedule schedule_of(const AverageMatvec& p) {
   };
   using Main = MainTile<T>;
   using Last = LastTile<T>;
-  // Sets of short vectors are read so quickly that a group is more than one tile wide.
+  // Sets of short vectors are read quickly, so a group is more than one tile wide.
   const std::int64_t tiles_across =
       ceil_div(kMinGroupAveragers, std::max<std::int64_t>(averagers(Main::kSets), 1));
   const std::int64_t group_sets = tiles_across * Main::kSets;
@@ -83,15 +83,15 @@ OverlapSchedule schedule_of(const AverageMatvec& p) {
           .blocks = narrow(blocks)};
 }
 
-// Where the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L = 1024,
-// M = 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1). The limits were tuned on an H200 (132
+// If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L = 1024, M =
+// 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1). The limits were tuned on an H200 (132
 // multiprocessors).
 inline const char* why_not_overlapped(const AverageMatvec& p) {
   constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
   if (p.length() > kMaxElementsPerSample * p.samples())
-    return "the product takes longer than the read, so it cannot hide behind it";
+    return "the product takes longer than the read, so the read cannot hide it";
   if (p.samples() < kMinSamples)
-    return "with M below 256, the read is too short to hide the product behind it";
+    return "with M below 256, the read is too short to hide the product";
   return nullptr;
 }
 
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kAveragingThreads, 3)
         schedule.groups * schedule.group_sets + std::int64_t{tile / down} * Tile::kSets, shared);
     return;
   }
-  unsigned averager = block;  // its number among the blocks that average
+  unsigned averager = block;  // index among the averaging blocks
   if (block >= schedule.lag) {
     // After the lag, blocks repeat with a period of one group's averaging and multiplying blocks.
     const unsigned since_lag = block - schedule.lag,

@@ -9,17 +9,17 @@
 
 namespace ado::cuda {
 
-// The tile is kRows rows of the matrix times the averages of kSets sets. A block stages a chunk of
-// columns of both in shared memory, multiplies it, and goes on to the next chunk. Teams of threads
-// share the columns of a chunk:
+// The tile is the product of kRows rows of the matrix and the averages of kSets sets. A block
+// stages a chunk of columns of both operands in shared memory, multiplies it, and continues with
+// the next chunk. Teams of threads share the columns of a chunk:
 //
 //                              columns of a chunk
 //                    | team 0 | team 1 | team 2 | ... |
 //   matrix, kRows    |        |        |        |     |
 //   averages, kSets  |        |        |        |     |
 //
-// Each team computes the whole tile from its kTeamColumns columns, and a thread kThreadRows by
-// kThreadSets elements of it. In the end the teams' tiles are added.
+// Each team computes the whole tile from its kTeamColumns columns. Each thread of a team computes
+// kThreadRows by kThreadSets elements of the tile. At the end, the tiles of all teams are added.
 template <class T, int kRows_, int kSets_, int kChunkBytes>
 struct ProductTile {
   static constexpr int kRows = kRows_, kSets = kSets_;
@@ -27,8 +27,9 @@ struct ProductTile {
   static constexpr int kChunk = kChunkBytes / sizeof(T);
   static constexpr int kChunkVectors = kChunk / kLength;
 
-  // Elements from one staged line (a row or a set) to the next: 16 bytes more than a chunk. Eight
-  // threads are served at a time, and they read the same column of neighbouring lines. First bank:
+  // Distance in elements between staged lines (rows or sets): 16 bytes more than a chunk. 16-byte
+  // accesses are served for eight threads at a time, and these read the same column of neighbouring
+  // lines. First bank:
   //
   //   line             0   1   2   3   4   5   6   7
   //   without padding  0   0   0   0   0   0   0   0   eight-way bank conflict
@@ -70,9 +71,10 @@ struct ProductOperands {
 
 #ifdef __CUDACC__
 
-// Averages can be read by blocks of the launch that writes them if their memory was zeroed before:
-// a word of zero bits has not been written yet. An average of 0 is therefore stored as -0, which
-// changes no product. A word is written by a single access, so it needs no fence and no counter.
+// Blocks can read averages that other blocks of the same launch write. The memory is zeroed before
+// the launch, so a word of zero bits has not been written yet. An average of 0 is therefore stored
+// as -0, which does not change any product. A word is written by a single access, so no fence and
+// no counter are needed.
 template <class T>
 struct Published;
 
@@ -173,8 +175,8 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
     }
     commit_copies();
   };
-  // Averages are loaded into registers one chunk ahead, where a missing one can be detected. If
-  // they are not aligned, they are loaded only when they are staged.
+  // Averages are loaded into registers one chunk ahead, so that missing averages can be detected.
+  // Unaligned averages are loaded only when they are staged.
   WideVector<T> next[Tile::kSetLoads];
   const auto load_sets = [&](int chunk) {
     if constexpr (kAligned) {
@@ -224,8 +226,8 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
   copy_rows(0);
   if constexpr (kAwaited) {
     // One thread waits for the average that is probably the last to be published. If all threads
-    // wait, their polling takes bandwidth of L2: a first version, with 66 blocks that multiplied,
-    // took 1.12 times the ceiling's time instead of 1.04.
+    // polled, the polling would take L2 bandwidth. A first version with polling in all threads, and
+    // with 66 multiplying blocks, took 1.12 times the ceiling's time instead of 1.04 times.
     if (thread == 0) {
       const std::int64_t end = first_set + Tile::kSets;
       await_average(p.averages + (end < p.sets ? end : p.sets) * p.length - 1);
@@ -247,7 +249,7 @@ __device__ void multiply_tile(const ProductOperands<T>& p, int first_row, std::i
     const T* const rows =
         shared + chunk % 2 * (Tile::kRows * kPitch) + row * kPitch + team * Tile::kTeamColumns;
     const T* const sets = staged_sets + set * kPitch + team * Tile::kTeamColumns;
-#pragma unroll 1  // otherwise registers spill, which also slows the blocks that average
+#pragma unroll 1  // otherwise registers spill, which also slows down averaging blocks
     for (int k = 0; k < Tile::kTeamColumns; k += kLength) {
       WideVector<T> left[Tile::kThreadRows], right[Tile::kThreadSets];
 #pragma unroll

@@ -1,7 +1,7 @@
 // Averages of the rows of a packed matrix, for rows of any length and alignment.
 //
-// The lanes of a warp share a row such that their loads in flight cover it about once; very long
-// rows are shared by several warps of a block:
+// The number of lanes per row is chosen such that their loads in flight cover the row about once.
+// Very long rows are shared by several warps of a block:
 //
 //   row length     up to 32 bytes  one lane averages several rows, element by element
 //                  up to 128       1 lane per row
@@ -27,27 +27,27 @@ inline constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
 inline constexpr std::int64_t kShortRowBytes = 2 * kVectorBytes;
 inline constexpr int kShortRows = 8;
 
-// How the warps of a block share rows. With warps_per_row = 2:
+// Distribution of rows over the warps of a block. With warps_per_row = 2:
 //
 //          | 4 KiB  | 4 KiB  | 4 KiB  | 4 KiB  |    a warp has 8 vectors of 16 bytes per lane in
 //   row 0  | warp 0 | warp 1 | warp 0 | warp 1 |    flight: 4 KiB
 //   row 1  | warp 2 | warp 3 | warp 2 | warp 3 |
 //
-// What the block has in flight of a row is contiguous.
+// The parts of a row that a block has in flight are contiguous.
 struct RowSharing {
   int rows_per_block;
   int warps_per_row = 1;  // a power of two
 };
 
-// kLanes as from with_lanes.
+// kLanes is the number of lanes per row from with_lanes.
 template <int kLanes>
 constexpr RowSharing sharing_of(std::int64_t row_bytes) {
   if constexpr (kLanes == 0) {
     return {.rows_per_block = kAveragingThreads * kShortRows};
   } else {
     RowSharing sharing{.rows_per_block = kAveragingThreads / kLanes};
-    // A row up to a quarter longer than what is in flight is faster with a second, small batch of
-    // loads than with twice the warps (H200).
+    // If a row is up to a quarter longer than the bytes in flight, a second, small batch of loads
+    // is faster than twice the number of warps (H200).
     constexpr std::int64_t kInFlight = std::int64_t{kVectorsPerThread} * kVectorBytes * kLanes;
     while (kLanes == kWarpSize && sharing.rows_per_block > 1 &&
            sharing.warps_per_row * kInFlight * 5 / 4 < row_bytes) {
@@ -100,8 +100,8 @@ __device__ T pairwise_sum(T (&terms)[kCount]) {
 //
 // In each batch, the lane loads kVectorsPerThread vectors that are kLanes apart: first, first +
 // kLanes, and so on; the next batch begins `batch_stride` vectors later. It also adds edge element
-// number `first`, if there is one. Whole warps load past L1; with fewer lanes per row, a sector is
-// shared by several loads and L1 keeps it for them.
+// number `first`, if that exists. Loads of whole warps bypass L1. With fewer lanes per row, several
+// loads share a sector, and L1 keeps the sector for them.
 template <int kLanes, class T>
 __device__ T sum_of_lane(const T* row, std::int64_t samples, int first, int batch_stride) {
   constexpr int kLength = kVectorLength<T>;
@@ -140,7 +140,7 @@ __device__ T sum_of_lane(const T* row, std::int64_t samples, int first, int batc
   return sum.total();
 }
 
-// Rows first, first + kAveragingThreads, ...: kShortRows of them by one thread.
+// One thread averages kShortRows rows: first, first + kAveragingThreads, ...
 template <class T, class Store>
 __device__ void average_short_rows(const SampleRows<T>& p, std::int64_t first, T samples,
                                    Store store) {
@@ -158,7 +158,7 @@ __device__ void average_short_rows(const SampleRows<T>& p, std::int64_t first, T
   }
 }
 
-// Averages the rows of block number `block` and calls store(row, average) for each, in one thread.
+// Averages the rows of block number `block`, and calls store(row, average) in one thread per row.
 // `warp_sums` has kAveragingWarps elements in shared memory.
 template <int kLanes, class T, class Store>
 __device__ void average_rows_of(const SampleRows<T>& p, std::int64_t block, T* warp_sums,

@@ -1,8 +1,8 @@
-// The simple steps: a block averages the vectors of a set and multiplies the average with the
-// matrix, so it reads the whole matrix for every set.
+// The first variants: a block averages the vectors of a set and multiplies the average by the
+// matrix. So the whole matrix is read for every set.
 //
-// A block has kSetThreads threads, one per element of the average, so vectors cannot be longer.
-// Times are those of average_matvec.cu.
+// A block has kSetThreads threads, one per element of the average, so L is at most kSetThreads. The
+// conditions of the times are given in average_matvec.cu.
 #pragma once
 
 #include "average_matvec/operands.cuh"
@@ -14,8 +14,8 @@ inline constexpr int kSetThreads = 1024;
 
 #ifdef __CUDACC__
 
-// Tree reduction: halves the number of values until values[0] is the sum of all. Only thread 0 may
-// read it without a barrier.
+// Tree reduction: halves the number of values until values[0] is the total. Only thread 0 may read
+// values[0] without a barrier.
 //
 //   values   0 1 2 3 4 5 6 7
 //   half 4   0 1 2 3 <- 4 5 6 7
@@ -29,9 +29,9 @@ __device__ void tree_reduction(T (&values)[kSetThreads], int thread) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// One block for all sets, one thread per element. Neighbouring threads read samples that are a
-// whole row apart: uncoalesced. 1510 ms.
+// --------------------------------------------------------------------------------------------- One
+// block for all sets, one thread per element. Neighbouring threads read samples that are one row
+// apart, which is uncoalesced. 1510 ms.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_one_block(AverageMatvecOperands<T> p) {
@@ -51,9 +51,10 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// The sets are independent, so each block takes another one. With more sets than a grid can have
-// blocks, a block takes several. 9.70 ms, 155 times as fast: all multiprocessors work.
+// --------------------------------------------------------------------------------------------- One
+// block per set, because the sets are independent. If there are more sets than blocks in the
+// largest grid, a block processes several. 9.70 ms, 155 times as fast: all multiprocessors have
+// work.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_block_per_set(AverageMatvecOperands<T> p) {
@@ -73,9 +74,9 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// A warp averages one element: its lanes read neighbouring samples (coalesced), and their sums are
-// added by shuffles. The block is 32 lanes by 32 warps. 6.34 ms, 1.53 times as fast.
+// --------------------------------------------------------------------------------------------- One
+// warp averages one element. Its lanes read neighbouring samples (coalesced), and their sums are
+// added by shuffles. The block has 32 warps of 32 lanes. 6.34 ms, 1.53 times as fast.
 //
 //   samples of element e    0     1     2  ...   31     32    33  ...
 //   read by              lane 0  lane 1 ...  lane 31  lane 0  lane 1 ...   of warp e % 32
@@ -107,9 +108,9 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// The products of a row are also added by shuffles, first within each warp, then the 32 sums of the
-// warps within the first one: two barriers per row instead of eleven. 4.03 ms, 1.57 times as fast.
+// --------------------------------------------------------------------------------------------- The
+// products of a row are also added by shuffles: first within each warp, then the sums of the 32
+// warps within the first warp. Two barriers per row instead of eleven. 4.03 ms, 1.57 times as fast.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_warp_shuffle(AverageMatvecOperands<T> p) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kSetThreads)
         const T total = sum_over_lanes(warp_sums[lane]);
         if (lane == 0) p.out[row * p.sets + set] = total;
       }
-      __syncthreads();  // the first warp has read the sums; they may be overwritten
+      __syncthreads();  // the first warp has read the sums, so they may be overwritten
     }
   }
 }

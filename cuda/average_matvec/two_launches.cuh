@@ -1,7 +1,8 @@
-// Averages first, then one matrix product for all sets.
+// Two launches: averages of all sets, then one matrix product.
 //
-// Averaging needs no block per set: it is a warp per row, wherever the row belongs. The product of
-// all sets is a matrix product, which reads the matrix a few times instead of once per set.
+// Averaging does not need one block per set. It uses one warp per row, for the rows of all sets.
+// The products of all sets form one matrix product, which reads the matrix a few times instead of
+// once per set.
 #pragma once
 
 #include "average_matvec/operands.cuh"
@@ -33,10 +34,10 @@ __global__ void __launch_bounds__(kAveragingThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// 16 bytes per load, eight loads in flight per lane, and as many lanes per row as its length needs
-// (row_averages.cuh). The averages take 937 us, 13 of them for their few stores; with the product
-// it is 1.02 ms.
+// --------------------------------------------------------------------------------------------- 16
+// bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on the
+// row length (row_averages.cuh). The averages take 937 us, of which their few stores take 13 us.
+// With the product, the time is 1.02 ms.
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 4)
     average_matvec_wide_average(SampleRows<T> rows, T* averages) {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kThreads = kReadThreads;
 
-// Independent chains per thread hide the latency of the arithmetic, together with the other warps.
+// Independent chains per thread. Together with the other warps, they hide the latency of the
+// arithmetic.
 constexpr int kChains = 8;
 constexpr int kStepsPerPass = 64;
 

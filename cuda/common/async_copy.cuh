@@ -1,9 +1,9 @@
 // Asynchronous copies from global to shared memory (cp.async).
 //
-// A thread starts copies, closes groups of them with commit_copies, and waits for its older groups
-// with wait_for_copies. The thread's own copies are then visible to it; other threads need a
-// barrier. Devices before compute capability 8.0 have no cp.async: a copy is then complete when the
-// function returns.
+// A thread starts copies, closes groups of copies with commit_copies, and waits for its older
+// groups with wait_for_copies. After that, its own copies are visible to the thread itself. Other
+// threads need a barrier. Devices before compute capability 8.0 have no cp.async. There, a copy is
+// complete when the function returns.
 #pragma once
 
 #ifdef __CUDACC__
@@ -18,8 +18,8 @@ inline __device__ std::uint32_t shared_address(const void* at) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// L2 keeps lines that were loaded with this policy longest (evict_last), so that data that is read
-// again survives a stream that is read once.
+// A cache policy (evict_last): L2 evicts lines that were loaded with it last. Data that is read
+// again thus stays in L2 while other data is read once.
 inline __device__ std::uint64_t keep_in_l2_policy() {
 #if __CUDA_ARCH__ >= 800
   std::uint64_t policy;
@@ -30,7 +30,7 @@ inline __device__ std::uint64_t keep_in_l2_policy() {
 #endif
 }
 
-// Copies the first `bytes` of a 16-byte vector and fills the rest with zeros; all 16 bytes at
+// Copies the first `bytes` bytes of a 16-byte vector and fills the rest with zeros. All 16 bytes at
 // `from` must be readable unless `bytes` is 0. Allocates in L1.
 inline __device__ void copy_vector_async(std::uint32_t to, const void* from, int bytes) {
 #if __CUDA_ARCH__ >= 800
@@ -55,7 +55,8 @@ inline __device__ void copy_vector_async(std::uint32_t to, const void* from, int
 #endif
 }
 
-// Copies a 16-byte vector, or stores zeros if it does not exist. Bypasses L1 and stays in L2.
+// Copies a 16-byte vector, or stores zeros if `exists` is false. Bypasses L1 and keeps the vector
+// in L2.
 template <class T>
 __device__ void copy_vector_async_keep(T* to, const T* from, bool exists) {
 #if __CUDA_ARCH__ >= 800
@@ -81,7 +82,7 @@ __device__ void copy_element_async(T* to, const T* from) {
 #endif
 }
 
-// The same, and the element stays in L2.
+// Copies one element like copy_element_async, and keeps it in L2.
 template <class T>
 __device__ void copy_element_async_keep(T* to, const T* from) {
 #if __CUDA_ARCH__ >= 800
@@ -94,14 +95,14 @@ __device__ void copy_element_async_keep(T* to, const T* from) {
 #endif
 }
 
-// Closes the group of copies that the thread has started since the last call.
+// Closes a group: all copies that the thread has started since the last call.
 inline __device__ void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until at most the kPending youngest groups are still in flight.
+// Waits until at most the kPending latest groups of the thread are still in flight.
 template <int kPending>
 __device__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800

@@ -1,4 +1,4 @@
-// Finding, loading and calling cuBLAS; without a CUDA compiler, the reason why not.
+// Finds, loads and calls cuBLAS. In a build without CUDA, only the reason why it is missing.
 #include "common/cublas.cuh"
 
 #include "common/launch.cuh"
@@ -16,7 +16,7 @@
 namespace ado::cuda::cublas {
 namespace {
 
-// The few functions that are called, by their ABI: statuses and operations are ints there.
+// Signatures of the called functions, as in their ABI: statuses and operations are ints.
 using Handle = void*;
 using Create = int(Handle*);
 using SetStream = int(Handle, void* stream);
@@ -56,8 +56,8 @@ Library open(const std::string& file) {
   return library;
 }
 
-// Where to look, with a slash at the end: wherever the loader looks by itself (or has loaded it
-// from), in pip's wheels beside this package, and in the toolkit.
+// Folders to search, with a slash at the end: the search path of the loader (also finds a library
+// that is already loaded), pip's wheels beside this package, and the toolkit.
 std::vector<std::string> folders() {
   std::vector<std::string> list{""};
   Dl_info info;
@@ -91,16 +91,16 @@ void check(int status, const char* call, int line) {
 
 std::mutex turn;
 Handle handle =
-    nullptr;  // made by the first call and never destroyed: at exit the driver may be gone
+    nullptr;  // created by the first call, never destroyed: at exit the driver may be gone
 
-// There is one handle, so calls take turns.
+// All calls use the same handle, so they are serialised.
 template <class T>
 void gemm_with(Gemm<T>* function, const Launch& go, const Product<T>& p) {
   if (go.recorder != nullptr) return;
   const std::lock_guard lock(turn);
   if (handle == nullptr) ADO_CUBLAS(library().create(&handle));
   ADO_CUBLAS(library().set_stream(handle, go.stream));
-  // cuBLAS counts by columns: to it, every matrix here is its transpose.
+  // cuBLAS is column-major, so each row-major matrix here is a transposed matrix to cuBLAS.
   const T one = 1, zero = 0;
   const int rows = static_cast<int>(p.rows), cols = static_cast<int>(p.cols),
             depth = static_cast<int>(p.depth);

@@ -1,5 +1,5 @@
-// The matrix product of cuBLAS, which is looked for at run time: the package builds and runs
-// without.
+// The matrix product of cuBLAS. The library is loaded at run time, so the package can be built and
+// used without it.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace ado::cuda::cublas {
 
-// A literal, or nullptr if the library is there. The first call looks for it.
+// Returns nullptr if cuBLAS was found, otherwise the reason as a string literal. The first call
+// searches for the library.
 const char* why_missing();
 
-// Packed and row-major: left has `rows` rows of `depth` elements, right_transposed `cols` rows of
-// as many, and out `rows` rows of `cols`.
+// The operands, packed and row-major. Shapes: left (rows, depth), right_transposed (cols, depth),
+// out (rows, cols).
 template <class T>
 struct Product {
   const T *left, *right_transposed;
@@ -20,7 +21,7 @@ struct Product {
   std::int64_t rows, cols, depth;  // at most INT_MAX
 };
 
-// out = left * right_transposed^T in the precision of T, in the order of the launches.
+// Computes out = left * right_transposed^T in the precision of T, stream-ordered.
 void gemm(const Launch& go, const Product<float>& product);
 void gemm(const Launch& go, const Product<double>& product);
 

@@ -1,4 +1,4 @@
-// How blocks cover a problem: the folding of tall grids and its inverse.
+// Grids: folds the y dimension of tall grids into z, and computes the original block indices.
 #pragma once
 
 #include "common/launch.cuh"
@@ -7,8 +7,8 @@ namespace ado::cuda {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// A grid of x by y blocks. gridDim.y and .z are limited to 65535, so excess y is folded into z;
-// with more than 65535^2 rows of blocks the launch fails.
+// A grid of x by y blocks. gridDim.y and .z are limited to 65535, so excess y is folded into z.
+// With more than 65535^2 blocks along y, the launch fails.
 constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
   constexpr std::int64_t kMaxHeight = 65535;
   const std::int64_t z = y > kMaxHeight ? ceil_div(y, kMaxHeight) : 1;
@@ -18,8 +18,8 @@ constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
 
 #ifdef __CUDACC__
 
-// The minimum number of resident blocks per multiprocessor, for launch bounds: `blocks` of
-// `threads` threads, or fewer if the multiprocessor has no room for their threads.
+// The minimum number of resident blocks per multiprocessor, for launch bounds: `blocks` blocks of
+// `threads` threads, or fewer if their threads exceed the limit of the multiprocessor.
 constexpr int blocks_held(int blocks, [[maybe_unused]] int threads) {
 #if defined(__CUDA_ARCH__)
   constexpr int kArch = __CUDA_ARCH__;
@@ -31,7 +31,7 @@ constexpr int blocks_held(int blocks, [[maybe_unused]] int threads) {
 #endif
 }
 
-// Index of the calling block before grid_of folded the grid.
+// Index of the calling block in the grid before grid_of folded it.
 __device__ inline std::int64_t block_x() { return blockIdx.x; }
 __device__ inline std::int64_t block_y() {
   return static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;

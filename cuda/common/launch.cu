@@ -1,4 +1,4 @@
-// Launching kernels and stream-ordered copies, or recording them in a dry run.
+// Launches kernels and stream-ordered copies, or records kernels in a dry run.
 #include "common/launch.cuh"
 
 #ifdef __CUDACC__
@@ -20,7 +20,7 @@ void allow_shared(const void* kernel, std::size_t bytes) {
 }  // namespace
 
 void throw_error(cudaError_t status, const char* call, const char* file, int line) {
-  cudaGetLastError();  // clears it: the next valid call must work
+  cudaGetLastError();  // clears the error, so that the next valid call works
   throw CudaError(call, file, line, cudaGetErrorName(status), cudaGetErrorString(status));
 }
 

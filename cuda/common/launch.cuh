@@ -1,7 +1,8 @@
-// How a row's run function starts its kernel, and how CUDA calls are checked.
+// Launches kernels from a variant's run function, and checks CUDA calls.
 //
-// Without a CUDA compiler the .cu files compile as C++: kernels stand under `#ifdef __CUDACC__`,
-// rows outside, and ADO_RUN drops the run function, so such a build lists every rung and runs none.
+// Without a CUDA compiler, the .cu files are compiled as C++. Kernels are inside `#ifdef
+// __CUDACC__`, variants outside, and ADO_RUN replaces the run function by nullptr. Such a build
+// lists every variant and runs none.
 #pragma once
 
 #include "core/array.hpp"
@@ -26,15 +27,15 @@ namespace ado::cuda {
       ::ado::cuda::throw_error(ado_status, #call, __FILE__, __LINE__);    \
   } while (false)
 
-// The part of a launch that does not depend on the kernel's parameters, out of line.
+// The part of launch() that does not depend on the kernel's parameters, out of line.
 void launch_kernel(const void* kernel, const Launch& go, void** args);
 
 // Stream-ordered: copy a packed array; zero a range of bytes. A dry run does neither.
 void copy(const Launch& go, std::byte* to, const Array& from);
 void clear(const Launch& go, void* memory, std::size_t bytes);
 
-// Starts `kernel` with the grid, block, shared memory and stream that the row asked for. The
-// arguments convert to the kernel's parameters as in a call.
+// Launches `kernel` with the grid, block, shared memory and stream of `go`. The arguments are
+// converted to the kernel's parameters as in a function call.
 template <class... Params>
 void launch(const Launch& go, void (*kernel)(Params...), std::type_identity_t<Params>... args) {
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&args))..., nullptr};

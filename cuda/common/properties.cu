@@ -1,4 +1,4 @@
-// Which device there is, and what it can do.
+// Availability and properties of the device.
 #include "common/launch.cuh"
 #include "runtime/device.hpp"
 
@@ -9,7 +9,7 @@
 namespace ado::cuda {
 namespace {
 
-// Tells whether this build contains code for the device.
+// Used to test whether this build contains code for the device.
 __global__ void any_kernel() {}
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -37,7 +37,7 @@ const std::string& why_unavailable() {
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaErrorNoKernelImageForDevice) {
       cudaGetLastError();
-      return std::string("built for other GPUs (ADOKERNELS_CUDA_ARCHITECTURES)");
+      return std::string("built for other GPUs; set ADOKERNELS_CUDA_ARCHITECTURES for this one");
     }
     return std::string();
   }();

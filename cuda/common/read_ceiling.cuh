@@ -17,9 +17,9 @@ inline constexpr std::int64_t kChunkBytes =
 
 #ifdef __CUDACC__
 
-// Each block reads one chunk per pass and bypasses L1 (.cg), so that the size of the working set
-// alone decides between L2 and DRAM. Each pass reads a different chunk, because the compiler could
-// reuse the values of the same one.
+// Each block reads one chunk per pass. Loads bypass L1 (.cg), so that only the size of the working
+// set determines whether L2 or DRAM is read. Each pass reads a different chunk, because the
+// compiler could reuse the values of the same chunk.
 template <class Sink>
 __global__ void __launch_bounds__(kReadThreads)
     read_chunks(const uint4* __restrict__ src, std::int64_t vectors, Sink* __restrict__ sink,
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kReadThreads)
       sum.w ^= v[i].w;
     }
   }
-  // Almost never true, but the compiler does not know that and must keep the loads.
+  // The condition is almost never true. The compiler does not know that and must keep the loads.
   if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) *sink = static_cast<Sink>(sum.x);
 }
 

@@ -1,4 +1,4 @@
-// Registers, memory and occupancy of compiled kernels.
+// Queries registers, memory and occupancy of compiled kernels.
 #include "common/resources.cuh"
 
 #include "common/launch.cuh"
@@ -35,8 +35,8 @@ std::string short_name(const void* kernel) {
   for (const char* space : {"ado::cuda::", "(anonymous namespace)::", "ado::"})
     for (std::size_t at; (at = name.find(space)) != std::string::npos;)
       name.erase(at, std::strlen(space));
-  // Names of template functions begin with the return type; the parameters follow the template
-  // arguments.
+  // Removes the return type, with which names of template functions begin, and the parameters,
+  // which follow the template arguments.
   if (name.rfind("void ", 0) == 0) name.erase(0, 5);
   int depth = 0;
   for (std::size_t at = 0; at < name.size(); ++at) {
@@ -51,7 +51,7 @@ constexpr int ceil_to(int value, int unit) { return (value + unit - 1) / unit * 
 
 }  // namespace
 
-// The rules of the CUDA occupancy calculator, with the largest shared-memory carve-out.
+// Follows the rules of the CUDA occupancy calculator, with the largest shared-memory carve-out.
 Kernel resources_of(const void* kernel, const Launch& go) {
   cudaFuncAttributes code;
   ADO_CUDA(cudaFuncGetAttributes(&code, kernel));

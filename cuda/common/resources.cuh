@@ -5,7 +5,8 @@
 
 namespace ado::cuda {
 
-// The usage of `kernel` with the block and shared memory of a launch, on the current device.
+// Returns the resource usage of `kernel` with the grid, block and shared memory of `go`, on the
+// current device.
 Kernel resources_of(const void* kernel, const Launch& go);
 
 }  // namespace ado::cuda

@@ -18,7 +18,7 @@ struct Stamp {
   unsigned multiprocessor;
 };
 
-// Wall time and SM cycles together: two stamps around a kernel give the clock that it ran at.
+// Stores wall time and SM cycles. Two stamps around a kernel give the SM clock during the kernel.
 __global__ void timer_stamp(Stamp* stamp) {
   unsigned multiprocessor;
   unsigned long long nanoseconds;
@@ -27,7 +27,7 @@ __global__ void timer_stamp(Stamp* stamp) {
   *stamp = {nanoseconds, clock64(), multiprocessor};
 }
 
-// Blocks the stream until the host has enqueued all the work to be timed.
+// Blocks the stream until the host has enqueued all work to be timed.
 __global__ void timer_block(volatile int* released, volatile int* gave_up) {
   constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
   unsigned long long start, now;
@@ -41,11 +41,12 @@ __global__ void timer_block(volatile int* released, volatile int* gave_up) {
   }
 }
 
-// The resources of a sample, made once: an allocation would disturb the measurement.
+// The resources of samples. They are allocated once, because an allocation would disturb the
+// measurement.
 struct Timer {
   cudaEvent_t start, stop;
   volatile int* flags;  // released, gave_up: in host memory that the device can access
-  Stamp* stamps;        // likewise
+  Stamp* stamps;        // in host memory that the device can access
   void* flush;
   std::size_t flush_bytes;
 
@@ -67,15 +68,17 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   require();
   static std::mutex one_at_a_time;
   thread_local bool sampling = false;
-  if (sampling) throw std::runtime_error("a sample must not be taken inside another one");
+  if (sampling) throw std::runtime_error("the sampled work must not take a sample itself");
   const std::lock_guard lock(one_at_a_time);
   sampling = true;
   const ScopeExit done([] { sampling = false; });
-  static Timer timer;  // never destroyed: at exit the driver may be gone already
+  static Timer timer;  // never destroyed: at exit the driver may be gone
   const auto stream = static_cast<cudaStream_t>(stream_handle);
 
-  // The flush leaves L2 full of dirty lines. The sample then pays for writing them back and leaves
-  // about as many of its own behind, as in a long run; a clean L2 would make a gift of the latter.
+  // The flush leaves L2 full of dirty lines. The sample includes the time to write them back, and
+  // leaves about as many dirty lines of its own behind. This is the steady state of a long run.
+  // With a clean L2 at the start, the write-back of the sample's own dirty lines would not be
+  // timed.
   if (cold) ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
   timer.flags[0] = 0;
   timer.flags[1] = 0;

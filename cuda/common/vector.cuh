@@ -1,4 +1,4 @@
-// Vectors: neighbouring elements that one memory access moves.
+// Vectors: neighbouring elements that are loaded or stored by one memory access.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ado::cuda {
 
-// The widest access of a thread in bytes, and how many elements it moves.
+// The widest access of a thread in bytes, and the number of elements per such access.
 inline constexpr int kVectorBytes = 16;
 template <class T>
 inline constexpr int kVectorLength = kVectorBytes / static_cast<int>(sizeof(T));
@@ -31,8 +31,8 @@ ADO_HOST_DEVICE inline bool starts_at_vector(const void* address, int bytes = kV
 
 #ifdef __CUDACC__
 
-// The built-in vector type of 16 bytes. For double its registers are 64 bits wide, which saves the
-// moves that a cast from four words would need.
+// The built-in vector type of 16 bytes. For double, its registers are 64 bits wide. A cast from
+// four 32-bit words would need additional moves.
 template <class T>
 using BuiltinVector = std::conditional_t<sizeof(T) == 8, double2, float4>;
 
@@ -43,7 +43,7 @@ __device__ Vector<T, kCount> load_past_l1(const Vector<T, kCount>* from) {
                             __ldcg(reinterpret_cast<const BuiltinVector<T>*>(from)));
 }
 
-// Loads a 16-byte vector that no kernel writes meanwhile (ld.global.nc). Allocates in L1.
+// Loads a 16-byte vector that is read-only during the kernel (ld.global.nc). Allocates in L1.
 template <class T, int kCount>
 __device__ Vector<T, kCount> load_read_only(const Vector<T, kCount>* from) {
   return __builtin_bit_cast(Vector<T, kCount>,

@@ -8,7 +8,7 @@ inline constexpr unsigned kAllLanes = 0xffffffff;
 
 #ifdef __CUDACC__
 
-// Butterfly reduction: every lane gets the sum over its group of kLanes neighbouring lanes.
+// Butterfly reduction: returns in every lane the sum over its group of kLanes neighbouring lanes.
 template <int kLanes = kWarpSize, class T>
 __device__ T sum_over_lanes(T x) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// The interface to CUDA in a build without a CUDA compiler: everything is unavailable.
+// The interface to CUDA in a build without a CUDA compiler: every function throws Unavailable.
 #ifndef __CUDACC__
 
 #include "core/error.hpp"

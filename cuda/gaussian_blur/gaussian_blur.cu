@@ -1,12 +1,13 @@
-// Gaussian blur on the GPU: out = the 7x7 weighted sum around each pixel. From 49 loads per pixel
-// to a few instructions per pixel.
+// Gaussian blur on the GPU: out = the 7x7 weighted sum around each pixel. The variants range from
+// 49 loads per pixel to a few instructions per pixel.
 //
 // The files in reading order: weights, naive, shared, separable and dot_product.cuh, and
-// image/sliding_window.cuh. The variants are those of the GTC 2015 talk: loads go to shared memory,
-// the sum separates into two passes of seven taps, and threads load and compute several pixels at a
-// time. They were written for a Kepler GPU, where each removed a different limit. On an H200,
-// nearly all are bound by instruction issue (82 to 88 % of the issue slots), so a step gains as
-// much as it saves in instructions, and some of the original steps gain nothing.
+// image/sliding_window.cuh. The variants follow the GTC 2015 talk: loads go to shared memory, the
+// sum is separated into two passes of seven taps, and threads load and compute several pixels at a
+// time. The talk optimised for a Kepler GPU, on which each step removed a different limit. On an
+// H200, nearly all variants are bound by instruction issue (82 to 88 % of the issue slots). So the
+// gain of a step equals the share of instructions that it saves, and some of the original steps
+// gain nothing.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/gaussian_blur.hpp"
@@ -30,7 +31,8 @@ const char* why_not_options(const GaussianBlur& p) {
 
 double bytes_of_naive(const GaussianBlur& p) { return bytes_by_tiles(p, kTaps * kTaps, 1); }
 
-// Of blocks that load their tile, kDown by kAcross pixels per thread, and its halo.
+// Bytes requested by blocks that load their tile, with kDown by kAcross pixels per thread, and its
+// halo.
 template <int kAcross, int kDown, int kLoaded, int kBlockRows = kTwoPassBlockRows>
 double bytes_of_tile(const GaussianBlur& p) {
   constexpr int kCols = kBlockCols * kAcross, kRows = kBlockRows * kDown;
@@ -38,12 +40,13 @@ double bytes_of_tile(const GaussianBlur& p) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Shapes of the sliding window. 16 pixels per lane load the least beside a band (144 us; 147 us
-// with eight) but need a large image: 2560 x 1600 pixels take 8.7 us with 16 and 8.2 us with eight.
-// A border that extends the image takes 157 us, other taps 204 us.
+// Shapes of the sliding window. With 16 pixels per lane, the fewest additional pixels beside a band
+// are loaded (144 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
+// take 8.7 us with 16 and 8.2 us with eight. A border that extends the image takes 157 us, other
+// taps take 204 us.
 //
-// More blocks per multiprocessor give more warps to hide latency but leave fewer registers per
-// thread. More rows in the ring keep more copies in flight but take shared memory from other
+// More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
+// thread. More rows in the ring keep more copies in flight but leave less shared memory for other
 // blocks. The numbers are the fastest of those tried on an H200.
 constexpr SlidingWindow blur_window(int words, bool aligned, bool extends, bool any_taps) {
   const bool wide = words == 4;
@@ -113,7 +116,8 @@ constexpr Variant<GaussianBlur> kVariants[] = {
        launch(go, gaussian_blur_naive, batch_of<1, 1>(p, go.block));
      })},
     {.name = "coalesced",
-     .changes = "Same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.",
+     .changes =
+         "Runs the same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.",
      .device = Device::kCuda,
      .why_not = why_not_options,
      .blocks = {{{kBlockCols, 2}}},
@@ -123,7 +127,8 @@ constexpr Variant<GaussianBlur> kVariants[] = {
        launch(go, gaussian_blur_naive, batch_of<1, 1>(p, go.block));
      })},
     {.name = "occupancy",
-     .changes = "Same kernel in larger blocks, so that more warps are resident per multiprocessor.",
+     .changes = "Runs the same kernel in larger blocks, so that more warps are resident per "
+                "multiprocessor.",
      .device = Device::kCuda,
      .why_not = why_not_options,
      .blocks = {{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}},
@@ -163,7 +168,8 @@ constexpr Variant<GaussianBlur> kVariants[] = {
        launch(go, gaussian_blur_shared<true>, batch_of<1, 1>(p, go.block));
      })},
     {.name = "separable",
-     .changes = "Sums seven taps along the rows, then seven down the columns, instead of all 49.",
+     .changes =
+         "Sums seven taps along the rows, then seven down the columns, instead of 49 products.",
      .device = Device::kCuda,
      .why_not = why_not_options,
      .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
@@ -218,7 +224,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      })},
     {.name = "sliding_window",
      .changes =
-         "Streams rows through registers, keeping running sums; supports any border and taps.",
+         "Streams rows through registers and keeps running sums; supports any border and taps.",
      .device = Device::kCuda,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<GaussianBlur, with_shape>,

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kTwoPassBlockRows = 8;
 
-// Columns that are loaded on either side of a tile by threads that load kLoaded pixels at a time:
-// the radius, rounded up so that the first column is a multiple of kLoaded.
+// Columns that are loaded on either side of a tile if threads load kLoaded pixels at a time: the
+// radius, rounded up to a multiple of kLoaded, so that the first column is aligned.
 template <int kLoaded>
 constexpr int kMargin = kRadius + kRadius % kLoaded;
 
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
   const int row = threadIdx.y, col = threadIdx.x;
   const ImageView view(batch);
 
-  // Loads the tile and its halo in the way that gaussian_blur_shared does.
+  // Loads the tile and its halo as in gaussian_blur_shared.
   load_tile<kHaloCols, kTwoPassBlockRows>(view.moved(-kRadius, -kRadius), tile);
   __syncthreads();
 
@@ -60,9 +60,9 @@ __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
   view.moved(row, col).store(0, 0, static_cast<std::uint8_t>(sum >> kShift));
 }
 
-// ---------------------------------------------------------------------------------------------
-// The same for kDown by kAcross neighbouring pixels per thread. A thread copies kLoaded pixels at a
-// time to shared memory and reads kAcross at a time from there.
+// --------------------------------------------------------------------------------------------- Two
+// passes with kDown by kAcross neighbouring pixels per thread. A thread copies kLoaded pixels at a
+// time to shared memory and reads kAcross pixels at a time from there.
 //
 //   two_pixels    2 rows by 1 column, 1.28 ms
 //   wide_shared   2 rows by 2 columns, 1.07 ms: half the shared-memory accesses

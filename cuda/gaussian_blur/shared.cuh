@@ -27,15 +27,15 @@ constexpr int kSharedBlockRows = 4;
 #ifdef __CUDACC__
 
 // ---------------------------------------------------------------------------------------------
-// Takes 2.50 ms; `occupancy` takes 3.3 ms. L1 and shared memory are the same memory here, so loads
-// do not get faster: what is saved are their address computations and border tests.
+// shared: 2.50 ms; `occupancy` takes 3.3 ms. L1 and shared memory are the same memory here, so
+// loads do not get faster. Only address computations and border tests are saved.
 //
-// kReadOnly is the variant read_only, which loads through the read-only data path. That path is L1
-// as well, so it only changes how the compiler orders instructions (2.59 ms).
+// kReadOnly is for the variant read_only, which loads through the read-only data path. This path
+// also uses L1, so only the compiler's order of instructions changes (2.59 ms).
 template <bool kReadOnly>
 __global__ void __launch_bounds__(kBlockCols* kSharedBlockRows) gaussian_blur_shared(Batch batch) {
   constexpr int kHaloRows = kSharedBlockRows + 2 * kRadius, kHaloCols = kBlockCols + 2 * kRadius;
-  constexpr int kPitch = 64;  // of a row of the tile, in bytes
+  constexpr int kPitch = 64;  // bytes per row of the tile
   constexpr int kDown = (kHaloRows + kSharedBlockRows - 1) / kSharedBlockRows;
   constexpr int kAcross = (kHaloCols + kBlockCols - 1) / kBlockCols;
   __shared__ std::uint8_t tile[kHaloRows][kPitch];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kBlockCols* kSharedBlockRows) gaussian_blur_sh
         tile[row + i * kSharedBlockRows][col + j * kBlockCols] = loaded[i][j];
   __syncthreads();
 
-  // Sum 49 products, as before, from shared memory.
+  // Sum 49 products from shared memory.
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < kTaps; ++i)

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kTaps = GaussianBlur::kTaps;
 constexpr int kRadius = GaussianBlur::kRadius;
-constexpr int kBlockCols = 32;  // threads per row of a block, in all kernels: a warp is one row
+constexpr int kBlockCols = 32;  // threads per row of a block in all kernels, so a row is one warp
 
-// The 49 products of the default taps add up to 256, so a weighted sum is divided by a shift.
+// The sum of the 49 default weights is 256, so a shift divides the weighted sum by it.
 constexpr int kShift = 8;
 
 #ifdef __CUDACC__

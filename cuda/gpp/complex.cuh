@@ -5,7 +5,7 @@
 
 namespace ado::cuda::gpp {
 
-// Aligned so that one access loads or stores both parts.
+// A complex number, aligned so that one access loads or stores both parts.
 struct alignas(16) Complex {
   double re, im;
 
@@ -27,14 +27,15 @@ struct alignas(16) Complex {
 
 __device__ inline double abs(Complex x) { return sqrt(norm(x)); }
 
-// Two divisions by the same number.
+// Divides by two real divisions with the same divisor.
 __device__ inline Complex operator/(Complex x, Complex y) {
   const Complex product = x * conj(y);
   const double scale = norm(y);
   return {product.re / scale, product.im / scale};
 }
 
-// x^2 - w^2 = (x - w)(x + w) with an error of a few u of its modulus, also where x is near w or -w.
+// Computes x^2 - w^2 as (x - w)(x + w). The error is a few u times the modulus, also if x is near w
+// or -w.
 __device__ inline Complex difference_of_squares(double x, Complex w) {
   return {fma(x - w.re, x + w.re, w.im * w.im), -2 * w.re * w.im};
 }

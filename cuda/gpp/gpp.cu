@@ -1,6 +1,6 @@
 // The GPP self-energy on the GPU: the ladder, with the resources and costs of its variants.
 //
-// Read in this order: model.cuh (the formulas), passes.cuh (sums over threads and blocks),
+// The files in reading order: model.cuh (the formulas), passes.cuh (sums over threads and blocks),
 // published_steps.cuh, pole.cuh and hoisting.cuh, sorting.cuh, tiling.cuh.
 #include "routines/gpp.hpp"
 
@@ -16,8 +16,8 @@ using namespace gpp;
 
 constexpr double kComplexBytes = 16;
 
-// Loads that differ between lanes: aqsn for each (band, igp, ig), and wtilde and i_eps pair_loads
-// times for each (igp, ig); all of them in each pass of at most kMost frequencies.
+// Bytes of the loads that differ between lanes. In each pass of at most kMost frequencies, these
+// are aqsn for each (band, igp, ig), and wtilde and i_eps `pair_loads` times for each (igp, ig).
 template <int kMost>
 double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
   const double loads =
@@ -25,7 +25,8 @@ double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
   return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), kMost));
 }
 
-// How a variant distributes the problem over threads.
+// Distribution of the problem over blocks and threads: block shapes, grid, scratch memory and loads
+// of a variant.
 struct Decomposition {
   Blocks blocks;
   Extent (*grid)(const Gpp&, Extent block);
@@ -35,7 +36,7 @@ struct Decomposition {
 
 constexpr Blocks kBlocks = {{{kThreads}, {64}, {256}, {kMinThreads}}};
 
-// Grid-stride loops over (band, igp, ig), over (igp, ig), or over blocks of them.
+// Grid-stride loops over (band, igp, ig), over (igp, ig), or over cache blocks.
 constexpr Decomposition kTriples{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(triples_of(p), block); },
@@ -95,7 +96,7 @@ constexpr Decomposition kSortedPairs2d{
         },
     .bytes = kPairs.bytes};
 
-// Tiles of (igp, ig). aqsn is read and written once to gather it, and then loaded once per tile.
+// Tiles of (igp, ig). aqsn is read and written once by the gather, and then loaded once per tile.
 template <int kRowsPerThread>
 constexpr Decomposition kTiles{
     .blocks = {{{kTileWarps * kTileColumns}}},
@@ -116,8 +117,8 @@ constexpr Decomposition kTiles{
                   passes * (tiles * bands * columns + 2 * static_cast<double>(pairs_of(p))));
         }};
 
-// Operations of a kernel per (band, igp, ig, frequency) if the band is occupied and if it is not,
-// and per pass and (band, igp, ig). Sums over threads and blocks are not counted.
+// Operations of a kernel per (band, igp, ig, frequency), for occupied and for empty bands, and per
+// pass and (band, igp, ig). Sums over threads and blocks are not counted.
 struct PerTerm {
   int occupied = 0, other = 0, pair = 0;
 };
@@ -156,8 +157,8 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
           .run = run};
 }
 
-// Counted in the SASS of sm_90 along the first branch, where x is positive if the band is occupied
-// and negative if not. Occupied bands count as full where bands are sorted.
+// Counted in the SASS of sm_90 along the first branch, with positive x for occupied bands and
+// negative x for empty bands. In variants that sort bands, occupied bands count as full.
 constexpr OperationCounts kCollapse3{
     .flops = {123, 123, 42}, .instructions = {72, 72, 33}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kBandsInside{
@@ -205,15 +206,14 @@ constexpr Variant<Gpp> kVariants[] = {
         "simplified_branches",
         "Initialises the terms with 0, drops the last branch, and adds ssx under one condition.",
         kPairsByFrequency, ADO_RUN(run_by_frequency<gpp_simplified_branches>)),
-    variant_of<kBlocked>(
-        "blocked",
-        "Splits bands into 64 blocks and ig into 128 for the caches; each thread loops over one "
-        "block.",
-        kBlocksOfTriples, ADO_RUN([](const Gpp& p, const Launch& go) {
-          run_passes<1>(p, go, [&](const Pass<1>& pass) {
-            launch(go, gpp_blocked, inputs_of(p), pass, cache_blocks_of(p));
-          });
-        })),
+    variant_of<kBlocked>("blocked",
+                         "Splits bands into 64 blocks and ig into 128 blocks for the caches; each "
+                         "thread loops over one block.",
+                         kBlocksOfTriples, ADO_RUN([](const Gpp& p, const Launch& go) {
+                           run_passes<1>(p, go, [&](const Pass<1>& pass) {
+                             launch(go, gpp_blocked, inputs_of(p), pass, cache_blocks_of(p));
+                           });
+                         })),
     variant_of<kBlocked>("swapped_indices",
                          "Transposes wx and aqsm first, so that bands are contiguous.", kTransposed,
                          ADO_RUN(run_transposed<gpp_swapped_indices>)),
@@ -221,8 +221,8 @@ constexpr Variant<Gpp> kVariants[] = {
                          kTransposedLarge, ADO_RUN(run_transposed<gpp_large_blocks>)),
     variant_of<kHoisted>(
         "hoisted_invariants",
-        "Hoists everything that does not depend on the band: one thread per (igp, ig) sums real "
-        "coefficients for two frequencies.",
+        "Hoists everything that does not depend on the band out of the loop; one thread per (igp, "
+        "ig) sums real coefficients for two frequencies.",
         kThreadPerPair,
         ADO_RUN(run_in_passes<gpp_hoisted_invariants<1>, gpp_hoisted_invariants<2>>)),
     variant_of<kOneReciprocal>(
@@ -243,13 +243,13 @@ constexpr Variant<Gpp> kVariants[] = {
                              kSortedPairs, ADO_RUN(run_sorted_bands)),
     variant_of<kFarFromPoles>(
         "sorted_by_energy",
-        "Sorts bands of a kind by energy: 16 bands that are far from all poles of a warp skip the "
-        "selection.",
+        "Sorts bands of the same kind by energy: groups of 16 bands that are far from all poles of "
+        "a warp skip the selection.",
         kSortedPairs,
         ADO_RUN(run_sorted_by_energy<gpp_sorted_by_energy<1>, gpp_sorted_by_energy<2>>)),
     variant_of<kFarFromPoles>(
-        "blocks_2d", "Blocks of 32 ig by 4 igp, whose warps share aqsn through L1.", kSortedPairs2d,
-        ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
+        "blocks_2d", "Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.",
+        kSortedPairs2d, ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
     variant_of<kFarFromPoles>("tiled",
                               "Gathers the sorted operands and stages them in shared memory with "
                               "asynchronous copies.",

@@ -1,5 +1,5 @@
-// The variants of gpp with one (igp, ig) per thread whose loop over bands has only real numbers
-// (pole.cuh).
+// The variants of gpp with one (igp, ig) per thread and only real coefficients in the loop over
+// bands (pole.cuh).
 #pragma once
 
 #include "gpp/pole.cuh"
@@ -7,8 +7,8 @@
 
 namespace ado::cuda::gpp {
 
-// The largest block. Two of them leave a thread 128 registers; without launch bounds nvcc would
-// take more, and fewer warps would be resident.
+// Threads of the largest block. Launch bounds for two such blocks limit a thread to 128 registers.
+// Without launch bounds, nvcc would use more registers, and fewer warps would be resident.
 inline constexpr int kHoistedThreads = 256;
 
 // One thread per (igp, ig): x along ig, y along igp.
@@ -18,17 +18,18 @@ inline Extent grid_of_pairs(const Gpp& p, Extent block) {
 
 #ifdef __CUDACC__
 
-// Whether the sums of a pair differ from the formulas: if something has overflowed or is NaN, as
-// for x = w or -w, or if w is so small that even near it the third branch applies, which
-// by_selection does not test.
+// Returns true if the sums of a pair may differ from the formulas. This is so if a sum has
+// overflowed or is NaN, as for x = w or -w. It is also so if w is very small: then the third branch
+// may apply near w, and by_selection does not test for it.
 template <int kF>
 __device__ bool needs_care(const Pole& w, const PairSums<kF>& pair_sums) {
   const double w2 = squared_modulus(w);
   return !pair_sums.finite() || (w2 != 0 && !(w2 > Gpp::kTolZero * w.limit));
 }
 
-// Adds the sums of a pair to those of the thread. If they need care, evaluates the formulas instead
-// for `count` bands, of which band_at(i) is the i-th, or negative for padding.
+// Adds the sums of a pair to the sums of the thread. If needs_care returns true, evaluates the
+// formulas instead for `count` bands. band_at(i) is the index of the i-th band, or negative for
+// padding.
 template <int kF, class BandAt>
 __device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp, std::int64_t ig,
                          const Pole& pole, const PairSums<kF>& pair_sums, std::int64_t count,
@@ -53,8 +54,8 @@ __device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp
 
 // ---------------------------------------------------------------------------------------------
 // hoisted_invariants: sums four real coefficients times m (pole.cuh), in segments of kLongestSum
-// bands, which the error bound allows to be summed without compensation. 137 ms, where
-// simplified_branches takes 168 and large_blocks 283.
+// bands. The error bound allows segments of this length to be summed without compensation. 137 ms;
+// simplified_branches takes 168 ms and large_blocks 283 ms.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
     gpp_hoisted_invariants(Inputs p, Pass<kF> pass) {
@@ -109,9 +110,9 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
   sums.store(pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// The following variants share this loop. `add_band` gets the pole, x, the occupation, m, the index
-// of the frequency and the sums.
+// --------------------------------------------------------------------------------------------- The
+// loop of the following variants. The parameters of `add_band` are the pole, x, the occupation, m,
+// the index of the frequency and the sums.
 template <int kF, class AddBand>
 __device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add_band) {
   ThreadSums<kF> sums;
@@ -146,8 +147,8 @@ __device__ inline double weight_of(const Inputs& p, double x, double occ, double
   return x < 0 && p.sexcut * p.sexcut * den < w4 ? 0 : occ;
 }
 
-// one_reciprocal: the coefficients of hoisted_invariants with one reciprocal, r = u v, instead of
-// two; u = r / v and v = r / u. 130 ms instead of 137.
+// one_reciprocal: computes the coefficients of hoisted_invariants with one reciprocal, r = u v,
+// instead of two: u = r / v and v = r / u. 130 ms instead of 137.
 template <double (*kReciprocal)(double)>
 __device__ Coefficients by_branches(const Inputs& p, const Pole& w, double x, double occ) {
   const double d = w.a - x, q = w.a + x;
@@ -184,10 +185,10 @@ __global__ void __launch_bounds__(kHoistedThreads, 2) gpp_one_reciprocal(Inputs 
 }
 
 // ---------------------------------------------------------------------------------------------
-// 1 / x with an error of about one rounding if both are normal: 20 bits from the hardware's
-// approximation, and three times as many by r (1 + e + e^2) with e = 1 - x r. A division takes
-// about ten instructions, and tests for operands that need more. 113 ms instead of 130. If the
-// reciprocal is not wanted the result is 0, also for x = 0.
+// Computes 1 / x with an error of about one rounding, if x and 1 / x are normal numbers. The
+// hardware's approximation r has 20 bits, and r (1 + e + e^2) with e = 1 - x r has three times that
+// number. A division takes about ten instructions, plus tests for operands that need more. 113 ms
+// instead of 130. If `wanted` is false, the result is 0, also for x = 0.
 __device__ inline double approximate_reciprocal(double x, bool wanted = true) {
   double r;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
@@ -208,9 +209,9 @@ __global__ void __launch_bounds__(kHoistedThreads, 2) gpp_fast_reciprocal(Inputs
 }
 
 // ---------------------------------------------------------------------------------------------
-// Empty bands have no ssx. All threads are at the same band, so this branch causes no divergence.
-// 109 ms instead of 113.
-// kFar: x is known to be far from the pole.
+// skip_empty_bands: empty bands have no ssx. All threads process the same band at the same time, so
+// this branch causes no divergence. 109 ms instead of 113. kFar: x is known to be far from the
+// pole.
 template <bool kFar = false>
 __device__ Coefficients coulomb_hole(const Pole& w, double x) {
   const double d = w.a - x, den = fma(d, d, w.b2);
@@ -237,14 +238,15 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
 }
 
 // ---------------------------------------------------------------------------------------------
-// Selection instead of branches: u is 0 near the pole, and one numerator is selected. 102 ms
-// instead of 109. kFull: the band has an occupation of 1 and x is not negative, so there is no
-// weight and no cut-off; ssx_b is then v alone, see PairSums::complete_full_bands.
+// branch_free: selection instead of branches. Near the pole, u is set to 0, and one of two
+// numerators is selected. 102 ms instead of 109. kFull: the band has an occupation of 1 and x is
+// not negative, so there is no weight and no cut-off. ssx_b is then only v; see
+// PairSums::complete_full_bands.
 //
-// Collecting the terms near a pole, to compute them by a few lanes once there are enough, took 46
-// to 48 ms where selection took 41 (prototypes, H200, si214, one lane in fifteen near a pole):
-// their number differs from lane to lane. Where x = w all coefficients are NaN. A w near 0 is not
-// tested here; see needs_care.
+// An alternative was slower: to collect the terms near a pole and compute them in a few lanes once
+// there are enough. It took 46 to 48 ms, selection 41 ms (prototypes, H200, si214, one lane in
+// fifteen near a pole), because the number of these terms differs between lanes. If x = w, all
+// coefficients are NaN. A w near 0 is not tested here; see needs_care.
 __device__ inline double select(bool condition, double x, double y) { return condition ? x : y; }
 
 template <bool kFull>

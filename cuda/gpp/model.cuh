@@ -1,7 +1,7 @@
-// The generalised plasmon-pole model on the GPU: its operands, and how the formulas are evaluated.
+// The generalised plasmon-pole model on the GPU: its operands and the evaluation of the formulas.
 //
-// The formulas stand in routines/gpp.hpp. Two of their differences cancel and are therefore not
-// formed as they are written:
+// The formulas are in routines/gpp.hpp. Two of their differences suffer from cancellation.
+// Therefore they are computed in another way:
 //
 //   x^2 - w^2     has lost digits where x is near w or -w. (x - w)(x + w) keeps them, and its real
 //                 part (x - Re w)(x + Re w) + (Im w)^2 costs no more than the two squares; see
@@ -21,7 +21,7 @@ inline std::int64_t triples_of(const Gpp& p) { return p.bands() * pairs_of(p); }
 
 #ifdef __CUDACC__
 
-// The operands of a problem as kernels read them.
+// The operands of a problem as kernel parameters.
 struct Inputs {
   const Complex *wtilde, *i_eps, *aqsn, *aqsm;
   const double *wx, *vcoul, *occ;

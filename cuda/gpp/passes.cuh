@@ -1,7 +1,7 @@
-// Frequencies in passes, and sums over threads and blocks that are the same in every run.
+// Passes over the frequencies, and deterministic sums over threads and blocks.
 //
-// A run takes the frequencies in passes of one or two. In a pass each block stores its partial
-// sums, and a second kernel adds the partial sums of all blocks.
+// A run processes the frequencies in passes of one or two. In each pass, each block stores its
+// partial sums, and a second kernel adds the partial sums of all blocks.
 #pragma once
 
 #include <type_traits>
@@ -24,19 +24,20 @@ inline Extent grid_stride(std::int64_t items, Extent block) {
 
 constexpr std::int64_t volume_of(Extent grid) { return static_cast<std::int64_t>(grid.volume()); }
 
-// Scratch for the partial sums of a pass. A multiple of 64, so that what follows is aligned.
+// Bytes of scratch memory for the partial sums of a pass. A multiple of 64, so that arrays behind
+// it are aligned.
 constexpr std::size_t partial_bytes(std::int64_t blocks) {
   return static_cast<std::size_t>(blocks) * kMaxFrequencies * kSumsPerFrequency * sizeof(double);
 }
 
-// The same for grid_stride with the smallest block.
+// The bytes of partial sums for grid_stride with the smallest block, which gives the most blocks.
 inline std::size_t grid_stride_partial_bytes(std::int64_t items) {
   return partial_bytes(grid_stride(items, {kMinThreads}).x);
 }
 
 #ifdef __CUDACC__
 
-// Positions in a block and in a grid of any shape.
+// Linear indices of the thread in its block and of the block in its grid, for any shape.
 __device__ inline int flat_thread() {
   return static_cast<int>((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x);
 }
@@ -49,10 +50,11 @@ struct Pass {
   double* partials;
 };
 
-// Sums kCount numbers over a warp. Every lane gets one of the sums: that of number_of_lane.
+// Sums kCount numbers over a warp. Each lane returns one of the sums: the sum of the number with
+// index number_of_lane.
 //
-// While a lane holds more than one number it hands half of them to its partner and keeps the other
-// half, so that eight numbers take 4 + 2 + 1 + 1 + 1 = 9 shuffles instead of 8 x 5:
+// While a lane holds more than one number, it sends half of them to its partner and keeps the other
+// half. Eight numbers thus take 4 + 2 + 1 + 1 + 1 = 9 shuffles instead of 8 x 5:
 //
 //   distance   lanes 0-3    lanes 4-7    lanes 8-11   lanes 12-15  lanes 16-31
 //              x0 ... x7    x0 ... x7    x0 ... x7    x0 ... x7    x0 ... x7
@@ -81,23 +83,23 @@ __device__ int number_of_lane(int lane) {
   return lane / (kWarpSize / kCount);
 }
 
-// The sums of a thread: asx with the sign of the published code, which subtracts it in the end, and
-// ach.
+// The sums of a thread: asx and ach. asx has the sign of the published code, which subtracts it at
+// the end.
 //
-// Plain sums of thousands of terms would lose more digits than the terms themselves do, most of all
-// if the terms are equal. Therefore each warp adds up its lanes' sums after at most kMaxTerms terms
-// per thread, into compensated sums that are spread over its lanes.
+// Plain sums of thousands of terms would have larger errors than the terms themselves, in
+// particular if the terms are equal. Therefore, after at most kMaxTerms terms per thread, each warp
+// adds the sums of its lanes to compensated sums, which are distributed over its lanes.
 template <int kF>
 class ThreadSums {
  public:
   Complex asx[kF] = {}, ach[kF] = {};
 
-  // Called by all lanes of a warp after each term, whether or not the term was theirs.
+  // All lanes of a warp must call this after each term, also lanes that added no term.
   __device__ void next() {
     if (++terms_ == kMaxTerms) gather();
   }
 
-  // Called by all threads of a block, once, at the end. The block has whole warps.
+  // All threads of a block must call this once, at the end. The block must consist of whole warps.
   __device__ void store(const Pass<kF>& pass) {
     __shared__ double sums_of_warps[kMaxWarps][kCount];
     gather();
@@ -138,7 +140,7 @@ class ThreadSums {
 
 inline constexpr int kAddingThreads = 1024;
 
-// Each block adds the partial sums of all blocks for one of the sums.
+// Each block adds the partial sums of all blocks of the first kernel, for one of the sums.
 template <int kF>
 __global__ void __launch_bounds__(kAddingThreads)
     gpp_add_partials(Pass<kF> pass, Complex* asx, Complex* ach) {
@@ -162,8 +164,9 @@ __global__ void __launch_bounds__(kAddingThreads)
   (imaginary ? to.im : to.re) = screened ? 0 - sum.total() : sum.total();
 }
 
-// Runs passes of at most kMost frequencies. In each, `launch_pass` starts a kernel of which every
-// block stores its partial sums at the start of the scratch memory, and a second kernel adds them.
+// Runs passes of at most kMost frequencies. In each pass, `launch_pass` launches a kernel whose
+// blocks store their partial sums at the start of the scratch memory, and a second kernel adds
+// them.
 template <int kMost, class LaunchPass>
 void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
   static_assert(kMost <= kMaxFrequencies);
@@ -184,8 +187,8 @@ void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
   if (first < p.frequencies()) run_pass(first, std::integral_constant<int, 1>{});
 }
 
-// The same for kernels that take nothing but the operands and the pass: one for one frequency, and
-// one for two.
+// Runs passes with kernels whose only parameters are the operands and the pass: kOne for one
+// frequency, kTwo for two.
 template <void (*kOne)(Inputs, Pass<1>), void (*kTwo)(Inputs, Pass<2>)>
 void run_in_passes(const Gpp& p, const Launch& go) {
   run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {

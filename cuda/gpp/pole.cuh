@@ -1,5 +1,5 @@
-// The model with everything that depends on (igp, ig) alone taken out of the loop over bands: only
-// real numbers stay in the loop.
+// The model with everything that depends only on (igp, ig) hoisted out of the loop over bands. Only
+// real coefficients remain in the loop.
 //
 // With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
 //
@@ -7,13 +7,13 @@
 //                        ssx / (I w / 2) = -2a (d q + b^2) u v + ib (u + v)
 //   near the pole        ssx / (I w / 2) = -q v + ib v
 //
-// Far from the pole is the first branch of the formulas, near it the second.
+// "Far from the pole" means the first branch of the formulas, "near the pole" the second.
 //
-// Far from it ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w). Near it ssx is
-// -2w delw / (4 w (delw + 1/2)) times I w / 2, with delw inserted. So with m = conj(aqsm) aqsn it
-// is enough to sum four real coefficients times m; w, I and ib enter at the end. The two tests of
-// the first branch become one, 1/u > limit. The cut-off |ssx| > sexcut |I| compares 1 / (u v) with
-// |w|^4 far from the pole, and 1/v with |w|^2 / 4 near it.
+// Far from the pole, ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w). Near the pole,
+// ssx / (I w / 2) = -2w delw / (4 w (delw + 1/2)), with delw inserted. So with m = conj(aqsm) aqsn,
+// it is enough to sum four real coefficients times m. The factors w, I and ib are applied after the
+// loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| > sexcut |I|
+// compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
 #pragma once
 
 #include "gpp/passes.cuh"
@@ -22,14 +22,14 @@ namespace ado::cuda::gpp {
 
 #ifdef __CUDACC__
 
-// The numbers that the loop over bands needs from w.
+// The numbers derived from w that the loop over bands uses.
 struct Pole {
   double a, b2;         // b2: b^2
   double limit;         // x is far from the pole if d^2 + b^2 is above this
   double half_inverse;  // 1 / 2a
 };
 
-// a, or if it is about 0, a number so small that it makes no difference beside ib.
+// Returns a. If a is about 0, returns a tiny number instead, which is negligible compared with ib.
 __device__ inline double not_zero(double a) { return fabs(a) > 1e-200 ? a : 1e-200; }
 
 __device__ inline double squared_modulus(const Pole& w) { return fma(w.a, w.a, w.b2); }
@@ -41,9 +41,9 @@ __device__ inline Pole pole_of(const Inputs& p, Complex w) {
   return pole;
 }
 
-// The coefficients of m in the four sums: sch = d u and sch_b = u; ssx = (d q + b^2) u v, or
-// q v / 2a near the pole, and ssx_b = u + v, or v. The sums with _b are multiplied by ib in the
-// end.
+// The coefficients of m in the four sums. Far from the pole: sch = d u, sch_b = u, ssx = (d q +
+// b^2) u v, ssx_b = u + v. Near the pole: ssx = q v / 2a, ssx_b = v. The sums with _b are
+// multiplied by ib after the loop.
 struct Coefficients {
   double sch, sch_b, ssx, ssx_b;
 };
@@ -67,7 +67,8 @@ struct PairSums {
     multiply_add(ssx_b[f], c.ssx_b, m);
   }
 
-  // Call after the full bands, whose ssx_b are v alone: adds u, which sch_b has summed as well.
+  // Call this after the full bands, whose ssx_b contains only v. Adds the sum of u, which is in
+  // sch_b.
   __device__ void complete_full_bands() {
     for (int f = 0; f < kF; ++f) ssx_b[f] += sch_b[f];
   }
@@ -79,7 +80,7 @@ struct PairSums {
     return all == 0;
   }
 
-  // Multiplies by what depends on (igp, ig) alone, and adds to asx and ach.
+  // Multiplies the sums by the factors that depend only on (igp, ig), and adds them to asx and ach.
   __device__ void finish(Complex w, Complex eps, double vcoul, ThreadSums<kF>& sums) const {
     const Complex half = 0.5 * vcoul * (w * eps);
     for (int f = 0; f < kF; ++f) {

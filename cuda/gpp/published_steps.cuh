@@ -1,11 +1,12 @@
 // The first variants of gpp: the steps that the post and the paper published for OpenACC, one by
 // one.
 //
-// They follow the publications literally, even where that is slow, with two exceptions: differences
-// that cancel are not formed (model.cuh), and long sums are compensated (passes.cuh).
+// They follow the publications literally, even where that is slow. There are two exceptions:
+// differences with cancellation are computed in another way (model.cuh), and long sums are
+// compensated (passes.cuh).
 //
-// Times in the comments here and in the files that follow are those of one call on an H200 for
-// si214: 800 bands, 1385 igp, 11075 ig, 2 frequencies.
+// Times in the comments of this file and of the following files are per call on an H200 for si214:
+// 800 bands, 1385 igp, 11075 ig, 2 frequencies.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace ado::cuda::gpp {
 inline constexpr int kThreads = 128, kMaxThreads = 256;
 inline constexpr int kLargeThreads = 512;
 
-// How many blocks the bands and ig are split into by `blocked`, as in the paper's code.
+// The numbers of blocks into which `blocked` splits the bands and ig, as in the paper's code.
 struct CacheBlocks {
   std::int64_t bands, columns;
 };
@@ -39,8 +40,9 @@ inline std::size_t scratch_of_transposed(const Gpp& p) {
 #ifdef __CUDACC__
 
 // ---------------------------------------------------------------------------------------------
-// collapse3: the three loops are one, with one item per thread and iteration. Each item loads all
-// its operands and evaluates the formulas with complex divisions and absolute values. 378 ms.
+// collapse3: the three loops are collapsed into one, with one item per thread and iteration. Each
+// item loads all its operands and evaluates the formulas with complex divisions and absolute
+// values. 378 ms.
 template <int kF>
 __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> pass) {
   ThreadSums<kF> sums;
@@ -70,8 +72,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
         } else {
           ssx = sch = {};
         }
-        // Where x = -w, ssx is NaN and does not compare as within the cut-off. An empty band must
-        // clear it, because 0 times NaN is NaN.
+        // If x = -w, ssx is NaN, and the comparison with the cut-off is false. For an empty band,
+        // ssx must be set to 0, because 0 times NaN is NaN.
         const bool within_cutoff = abs(ssx) <= p.sexcut * abs(eps);
         if (!within_cutoff & ((x < 0) | (occ == 0))) ssx = {};
         sums.asx[i] += vcoul * occ * ssx * m;
@@ -84,8 +86,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
 }
 
 // ---------------------------------------------------------------------------------------------
-// A thread keeps its (igp, ig) for all bands. Of the operands that differ between lanes, the loop
-// loads only aqsn: 287 ms instead of 378.
+// bands_inside: a thread keeps its (igp, ig) for all bands. aqsn is the only operand in the loop
+// that differs between lanes: 287 ms instead of 378.
 
 // ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
 struct Term {
@@ -143,15 +145,16 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<k
 }
 
 // ---------------------------------------------------------------------------------------------
-// One launch per frequency: 80 registers per thread instead of 106 on sm_90, but every operand is
-// loaded again, and what does not depend on the frequency is computed again. 268 ms instead of 287.
+// frequency_outside: one launch per frequency. It uses 80 registers per thread instead of 106 on
+// sm_90. But every launch loads all operands again, and repeats the computations that do not depend
+// on the frequency. 268 ms instead of 287.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
   add_pairs<AsWritten>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
-// A complex quotient takes one real reciprocal instead of two real divisions: 203 ms instead of
-// 268.
+// reciprocal: a complex quotient takes one real reciprocal instead of two real divisions: 203 ms
+// instead of 268.
 __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
 }
@@ -173,8 +176,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> 
   add_pairs<WithReciprocals>(p, pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// The cut-off compares squares, so no square root is left: 171 ms instead of 203.
+// --------------------------------------------------------------------------------------------- The
+// cut-off compares squared moduli, so no square root remains: 171 ms instead of 203.
 struct WithSquaredModuli : WithReciprocals {
   static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
     return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
@@ -186,9 +189,9 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass
 }
 
 // ---------------------------------------------------------------------------------------------
-// simplified_branches: sch and ssx are 0 unless a branch sets them, which makes no difference to
-// nvcc. One condition for the addition of ssx, instead of a cut-off that clears it, does: 168 ms
-// instead of 171.
+// simplified_branches: sch and ssx are initialised with 0. This alone does not change the time. One
+// condition for the addition of ssx, instead of a cut-off that sets ssx to 0, does: 168 ms instead
+// of 171.
 __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p, Pass<1> pass) {
   ThreadSums<1> sums;
   const std::int64_t pairs = p.rows * p.columns;
@@ -225,9 +228,9 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p,
   sums.store(pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// The arithmetic of simplified_branches for all frequencies of a pass, where m = conj(aqsm) aqsn
-// and `energy` gives the energy of a frequency.
+// --------------------------------------------------------------------------------------------- The
+// arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
+// energy(f) returns the energy of a frequency.
 template <int kF, class Energy>
 __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, Complex w,
                                      Complex eps, Complex m, Energy energy, ThreadSums<kF>& sums) {
@@ -241,10 +244,10 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
   }
 }
 
-// Cache blocking as in the paper's code; slower here, 188 ms instead of 168. The loop over (band
-// block, igp, column block) is distributed over the threads; each thread takes every
-// blocks.bands-th band of every blocks.columns-th ig. If kTransposed, wx and aqsm are indexed
-// [frequency][band] and [igp][band].
+// blocked: cache blocking as in the paper's code. It is slower here: 188 ms instead of 168. The
+// loop over (band block, igp, column block) is distributed over the threads. Each thread processes
+// every blocks.bands-th band and every blocks.columns-th ig. If kTransposed, wx and aqsm are
+// indexed [frequency][band] and [igp][band].
 template <bool kTransposed>
 __device__ void add_blocks(const Inputs& p, const Pass<1>& pass, CacheBlocks blocks) {
   ThreadSums<1> sums;
@@ -283,9 +286,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   add_blocks<false>(p, pass, blocks);
 }
 
-// ---------------------------------------------------------------------------------------------
-// From one band of a thread to its next, aqsm is 64 elements further instead of 64 rows. This makes
-// no difference: 187 ms.
+// --------------------------------------------------------------------------------------------- The
+// distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows. This
+// makes no difference: 187 ms.
 __global__ void __launch_bounds__(kMaxThreads)
     gpp_swapped_indices(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);
@@ -299,14 +302,14 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 // ---------------------------------------------------------------------------------------------
-// The largest block that leaves each thread 128 registers. On sm_90 nvcc takes no more than 76 in
-// any case, and this is slower: 283 ms instead of 187.
+// large_blocks: the largest block that allows 128 registers per thread. On sm_90, nvcc uses at most
+// 76 registers with any bounds, and the large blocks are slower: 283 ms instead of 187.
 __global__ void __launch_bounds__(kLargeThreads)
     gpp_large_blocks(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);
 }
 
-// Transposes `matrix` to the address `to`, which it advances.
+// Transposes `matrix` into the memory at `to`, and advances `to` past it.
 template <class T>
 const T* transposed(const Launch& go, const Array& matrix, std::byte*& to) {
   T* const swapped = reinterpret_cast<T*>(to);

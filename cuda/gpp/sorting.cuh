@@ -1,16 +1,16 @@
-// The variants of gpp that go through the bands in sorted order.
+// The variants of gpp that process the bands in sorted order.
 //
-// Bands are sorted by occupation, because a loop over bands of one kind needs only the arithmetic
-// of that kind, and within a kind by energy, because bands of about the same energy are far from
-// the same poles:
+// Bands are sorted by kind (occupation), because a loop over bands of one kind needs only the
+// arithmetic of that kind. Within a kind, bands are sorted by energy, because bands with similar
+// energies are far from the same poles:
 //
 //   place   0          ends[kFullBands]   ends[kWeightedBands]   ends[kEmptyBands]        length
 //           | full bands   P P | weighted bands      P | empty bands      P P P | P P P P P |
 //           | low ..... high   | low ........... high  | low ......... high     |
 //
-// P is padding: each kind begins at a multiple of kGroup places, and the whole list is a multiple
-// of kChunk. Energies are sorted within windows of kSortWindow places, counted from the start of
-// the kind.
+// P is padding: each kind starts at a multiple of kGroup places, and the length of the list is a
+// multiple of kChunk. Energies are sorted within windows of kSortWindow places, counted from the
+// start of the kind.
 //
 // The steps of this file and the staging of `tiled` together take 39.8 ms instead of 102.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace ado::cuda::gpp {
 
-inline constexpr int kChunk = 16;  // bands of which the lowest and highest energy are known
+inline constexpr int kChunk = 16;  // bands per chunk; each chunk has a Range of energies
 inline constexpr int kGroup = 4;   // each kind is padded to a multiple of this
 
-// Full bands have an occupation of 1 and no negative energies, empty ones an occupation of 0, and
-// weighted ones need the weight and the cut-off.
+// Full bands have an occupation of 1 and no negative energies. Empty bands have an occupation of 0.
+// All others are weighted bands, which need the weight and the cut-off.
 enum Kind : int { kFullBands, kWeightedBands, kEmptyBands, kKinds };
 
 ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {
@@ -35,14 +35,14 @@ struct alignas(16) Range {
   double low, high;
 };
 
-// The sorted list, and copies of operands in its order. Padding has band -1, aqsn = 0, and the
-// energies of the band before it. A variant allocates what it uses.
+// The sorted list, and copies of operands in sorted order. Padding has band -1, aqsn = 0, and the
+// energies of the band before it. A variant allocates only the arrays that it uses.
 struct SortedBands {
   std::int64_t length = 0;
   Complex *aqsn = nullptr, *aqsm = nullptr;       // [tile][band][ig or igp of the tile]
   Range* ranges = nullptr;                        // [pass][chunk]
   double *wx = nullptr, *occ = nullptr;           // wx: [pass][band][frequency of the pass]
-  std::int64_t *band = nullptr, *ends = nullptr;  // the list, and where each kind ends
+  std::int64_t *band = nullptr, *ends = nullptr;  // the list, and the end of each kind
   std::int64_t* by_kind = nullptr;                // the list before it is sorted by energy,
   double* energy = nullptr;                       // and its energies at the first frequency
 };
@@ -66,7 +66,8 @@ inline std::int64_t range_count(const Gpp& p) {
   return ceil_div(p.frequencies(), kMaxFrequencies) * (sorted_length(p) / kChunk);
 }
 
-// The list and the ranges alone, for variants that read the operands where they are.
+// Allocates the list and the ranges only, for variants that read the operands from their original
+// arrays.
 inline SortedBands take_sorted_list(const Gpp& p, ScratchCursor& scratch) {
   SortedBands sorted;
   sorted.length = sorted_length(p);
@@ -95,7 +96,7 @@ __device__ inline Kind kind_of(const Inputs& p, std::int64_t n) {
 
 inline constexpr int kSortThreads = 1024;
 
-// Fills by_kind, energy and ends. One block.
+// Fills by_kind, energy and ends. Runs in one block.
 __global__ void __launch_bounds__(kSortThreads) gpp_sort_by_kind(Inputs p, SortedBands sorted) {
   __shared__ int count_of_warp[kSortThreads / kWarpSize];
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -134,8 +135,8 @@ __global__ void __launch_bounds__(kSortThreads) gpp_sort_by_kind(Inputs p, Sorte
 
 inline constexpr int kOrderThreads = 128;
 
-// Sorts by the energy at the first frequency within windows of kSortWindow places of a kind. One
-// thread per place counts the energies below its own:
+// Sorts by the energy at the first frequency, within windows of kSortWindow places of a kind. One
+// thread per place counts the energies below its own energy:
 //
 //   kind        | window 0          | window 1          | rest |
 //   by_kind     |  C  A  D  B ...   |                   |  G  P|
@@ -161,14 +162,15 @@ __global__ void __launch_bounds__(kOrderThreads) gpp_sort_by_energy(SortedBands 
   sorted.band[begin + rank] = sorted.by_kind[place];
 }
 
-// The energies at a place of the sorted list. Padding has those of the band before it.
+// The energies at a place of the sorted list. Padding has the energies of the band before it.
 __device__ inline const double* energies_at(const Inputs& p, const SortedBands& sorted,
                                             std::int64_t place) {
   while (place > 0 && sorted.band[place] < 0) --place;
   return p.wx + max(sorted.band[place], std::int64_t{0}) * p.frequencies;
 }
 
-// The range of the chunk that begins at `place`, for `count` frequencies from `first`.
+// The range of energies of the chunk that starts at `place`, for `count` frequencies from `first`
+// on.
 __device__ inline Range range_of_chunk(const Inputs& p, const SortedBands& sorted,
                                        std::int64_t place, std::int64_t first, int count) {
   const double x = energies_at(p, sorted, place)[first];
@@ -186,14 +188,14 @@ __device__ inline int frequencies_of_pass(const Inputs& p, std::int64_t first) {
   return static_cast<int>(min(p.frequencies - first, std::int64_t{kMaxFrequencies}));
 }
 
-// Whether all energies of the range are far from the pole. Rounding is monotonic, so what holds for
-// the nearest energy holds for all.
+// Returns true if all energies of the range are far from the pole. Rounding is monotonic, so it is
+// enough to test the nearest energy.
 __device__ inline bool far_from(const Pole& w, Range energies) {
   const double gap = fmax(fmax(energies.low - w.a, w.a - energies.high), 0.0);
   return fma(gap, gap, w.b2) > w.limit;
 }
 
-// The coefficients of a full band far from the pole; ssx_b is v alone.
+// The coefficients of a full band far from the pole; ssx_b contains only v.
 __device__ inline Coefficients full_band_far_from_pole(const Pole& w, double x) {
   const double d = w.a - x, q = w.a + x;
   const double den = fma(d, d, w.b2), den_plus = fma(q, q, w.b2);
@@ -222,8 +224,8 @@ __device__ void for_sorted_bands(const Inputs& p, const Pass<kF>& pass, const So
 }
 
 // ---------------------------------------------------------------------------------------------
-// Three loops, one per kind of bands: full bands need no weight and no cut-off, empty ones no ssx,
-// and no band tests its occupation.
+// sorted_by_occupation: three loops, one per kind of band. Full bands need no weight and no
+// cut-off, empty bands need no ssx, and no loop tests the occupation.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
     gpp_sorted_bands(Inputs p, Pass<kF> pass, SortedBands sorted) {
@@ -274,9 +276,9 @@ __global__ void __launch_bounds__(kOrderThreads) gpp_find_ranges(Inputs p, Sorte
         range_of_chunk(p, sorted, chunk * kChunk, first, frequencies_of_pass(p, first));
 }
 
-// If the energies of a chunk are far from the poles of all lanes of a warp, its bands need no
-// selection between the branches. Lanes outside the matrix compute what the last row or column
-// does, so that whole warps vote, and do not add it.
+// sorted_by_energy: if the energies of a chunk are far from the poles of all lanes of a warp, its
+// bands need no selection between the branches. Lanes outside the matrix compute the last row or
+// column, so that whole warps vote, but do not add the result.
 template <int kF>
 __device__ void add_sorted_by_energy(const Inputs& p, const Pass<kF>& pass,
                                      const SortedBands& sorted, std::int64_t igp, std::int64_t ig) {
@@ -296,7 +298,7 @@ __device__ void add_sorted_by_energy(const Inputs& p, const Pass<kF>& pass,
     const auto for_bands = [&](std::int64_t from, std::int64_t to, auto add_band) {
       for_sorted_bands(p, pass, sorted, igp, ig, from, to, add_band);
     };
-    // Splits places [from, to) at the borders of chunks. The same for all lanes of a warp.
+    // Splits places [from, to) at the chunk boundaries. Uniform for all lanes of a warp.
     const auto for_chunks = [&](std::int64_t from, std::int64_t to, auto add_chunk) {
       to = min(to, last);
 #pragma unroll 1
@@ -356,8 +358,8 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
 }
 
 // ---------------------------------------------------------------------------------------------
-// Blocks of a few igp by 32 ig: all warps load the same aqsn, and the second and later ones find it
-// in L1.
+// blocks_2d: blocks of a few igp by 32 ig. All warps load the same aqsn. Only the first load misses
+// L1.
 //
 //            ig 0 ........ 31
 //   igp 0    warp 0, lanes 0-31     aqsn[n][0 .. 31] is loaded by all four warps,

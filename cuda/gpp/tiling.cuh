@@ -1,11 +1,13 @@
-// The last variants of gpp: tiles of 32 ig by some igp, whose operands are staged in shared memory.
+// The last variants of gpp: tiles of 32 ig by a few igp, with operands staged in shared memory.
 //
-// They are limited by how many registers a multiprocessor can read, not by its FP64 pipe: an FMA of
-// three different registers takes three cycles, not two, and a selection or comparison another one
-// (benchmarks/fp64_operands.cu, H200). So every instruction that is saved counts, of any kind.
+// The limit is the register-read bandwidth of a multiprocessor, not its FP64 pipe. An FMA with
+// three different registers takes three cycles instead of two, and a selection or comparison takes
+// one more (benchmarks/fp64_operands.cu, H200). Therefore, saving any kind of instruction reduces
+// the time.
 //
-// A block computes a tile, for a segment of the sorted bands. With one igp per thread this takes
-// 39.8 ms; with two, which share what is loaded of aqsn, 38.5 ms. With two igp per thread:
+// A block computes a tile for a segment of the sorted bands. With one igp per thread this takes
+// 39.8 ms. With two igp per thread, which share the loads of aqsn, it takes 38.5 ms. The layout
+// with two igp per thread:
 //
 //                  ig 0 ........ 31        block_x = segment * across + tile of igp
 //   igp 0, 1       warp 0, lanes 0-31      block_y = tile of ig
@@ -13,8 +15,8 @@
 //   igp 4, 5       warp 2                  sorted bands    | segment 0         | segment 1   ...
 //   igp 6, 7       warp 3                  chunks of 16    | 0 | 1 | 2 | 3 |...|
 //
-// While the warps compute chunk c, chunks c + 1 and c + 2 are being copied; chunk c lies in stage
-// c % 3 of shared memory.
+// While the warps compute chunk c, chunks c + 1 and c + 2 are being copied. Chunk c is in stage c %
+// 3 of shared memory.
 #pragma once
 
 #ifdef __CUDACC__
@@ -32,8 +34,8 @@ inline constexpr int kTileWarps = 4;
 template <int kRowsPerThread>
 inline constexpr int kTileRows = kTileWarps* kRowsPerThread;  // igp of a tile
 
-// Each block takes a segment of the bands: at most as many as may be summed without compensation,
-// and fewer if there are too few tiles for the device.
+// Each block processes a segment of the bands. A segment has at most the number of bands that may
+// be summed without compensation, and fewer if there are too few tiles for the device.
 struct Tiling {
   std::int64_t across = 0, down = 0;  // tiles of igp and of ig
   std::int64_t length = 0;            // of the sorted list
@@ -61,7 +63,7 @@ Extent grid_of_tiles(const Gpp& p) {
   return grid_of(tiling.across * tiling.segments, tiling.down);
 }
 
-// The list with copies of the operands in its order.
+// Allocates the sorted list and copies of the operands in sorted order.
 template <int kRowsPerThread>
 SortedBands take_sorted_tiles(const Gpp& p, ScratchCursor& scratch) {
   const Tiling tiling = tiling_of<kRowsPerThread>(p);
@@ -98,8 +100,9 @@ inline constexpr int kGatherThreads = 256, kGatherBlocks = 8;  // blocks per ban
 //   to   tile 0     | place 0: e0 .. e31 of its band  | place 1 | ... | place length - 1 |
 //        tile 1     | place 0: e32 .. e63             | ...
 //
-// Staging a chunk of a tile is then one contiguous copy. Read from where the operands are, with the
-// sorted list, the loop took 45 ms instead of 41 (prototypes, H200, si214).
+// Staging a chunk of a tile is then one contiguous copy. Without these copies, when the loop reads
+// the original operands through the sorted list, it took 45 ms instead of 41 (prototypes, H200,
+// si214).
 __device__ inline void gather_row(const Complex* row, std::int64_t count, int width,
                                   std::int64_t place, std::int64_t length, Complex* to) {
   const std::int64_t padded = round_up(count, width);
@@ -142,12 +145,12 @@ struct alignas(kVectorBytes) StagedBands {
   Range range;
 };
 
-// Blocks per multiprocessor, which leave a thread 128 or 168 registers.
+// Blocks per multiprocessor. They leave 128 or 168 registers per thread.
 template <int kRowsPerThread>
 constexpr int kTileBlocks = kRowsPerThread == 1 ? 4 : 3;
 
-// Starts to copy kCount elements of T with all threads of the block. These copies bypass L1
-// (cp.async.cg), unlike those of common/async_copy.cuh that have no L2 policy.
+// Starts to copy kCount elements of T with all threads of the block. The copies bypass L1
+// (cp.async.cg), unlike the copies without an L2 policy in common/async_copy.cuh.
 template <int kCount, class T>
 __device__ void copy_by_block(T* to, const T* from) {
   using Bytes = Vector<std::byte, kVectorBytes>;
@@ -180,7 +183,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
           pole_of(p, p.wtilde[min(igp + row, p.rows - 1) * p.columns + min(ig, p.columns - 1)]);
 
     const std::int64_t first = segment * tiling.segment_length;
-    // From here on places are counted from the start of the segment.
+    // Places below are counted from the start of the segment.
     const auto end_of = [&](Kind kind) {
       const std::int64_t end = sorted.ends[kind] - first;
       return static_cast<int>(min(max(end, std::int64_t{0}), tiling.segment_length));
@@ -211,13 +214,13 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
 #pragma unroll 1
     for (int chunk_first = 0; chunk_first < end; chunk_first += kChunk) {
       wait_for_copies<kStages - 2>();
-      // Everyone's copies of this chunk are complete, and everyone has finished the chunk before,
-      // whose stage the next copy overwrites.
+      // After the barrier, the copies of this chunk by all threads are complete, and all threads
+      // have finished the previous chunk, whose stage the next copy overwrites.
       __syncthreads();
       copy_chunk(chunk_first + (kStages - 1) * kChunk);
       const StagedBands<kRowsPerThread, kF>& chunk = stages[chunk_first / kChunk % kStages];
 
-      // The bands of a kind, whose places are [from, to), kUnroll at a time. Kinds are padded to
+      // Loops over the bands of a kind at places [from, to), kUnroll at a time. Kinds are padded to
       // multiples of kGroup.
       const auto for_bands = [&]<int kUnroll>(std::integral_constant<int, kUnroll>, int from,
                                               int to, auto add_band) {

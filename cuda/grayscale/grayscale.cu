@@ -1,7 +1,8 @@
-// Grayscale on the GPU: out = the luminance of each pixel. Loads grow from 1 to 16 bytes.
+// Grayscale on the GPU: out = the luminance of each pixel. The variants range from 1-byte loads to
+// 16-byte loads.
 //
-// Each pixel reads four or three bytes and writes one, so the kernels are memory-bound. Arrays are
-// packed, so the pixels of all images of a batch form one line.
+// The kernels read three or four bytes and write one byte per pixel, so they are memory-bound.
+// Arrays are packed, so the pixels of all images of a batch form one contiguous row.
 //
 // Percentages in the comments are relative to cudaMemcpy's speed for the same number of bytes, for
 // 16384 x 16384 pixels on an H200, L2 flushed.
@@ -34,7 +35,7 @@ Extent grid_of_pixels(const Grayscale& p, int pixels_per_block) {
 
 #ifdef __CUDACC__
 
-// The pixels of a batch as one line.
+// The pixels of a batch as one contiguous row.
 template <int kChannels>
 struct Line {
   const std::uint8_t* in;
@@ -59,9 +60,9 @@ __device__ bool aligned(const void* at, int bytes) {
   return reinterpret_cast<std::uintptr_t>(at) % bytes == 0;
 }
 
-// ---------------------------------------------------------------------------------------------
-// One thread per pixel. That is so little work that the GPU cannot launch blocks as fast as they
-// finish: blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
+// --------------------------------------------------------------------------------------------- One
+// thread per pixel. The work per block is so small that the GPU cannot launch blocks as fast as
+// they finish. Blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
 template <int kChannels>
 __global__ void grayscale_naive(Line<kChannels> line) {
   const std::int64_t pixel = block_x() * blockDim.x + threadIdx.x;
@@ -98,18 +99,18 @@ __global__ void grayscale_two_pixels(Line<kChannels> line) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Four pixels per load: 16 bytes, stored as one 32-bit word. With three channels, three loads of 4
-// bytes. One such group per thread leaves too few loads in flight (98 %, and 92 % with three
-// channels). From two groups on, the kernel is as fast as a copy or faster (101 to 105 %, since it
-// writes less than it reads). The groups of a thread are one block apart, so that a warp's accesses
-// are coalesced:
+// Four pixels per load of 16 bytes; their luminances are stored as one 32-bit word. With three
+// channels, three loads of 4 bytes. One group of four pixels per thread has too few loads in flight
+// (98 %, and 92 % with three channels). With two or more groups, the kernel is at least as fast as
+// a copy (101 to 105 %, because it writes less than it reads). The groups of a thread are one block
+// apart, so that the accesses of a warp are coalesced:
 //
 //   group of four pixels   |  0    1   ...  255 | 256  257  ...  511 | 512 ...
 //   thread                 |  0    1   ...  255 |  0    1   ...  255 |  0  ...
 //   its i-th load          |        i = 0       |        i = 1       | i = 2
 //
-// Neither stores of 16 bytes, after an exchange through shared memory, nor whole vectors of RGB
-// staged there were faster.
+// Two alternatives were not faster: 16-byte stores after an exchange through shared memory, and
+// staging whole vectors of RGB pixels in shared memory.
 __device__ unsigned luminances(const uint4& rgba) {
   return pack(luminance(rgba.x), luminance(rgba.y), luminance(rgba.z), luminance(rgba.w));
 }
@@ -170,7 +171,7 @@ constexpr Variant<Grayscale> kVariants[] = {
      })},
     {.name = "wide",
      .changes =
-         "Each thread has four loads of four pixels in flight and stores four pixels at a time.",
+         "Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
      .device = Device::kCuda,
      .blocks = {{{kThreads}}},
      .grid = [](const Grayscale& p, Extent) { return grid_of_pixels(p, kWidePixels); },

@@ -1,4 +1,5 @@
-// How images are cut into bands for the sliding window, and what the bands request of a GPU.
+// Bands: the parts of an image that warps process with the sliding window, and their resource
+// usage.
 //
 //              warp 0    warp 1    warp 2
 //            +---------+---------+---------+
@@ -9,8 +10,8 @@
 //            |    |    |    |    |    |    |
 //            +---------+---------+---------+
 //
-// A warp loads `radius` rows above and below its band as well. Directions alternate so that the two
-// bands at a seam load its rows at about the same time, and DRAM is read once for both.
+// A warp also loads `radius` rows above and below its band. Directions alternate, so that the two
+// bands at a seam load the rows of the seam at about the same time, and DRAM is read once for both.
 #pragma once
 
 #include <algorithm>
@@ -22,20 +23,20 @@
 
 namespace ado::cuda {
 
-// Where to find the three rows and columns just before an image ([0]) and just after it ([1]) if
-// the border extends the image: the distance to the row that is loaded instead, and the byte of
-// that row's slot in which the column is. For example, replication loads the first row for the rows
-// one, two and three above it, so their distances are one, two and three.
+// Sources of the three rows and columns just before an image ([0]) and just after it ([1]), if the
+// border extends the image. For a row: the distance to the row that is loaded instead. For a
+// column: its byte in the slot of the row. For example, replication loads the first row for the
+// three rows above it, so their distances are one, two and three.
 struct BorderTable {
-  static constexpr int kOutside = 3;  // entries in use; with a fourth, they are one vector
+  static constexpr int kOutside = 3;  // entries in use; a fourth one completes a vector
   int rows[2][4], cols[2][4];
 };
 
 inline constexpr Extent kWindowBlock{128};  // four warps side by side
 
-// Tuned on an H200 (132 multiprocessors). The grid is computed before a device is known, so the
-// height of a band does not adapt to the device. Other devices compute the same pixels; only the
-// end of the kernel, when few blocks are left to run, may take longer there.
+// Tuned on an H200 (132 multiprocessors). The grid is computed before the device is known, so the
+// height of a band does not adapt to the device. The results are the same on every device. On other
+// devices, the end of the kernel, when few blocks are left to run, may take longer.
 inline constexpr int kTunedMultiprocessors = 132;
 
 // Images with at least this many pixels have enough bands for 16 pixels per lane. Tuned on an H200.
@@ -66,7 +67,7 @@ struct WindowShape {
   static constexpr int kRingRows = kWindow.ring_rows, kBlocks = kWindow.blocks;
   static constexpr int kMaxRows = kWindow.max_rows;
 
-  // Words that a lane reads per row: kSideWords, its own kOwnWords, kSideWords.
+  // Each lane reads kSideWords, then its own kOwnWords, then kSideWords again per row.
   static constexpr int kPixels = 4 * kWords;  // per lane
   static constexpr int kOwnWords = kWords * kChannels, kSideWords = kHaloWords ? 1 : 0;
   static constexpr int kAllWords = kOwnWords + 2 * kSideWords;
@@ -77,15 +78,16 @@ struct WindowShape {
                 "the border table has no more entries");
   static_assert(kAligned || (kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
 
-  // Lanes that store. In unaligned rows, a stored vector combines the pixels of two lanes.
+  // The lanes that store are kFirstLane to kLastLane. In unaligned rows, a stored vector combines
+  // the pixels of two lanes.
   static constexpr int kFirstLane = (kHaloWords ? 0 : 1) + (kAligned ? 0 : 1);
   static constexpr int kLastLane = kHaloWords ? kWarpSize - 1 : kWarpSize - 2;
   static constexpr int kBandCols = (kLastLane - kFirstLane + 1) * kPixels;  // that a warp stores
 
-  // Whether the first byte of a row may be anywhere in its first vector. Even in aligned rows, the
-  // three-byte pixels of a band may begin anywhere.
+  // True if the first byte of a row may be at any position in its first vector. Even in aligned
+  // rows, the three-byte pixels of a band may start at any position.
   static constexpr bool kShifts = !kAligned || kChannels == 3;
-  // Otherwise: where the first byte is in its vector.
+  // Otherwise: the position of the first byte in its vector.
   static constexpr int kFirstByte = kHaloWords ? kVectorBytes - 4 : 0;
   static constexpr int kVectors = static_cast<int>(  // copied per row and warp
       ceil_div(
@@ -94,8 +96,8 @@ struct WindowShape {
   static constexpr int kRingBytes = kRingRows * kVectors * kVectorBytes;       // per warp
   static constexpr int kTableBytes = kExtends ? int{sizeof(BorderTable)} : 0;  // per warp
 
-  // Unrolled iterations: a multiple of the length of every ring, so that ring positions are
-  // compile-time constants.
+  // Unrolled iterations. The number is a multiple of the length of every ring, so that ring
+  // positions are compile-time constants.
   static constexpr int kUnrolled = kRingRows > 4 ? kRingRows : 4;
   static_assert(kUnrolled % 4 == 0 && kUnrolled % kRingRows == 0);
 };
@@ -107,11 +109,11 @@ struct Bands {
   int height;
 };
 
-// Makes bands as high as possible while all of them run at the same time, within limits. A band of
-// h rows loads h + 2 kRadius rows, so low bands load more; but with high bands, few blocks are left
-// for a long time at the end. (Lower bands in the last quarter of an image, or a number of bands
-// that fills the multiprocessors evenly, gained nothing.) The lower limit, 10 rows or 3 kRadius +
-// 1, keeps the additional loads below two rows per three that are stored.
+// Makes bands as high as possible, within limits, while all of them run at the same time. A band of
+// h rows loads h + 2 kRadius rows, so low bands load more rows in total. With high bands, few
+// blocks run for a long time at the end. Lower bands in the last quarter of an image, or a number
+// of bands that fills the multiprocessors evenly, gained nothing. The lower limit, 10 rows or 3
+// kRadius + 1, keeps the additional loads below two rows per three stored rows.
 template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
   constexpr std::int64_t kMinRows = std::max(10, 3 * Shape::kRadius + 1);
@@ -137,7 +139,8 @@ Bands bands_of(const Routine& p) {
   return b;
 }
 
-// Whether all rows of the images begin and end at multiples of `pixels`, the pixels per lane.
+// Returns true if all rows of the images start and end at multiples of `pixels`, the number of
+// pixels per lane.
 inline bool lanes_aligned(const Array& in, const Array& out, int pixels) {
   return out.shape[out.rank - 1] % pixels == 0 && starts_at_vector(in.data) &&
          starts_at_vector(out.data);
@@ -145,7 +148,7 @@ inline bool lanes_aligned(const Array& in, const Array& out, int pixels) {
 
 // ---------------------------------------------------------------------------------------------
 // Fields of a variant that runs the sliding window. kWithShape calls a visitor with the WindowShape
-// that is used for a problem.
+// for a problem.
 
 template <class Routine, auto kWithShape>
 Extent window_grid(const Routine& p, Extent block) {
@@ -163,8 +166,8 @@ std::size_t window_shared_bytes(const Routine& p, Extent block) {
   });
 }
 
-// Approximate number of bytes requested. Pixels outside the image are not requested, but if the
-// border extends the image, the rows that replace those outside are.
+// Approximate number of requested bytes. Pixels outside the image are not requested. If the border
+// extends the image, the rows that replace rows outside the image are requested.
 template <class Routine, auto kWithShape>
 double window_bytes(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
@@ -182,13 +185,13 @@ double window_bytes(const Routine& p) {
 
 #ifdef __CUDACC__
 
-// ---------------------------------------------------------------------------------------------
-// The rows that a block loads, in the order in which it loads them. All warps of a block have the
-// same rows, so everything here is uniform: loops and shuffles need no care for divergence.
+// --------------------------------------------------------------------------------------------- The
+// rows that a block loads, in the order of the loads. All warps of a block have the same rows, so
+// all values here are uniform, and loops and shuffles do not diverge.
 struct BandWalk {
   std::int64_t image, row;  // the first row that is loaded
   int direction;            // 1: down the image, -1: up
-  int count;                // rows that are loaded
+  int count;                // number of rows that are loaded
   int inside, inside_rows;  // index of the first row inside the image, and their number
 
   __device__ BandWalk(const Bands& bands, int radius) {
@@ -201,27 +204,28 @@ struct BandWalk {
     direction = up ? -1 : 1;
     count = image < bands.images ? height + 2 * radius : 0;
     row = up ? first + height - 1 + radius : first - radius;
-    // Rows between the first that is loaded and the edges of the image.
+    // Rows between the first loaded row and the edges of the image.
     const std::int64_t before = up ? row - (bands.rows - 1) : -row;
     const std::int64_t after = up ? row + 1 : bands.rows - row;
     inside = static_cast<int>(max(before, std::int64_t{0}));
     inside_rows = static_cast<int>(min(after, std::int64_t{count})) - inside;
   }
 
-  // Whether the index-th row is inside the image.
+  // Returns true if the index-th row is inside the image.
   __device__ bool has_row(int index) const {
     return static_cast<unsigned>(index - inside) < static_cast<unsigned>(inside_rows);
   }
 };
 
-// Adds `pitch` to `p`. Written in assembly so that the compiler keeps one pointer: otherwise it
-// uses one per iteration of an unrolled loop, and those take registers.
+// Adds `pitch` to `p`. It is written in assembly so that the compiler keeps one pointer. Otherwise,
+// it keeps one pointer per iteration of an unrolled loop, which takes registers.
 template <class T>
 __device__ void advance(T*& p, std::int64_t pitch) {
   asm("add.s64 %0, %0, %1;" : "+l"(p) : "l"(pitch));
 }
 
-// A distance within an image, limited to 32 bits: a value beyond every band if it is farther.
+// Limits a distance within an image to 32 bits. Larger distances become kFar, which is beyond every
+// band.
 inline constexpr int kFar = 1 << 24;
 __device__ inline int clamp_distance(std::int64_t distance) {
   return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));

@@ -1,4 +1,4 @@
-// Luminance of pixels that are packed into 32-bit words, by dot products of four bytes.
+// Luminance of pixels in 32-bit words, by dot products of four bytes.
 #pragma once
 
 #include "routines/grayscale.hpp"
@@ -7,7 +7,7 @@
 
 namespace ado::cuda {
 
-// The weights have 16 bits but a dot product multiplies bytes, so the luminance takes two dot
+// The weights have 16 bits, but a dot product multiplies bytes. So the luminance takes two dot
 // products: one with the low bytes of the weights, one with the high bytes.
 //
 //   byte of the word     0      1      2      3
@@ -24,13 +24,14 @@ inline constexpr unsigned kLowWeights = packed_weights(0, kFirst);
 template <int kFirst>
 inline constexpr unsigned kHighWeights = packed_weights(8, kFirst);
 
-// Luminance, times 2^16, of the pixel in bytes kFirst to kFirst + 2 of a word.
+// Returns the luminance, times 2^16, of the pixel in bytes kFirst to kFirst + 2 of a word.
 template <int kFirst = 0>
 __device__ unsigned luminance(unsigned word) {
   return __dp4a(word, kLowWeights<kFirst>, __dp4a(word, kHighWeights<kFirst>, 0U) << 8);
 }
 
-// Packs two or four luminances. Each is in the third byte of its word, since it is times 2^16.
+// Packs two or four luminances. Each luminance is in the third byte of its word, because it is
+// multiplied by 2^16.
 __device__ inline unsigned pack(unsigned first, unsigned second) {
   return __byte_perm(first, second, 0x0062);
 }

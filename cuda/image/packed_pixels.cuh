@@ -1,4 +1,4 @@
-// Rows of pixels as the lanes of a warp hold them: four pixels packed into each 32-bit word.
+// Pixels in the registers of a lane: four pixels packed into each 32-bit word.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ado::cuda {
 template <int kWords>
 using PackedPixels = Vector<unsigned, kWords>;
 
-// The pixels of a lane, with four more on either side. For kWords = 2:
+// The pixels of a lane, and the four pixels on either side. For kWords = 2:
 //
 //   word    |      at[0]      |     at[1]     |     at[2]     |     at[3]     |
 //   pixel   |  -4 -3 -2 -1    |  0  1  2  3   |  4  5  6  7   |  8  9 10 11   |
@@ -23,7 +23,7 @@ template <int kWords>
 struct PixelsAround {
   unsigned at[kWords + 2];
 
-  // Four pixels, packed, beginning with any own one or a neighbour of it:
+  // Four packed pixels, starting at any pixel from -4 on:
   //
   //   four_from(-3) = [-3 -2 -1  0] = __funnelshift_r(at[0], at[1], 8 * 1)
   __device__ unsigned four_from(int pixel) const {
@@ -33,7 +33,7 @@ struct PixelsAround {
   }
 };
 
-// Gets the four pixels on either side from the neighbouring lanes.
+// Shuffles the four pixels on either side from the neighbouring lanes.
 template <int kWords>
 __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& own) {
   PixelsAround<kWords> all;
@@ -44,7 +44,8 @@ __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& 
   return all;
 }
 
-// Clears the pixels of a lane that are outside the image. In aligned rows, all are inside or none.
+// Sets the pixels of a lane that are outside the image to zero. In aligned rows, either all pixels
+// of a lane are inside or none.
 template <int kWords, bool kAligned>
 struct ColumnMask {
   unsigned mask[kAligned ? 1 : kWords];

@@ -1,12 +1,12 @@
 // The input of the sliding window: rows of gray pixels, from images of one, three or four channels.
 //
 // Rows are copied asynchronously to a ring in shared memory, as aligned 16-byte vectors, some rows
-// before they are needed. Loads into registers arrive too late, because the compiler moves a load
-// down to where its value is used: the blur then takes 180 us instead of 144 and the gradient 167
-// instead of 149 (measured as in sliding_window.cuh).
+// before they are needed. Prefetching into registers does not work, because the compiler moves a
+// load down to the use of its value. With register loads, the blur takes 180 us instead of 144 and
+// the gradient 167 us instead of 149 (measured as in sliding_window.cuh).
 //
-// In unaligned rows, the copy begins up to 15 bytes before the row, and lanes assemble their words
-// from two neighbouring ones:
+// In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
+// from two neighbouring words:
 //
 //   vectors in the slot    | x x x x x r0 r1 r2 r3 r4 r5 r6 r7 ...      r0: first byte of the row,
 //   32-bit words of it     |    w0   |     w1    |     w2    | ...          5 bytes into the slot
@@ -25,15 +25,15 @@
 
 namespace ado::cuda {
 
-// Index in [0, size) of the pixel that replaces one outside of the image.
+// Index in [0, size) of the pixel that replaces the pixel at `index` outside the image.
 __device__ inline std::int64_t border_index(Border border, std::int64_t index, std::int64_t size) {
   if (border == Border::kReplicate || size == 1) return min(max(index, std::int64_t{0}), size - 1);
   while (index < 0 || index >= size) index = index < 0 ? -index : 2 * (size - 1) - index;
   return index;
 }
 
-// Copies the first `bytes` of a vector to shared memory and fills the rest with zeros. Unlike
-// copy_vector_async, it does not touch the other bytes of the source.
+// Copies the first `bytes` bytes of a vector to shared memory and fills the rest with zeros. Unlike
+// copy_vector_async, it does not read the other bytes of the source.
 __device__ inline void copy_bytes(std::uint32_t to, const std::uint8_t* from, int bytes) {
 #pragma unroll 1
   for (int i = 0; i < kVectorBytes; ++i) {
@@ -77,7 +77,7 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Copies rows to the ring of the calling warp and reads them from there.
+// Copies rows to the ring of the calling warp, and reads rows from the ring.
 template <class Shape>
 class RowSource {
  public:
@@ -111,11 +111,12 @@ class RowSource {
     if (Shape::kExtends) start_border(border, bands, walk, begin, col);
   }
 
-  // Starts to copy the index-th row, which must be the next one. Copies go through L1, where
-  // neighbouring warps find the vectors that they share: without L1, the blur takes a tenth longer.
+  // Starts to copy the index-th row, which must be the next one. Copies go through L1, because
+  // neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
   //
   // The first vector of an unaligned row may contain up to 15 bytes from before the row, even from
-  // before the array: those are in the same allocation, since allocations are aligned to vectors.
+  // before the array. Those bytes are in the same allocation, because allocations are aligned to
+  // vectors.
   __device__ void start_copy(const BandWalk& walk, int index, int slot) {
     const std::uint8_t* from = next_;
     bool copies = walk.has_row(index);
@@ -136,7 +137,7 @@ class RowSource {
       const std::uint8_t* vector_from = from + i * kWarpSize * kVectorBytes;
       const int inside = Shape::kShifts ? bytes_at(vector * kVectorBytes - early) : bytes_[i];
       const int bytes = copies ? inside : 0;
-      if (Shape::kShifts && nears_end_) {  // the same for the whole warp
+      if (Shape::kShifts && nears_end_) {  // uniform in the warp
         if (bytes > 0 && vector_from + kVectorBytes > end_)
           copy_bytes(to, vector_from, bytes);
         else
@@ -202,12 +203,12 @@ class RowSource {
   static constexpr int kCopies =
       static_cast<int>(ceil_div(Shape::kVectors, kWarpSize));  // per lane
 
-  // Number of bytes inside the row of the vector that begins `offset` bytes into the band.
+  // For the vector at byte `offset` of the band: the number of its bytes that are inside the row.
   __device__ int bytes_at(int offset) const {
     return offset > row_begin_ - kVectorBytes ? min(max(row_end_ - offset, 0), kVectorBytes) : 0;
   }
 
-  // Luminances of the word-th four colour pixels of a lane.
+  // Packed luminances of colour pixels 4 * word to 4 * word + 3 of a lane.
   __device__ static unsigned four_luminances(const unsigned (&own)[Shape::kOwnWords], int word) {
     unsigned of[4];
 #pragma unroll
@@ -261,7 +262,7 @@ class RowSource {
     return static_cast<int>(shared_word(row_entry(before ? 0 : 1, i)));
   }
 
-  // Inserts the pixels outside the image into the words of the lane, which are zero there.
+  // Inserts the pixels outside the image into the words of the lane, in which those bytes are zero.
   __device__ void extend(std::uint32_t row, PixelsAround<kWords>& in) const {
 #pragma unroll
     for (int side = 0; side < 2; ++side) {

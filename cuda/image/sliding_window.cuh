@@ -1,12 +1,13 @@
-// Image filters as stages that stream rows of pixels through registers, from load to store.
+// The sliding window: stages of image filters that stream rows of pixels through registers.
 //
-// A warp owns a band of an image (bands.cuh), as wide as its lanes and 10 to about 70 rows high,
-// and moves along it row by row. Each lane holds a few words of four neighbouring pixels. In each
-// iteration, a stage takes one row, keeps what it will need of it, and returns the row that it can
-// finish with it. So stages can be chained: a stage takes what the one before it returns, and no
-// intermediate image is written to memory.
+// A warp processes a band of an image (bands.cuh) row by row. The band is as wide as the pixels of
+// the warp's lanes and 10 to about 70 rows high. Each lane holds a few words of four neighbouring
+// pixels. In each iteration, a stage takes one row, keeps the values that later rows need, and
+// returns the row that is now complete. Stages can be chained: each stage takes the rows that the
+// previous one returns, and no intermediate image is written to memory.
 //
-// Rows wait in a ring in shared memory (row_source.cuh). In iteration i, with kRingRows = 4:
+// Rows are prefetched to a ring in shared memory (row_source.cuh). In iteration i, with kRingRows =
+// 4:
 //
 //     slot 0        slot 1        slot 2        slot 3
 //   +-----------+ +-----------+ +-----------+ +-----------+
@@ -14,7 +15,7 @@
 //   +-----------+ +-----------+ +-----------+ +-----------+
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
 //
-// Rows at the seam of two bands are loaded twice, at about the same time, so DRAM is read once.
+// Rows at the seam of two bands are loaded twice, but at about the same time, so DRAM is read once.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed; a copy takes 129 us.
 #pragma once
@@ -44,13 +45,14 @@ __device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixel
 
 // ---------------------------------------------------------------------------------------------
 // Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
-// begins `early` bytes before its own pixels, with the end of the left neighbour's in front:
+// starts `early` bytes before its own pixels. The first bytes of that vector are pixels of the left
+// neighbour:
 //
 //   pixels of lanes    .. A5 A6 A7 | B0 B1 B2 B3 B4 B5 B6 B7 | C0 C1 C2 ..    8 per lane, early = 3
 //   aligned vectors     | A5 A6 A7   B0 B1 B2 B3 B4 | B5 B6 B7   C0 C1 C2 ..
 //                         lane B stores this vector   lane C stores this one
 //
-// A vector that would begin before the row or end after it is stored byte by byte.
+// A vector that would start before the row or end after it is stored byte by byte.
 template <int kWords, bool kAligned>
 class RowStore {
  public:
@@ -87,8 +89,9 @@ class RowStore {
   }
 
  private:
-  // Shifts a row right by `count` pixels across lanes. Words are shifted by powers of two, so that
-  // registers have constant indices; the last one to three pixels by a funnel shift.
+  // Shifts a row right by `count` pixels across lanes. Whole words are shifted in steps of powers
+  // of two, so that registers have constant indices. The remaining zero to three pixels are shifted
+  // by a funnel shift.
   __device__ static PackedPixels<kWords> move_right(const PackedPixels<kWords>& pixels, int count) {
     unsigned both[2 * kWords + 1];  // the left neighbour's words, then the lane's own
 #pragma unroll
@@ -146,7 +149,7 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
 #pragma unroll
     for (int step = 0; step < Shape::kUnrolled; ++step) {
       const int index = first + step;
-      // From here on, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
+      // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
       // so its slot can be overwritten.
       wait_for_copies<kRingRows - 2>();
       __syncwarp();
@@ -156,8 +159,8 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
       store(result, static_cast<unsigned>(index - 2 * kRadius) < stored);
     }
   }
-  // The copies still in flight need no wait: they are of rows after the last, so they read nothing,
-  // and the zeros that they write are never read.
+  // The kernel does not wait for the copies that are still in flight. They belong to rows after the
+  // last one, so they read nothing, and the zeros that they write are never read.
 }
 
 }  // namespace ado::cuda

@@ -1,7 +1,6 @@
 // Stages of the sliding window. push() takes the next row and returns the result for the row
-// kRadius before it. `step` is the iteration within the unrolled loop, from which a stage computes
-// positions in its rings of two or four rows. Rows may come from the top down or from the bottom
-// up.
+// kRadius before it. `step` is the iteration within the unrolled loop. Stages compute positions in
+// their rings of two or four rows from it. Rows may arrive from the top down or from the bottom up.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +14,9 @@
 
 namespace ado::cuda {
 
-// Gaussian blur with the default taps [1 2 3 4 3 2 1]: along the rows by dot products of bytes;
-// down the columns as [1 2 1] followed by [1 0 2 0 1], from sums that are kept per column:
+// Gaussian blur with the default taps [1 2 3 4 3 2 1]. Along the rows, it uses dot products of
+// bytes. Down the columns, it convolves with [1 2 1] and then with [1 0 2 0 1], from sums that are
+// kept per column:
 //
 //   r[i]            the weighted sum along row i
 //   two[i]   = r[i] + r[i-1]             [1 1]
@@ -26,9 +26,9 @@ namespace ado::cuda {
 //
 // No sum exceeds 255 * 256, so two pixels share a register.
 //
-// Four running sums, [1 1 1 1] convolved with itself, save two additions per two pixels but keep
-// nine rows instead of six. With 16 pixels per lane, nine rows do not fit into registers (159 us;
-// this: 144 us); with eight pixels, both take 147 us.
+// An alternative is [1 1 1 1] convolved with itself. It saves two additions per two pixels but
+// keeps nine rows instead of six. With 16 pixels per lane, nine rows do not fit into registers (159
+// us instead of 144). With eight pixels per lane, both take 147 us.
 template <int kWords>
 class GaussianStage {
  public:
@@ -49,7 +49,7 @@ class GaussianStage {
  private:
   static constexpr int kPairs = 2 * kWords;
 
-  // The weighted sums of a pair of pixels, one in each half.
+  // Returns the weighted sums of a pair of pixels, one in each half of the register.
   __device__ unsigned column_sums(int step, int pair, const PixelsAround<kWords>& in) {
     const unsigned row = weigh(in, 2 * pair, weigh(in, 2 * pair + 1, 0) << 16);
     const unsigned two = row + row_[pair], three = two + two_[pair];
@@ -73,8 +73,8 @@ class GaussianStage {
 };
 
 // Taps, packed as four bytes per word: `along` the row, taps 0 to 3 and 4 to 6; `down` the columns,
-// taps 5, 6, 3, 4 and 1, 2, none, 0. A sum of products is divided by the square of the taps' sum:
-// it is multiplied by a reciprocal, and bits are dropped.
+// taps 5, 6, 3, 4 and 1, 2, none, 0. A sum of products is divided by the square of the taps' sum,
+// by multiplication by a reciprocal and a shift.
 struct TapOptions {
   unsigned along[2], down[2];
   unsigned reciprocal;
@@ -85,8 +85,8 @@ inline TapOptions tap_options(const int* given) {
   constexpr int kTaps = GaussianBlur::kTaps, kNone = kTaps;
   unsigned taps[kTaps + 1] = {}, sum = 0;
   for (int i = 0; i < kTaps; ++i) sum += static_cast<unsigned>(given[i]);
-  // A single non-zero tap copies pixels, whatever its value. It is replaced by 2: 256 does not fit
-  // into a byte, and the reciprocal of 1 does not fit into a word.
+  // A single non-zero tap only moves pixels, independent of its value. It is replaced by 2, because
+  // a tap of 256 does not fit into a byte, and the reciprocal of 1 does not fit into 32 bits.
   const bool single = std::count(given, given + kTaps, 0) == kTaps - 1;
   for (int i = 0; i < kTaps; ++i)
     taps[i] = single ? 2 * (given[i] > 0) : static_cast<unsigned>(given[i]);
@@ -94,8 +94,8 @@ inline TapOptions tap_options(const int* given) {
   const auto word = [&](int a, int b, int c, int d) {
     return taps[a] | taps[b] << 8 | taps[c] << 16 | taps[d] << 24;
   };
-  // Exact for sums of products up to 255 * divisor: the reciprocal's error then adds less than the
-  // distance to the next integer.
+  // Exact for sums of products up to 255 * divisor, because the error of the reciprocal then adds
+  // less than the distance to the next integer.
   const std::uint64_t divisor = std::uint64_t{sum} * sum;
   int shift = 0;
   while (std::uint64_t{1} << (32 + shift) <= 255 * divisor * divisor) ++shift;
@@ -106,9 +106,9 @@ inline TapOptions tap_options(const int* given) {
           shift};
 }
 
-// Gaussian blur with any seven taps: along the rows by dot products of bytes as above. Down the
-// columns, sums of two pixels do not fit into one register, so each pixel takes four dot products
-// of pairs of rows:
+// Gaussian blur with any seven taps. Along the rows, it uses dot products of bytes as above. Down
+// the columns, the sums of two pixels do not fit into one register, so each pixel takes four dot
+// products of pairs of rows:
 //
 //   seven rows, newest last    i-6  i-5  i-4  i-3  i-2  i-1   i
 //   tap                         0    1    2    3    4    5    6
@@ -119,7 +119,7 @@ class GaussianAnyTapsStage {
   static constexpr int kRadius = 3;
   using Options = TapOptions;
 
-  // In bands from the bottom up, rows come in reverse order, so the taps are reversed as well.
+  // In bands from the bottom up, rows arrive in reverse order, so the taps are reversed, too.
   __device__ GaussianAnyTapsStage(int direction, const Options& options) : taps_(options) {
     if (direction > 0) return;
     taps_.down[0] = __byte_perm(options.along[0], options.along[1], 0x2301);
@@ -146,13 +146,13 @@ class GaussianAnyTapsStage {
 
  private:
   Options taps_;
-  unsigned pairs_[4][4 * kWords] = {};  // sums along two rows, the earlier in the lower half
+  unsigned pairs_[4][4 * kWords] = {};  // sums along two rows, the earlier row in the lower half
   unsigned early_[4][4 * kWords] = {};  // products of the first three taps, for four rows later
 };
 
 // ---------------------------------------------------------------------------------------------
-// Sobel. Read as a half, the bits of an integer below 2048 are that integer times 2^-24. So two
-// pixels share a register, need no conversion, and have exact signed sums.
+// Sobel. Interpreted as a half-precision number, the bits of an integer below 2048 are that integer
+// times 2^-24. So two pixels share a register, need no conversion, and have exact signed sums.
 
 __device__ inline unsigned add_halves(unsigned a, unsigned b) {
   unsigned sum;
@@ -203,8 +203,8 @@ __device__ inline unsigned lengths(unsigned x, unsigned y) {
 #endif
 }
 
-// Gradient magnitude of two pixels per register, which are two columns apart so that a pair of left
-// or right neighbours is also one register:
+// Gradient magnitude of two pixels per register. The two pixels are two columns apart, so that a
+// pair of left or right neighbours is also in one register:
 //
 //   word                       |  p0  p1  p2  p3  |
 //   pair         left neighbours     right neighbours
@@ -259,7 +259,8 @@ struct SobelStage {
   }
 };
 
-// A chain of stages. Each takes the image that the one before it returns, with zeros outside.
+// A chain of stages. Each stage takes the rows that the previous one returns, with zeros outside
+// the image.
 template <class... Stages>
 struct StageChain;
 

@@ -1,5 +1,5 @@
-// Shared by the image filters: batches of one-byte images, the part of them that a block reads and
-// writes, and the copy that is their ceiling.
+// Shared by the image filters: batches of one-byte images, the tile that a block reads and writes,
+// and the copy that is the filters' ceiling.
 #pragma once
 
 #include "common/grid.cuh"
@@ -8,7 +8,7 @@
 namespace ado::cuda {
 
 // A routine that computes an image `out` from each image `gray` of the same size. Device arrays are
-// packed: the images of a batch follow one another without gaps.
+// packed, so the images of a batch are contiguous.
 template <class Routine>
 concept ImageFilter = requires(const Routine& p) {
   p.gray.data;
@@ -22,8 +22,8 @@ std::int64_t pixels_of(const Routine& p) {
 }
 
 // Grid for blocks whose threads compute kDown rows by kAcross columns each: one block per tile.
-// Blocks along x cover the same rows of an image; along y, the images of a batch follow one
-// another.
+// Blocks along x cover the same rows of an image. Along y, the tiles of all images of a batch are
+// consecutive.
 template <int kAcross, int kDown, ImageFilter Routine>
 Extent grid_of_tiles(const Routine& p, Extent block) {
   if (pixels_of(p) == 0) return {};
@@ -48,8 +48,9 @@ constexpr Variant<Routine> copy_variant() {
 
 #ifdef __CUDACC__
 
-// A batch as a kernel parameter. The host computes everything a block needs to find its tile: with
-// one or two pixels per thread, finding it would take as long as the work.
+// A batch as a kernel parameter. The host computes everything that a block needs to find its tile.
+// With one or two pixels per thread, computing this on the device would take as long as the filter
+// itself.
 struct Batch {
   const std::uint8_t* in;
   std::uint8_t* out;
@@ -58,7 +59,7 @@ struct Batch {
   std::int64_t row_pitch, tile_pitch, image_pitch;
   std::uint32_t images, tiles_down;
   int tile_rows, tile_cols;
-  int last_rows, last_cols;  // size of the last tile down and across an image
+  int last_rows, last_cols;  // sizes of the last tiles down and across an image
 };
 
 template <int kAcross, int kDown, ImageFilter Routine>
@@ -73,7 +74,7 @@ Batch batch_of(const Routine& p, Extent block) {
           .row_pitch = p.cols(),
           .tile_pitch = tile_rows * p.cols(),
           .image_pitch = p.rows() * p.cols(),
-          .images = static_cast<std::uint32_t>(p.images()),  // a launch with more fails
+          .images = static_cast<std::uint32_t>(p.images()),  // a launch with more images fails
           .tiles_down = static_cast<std::uint32_t>(down),
           .tile_rows = static_cast<int>(tile_rows),
           .tile_cols = static_cast<int>(tile_cols),
@@ -81,13 +82,12 @@ Batch batch_of(const Routine& p, Extent block) {
           .last_cols = static_cast<int>(p.cols() - (across - 1) * tile_cols)};
 }
 
-// How the threads of a block may access the 32-bit words of four pixels in their tile and around
-// it.
+// The possible accesses to 32-bit words of four pixels, in the tile of a block and around it.
 enum class Access {
   kAlignedInside,    // all words are aligned and inside the image
-  kUnalignedInside,  // all pixels are inside the image, and so are the aligned words around them
+  kUnalignedInside,  // all pixels and the aligned words around them are inside the image
   kAlignedAtEdge,    // all words are aligned, each entirely inside or entirely outside the image
-  kUnalignedAtEdge,  // nothing is known
+  kUnalignedAtEdge,  // no guarantee of alignment or position
 };
 
 // Four packed pixels and the four on either side of them in the same row.
@@ -98,11 +98,11 @@ struct PackedNeighbours {
   unsigned before, here, after;
 };
 
-// An image seen from one of its pixels, which is row 0 and column 0. Rows and columns are small
-// numbers, whatever the size of the image, so only pointers take 64 bits.
+// A view of an image relative to one of its pixels, which is row 0 and column 0. Relative rows and
+// columns fit into 32 bits for images of any size, so only pointers take 64 bits.
 class ImageView {
  public:
-  // Seen from the first pixel of the calling block's tile.
+  // A view relative to the first pixel of the calling block's tile.
   explicit __device__ ImageView(const Batch& batch)
       : begin_(batch.in), end_(batch.end), pitch_(batch.row_pitch) {
     const std::uint32_t y = blockIdx.z * gridDim.y + blockIdx.y;
@@ -125,7 +125,7 @@ class ImageView {
     if (!exists) bottom_ = top_;
   }
 
-  // Seen from the pixel `rows` below and `cols` to the right.
+  // A view relative to the pixel `rows` below and `cols` to the right.
   __device__ ImageView moved(int rows, int cols) const {
     ImageView view = *this;
     const std::int64_t pixels = rows * pitch_ + cols;
@@ -143,7 +143,7 @@ class ImageView {
     return contains_row(row) && col >= left_ && col < right_;
   }
 
-  // A pixel; 0 outside the image. kReadOnly loads through the read-only data path.
+  // A pixel, or 0 outside the image. kReadOnly: loads through the read-only data path.
   template <bool kReadOnly = false>
   __device__ std::uint8_t pixel(int row, int col) const {
     if (!contains(row, col)) return 0;
@@ -159,8 +159,8 @@ class ImageView {
     return {pixel(row, col), pixel(row, col + 1)};
   }
 
-  // Four pixels of a row and their neighbours. If they are not aligned, each word is extracted from
-  // the two aligned words that contain it:
+  // Four pixels of a row and their neighbours. Without alignment, each word is extracted from the
+  // two aligned words that contain its bytes:
   //
   //   aligned words   | a0 a1 a2 a3 | b0 b1 b2 b3 |
   //   wanted, if it begins 1 byte later:
@@ -214,8 +214,8 @@ class ImageView {
     }
   }
 
-  // Calls `visit.operator()<Access>()` with how a block may access the tile that begins here, with
-  // `halo` rows above and below it.
+  // Calls `visit.operator()<Access>()` with the access that is possible for the tile that starts
+  // here, with `halo` rows above and below it.
   template <class Visit>
   __device__ void with_access(int tile_rows, int tile_cols, int halo, Visit visit) const {
     const auto contains_with = [&](int margin) {
@@ -234,7 +234,8 @@ class ImageView {
   }
 
  private:
-  // Limits a number of tiles so that distances fit into 32 bits: no filter reaches 64 tiles away.
+  // Limits a number of tiles so that distances fit into 32 bits. No filter accesses pixels 64 tiles
+  // away.
   static __device__ int limit_tiles(std::uint32_t tiles) {
     return static_cast<int>(min(tiles, 64U));
   }
@@ -266,15 +267,15 @@ class ImageView {
   int top_, bottom_, left_, right_;  // rows [top, bottom) and columns [left, right) are the image
 };
 
-// The Vector of kCount elements that begins with `first`.
+// The Vector of kCount elements that starts at `first`.
 template <int kCount, class T>
 __device__ Vector<T, kCount>& vector_at(T& first) {
   return reinterpret_cast<Vector<T, kCount>&>(first);
 }
 
-// Loads a tile and its halo, kCols columns from those of `corner` on, into shared memory. The block
-// has kBlockRows rows of 32 threads, and each thread loads kLoaded neighbouring pixels at a time.
-// All loads are issued before the first result is stored, so that they are in flight together.
+// Loads a tile and its halo, kCols columns wide from `corner` on, into shared memory. The block has
+// kBlockRows rows of 32 threads, and each thread loads kLoaded neighbouring pixels at a time. All
+// loads are issued before the first value is stored, so that they are in flight together.
 template <int kCols, int kBlockRows, int kLoaded = 1, class Number, int kRows, int kPitch>
 __device__ void load_tile(const ImageView& corner, Number (&tile)[kRows][kPitch]) {
   constexpr int kBlockCols = 32 * kLoaded;  // in pixels

@@ -1,11 +1,12 @@
-// Maxima of columns: a thread computes a few columns of big and loads its rows in batches.
+// Maxima of columns: a thread computes a few columns of big, and loads the elements of several rows
+// together.
 //
-// Nearly every block size and batch reads at 99 % of the ceiling if nothing is stored. Storing out
-// adds 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
-// and writes: the less a block stores at once, the more time it takes. Blocks of 256 threads take
-// 497 us, 512 take 495, 1024 take 492. Bulk copies into a ring in shared memory take 528 us, loads
-// marked evict-first 505. Storing out with evict-last only seems faster: the next kernel pays for
-// it.
+// Without stores, nearly every block size and batch reads at 99 % of the ceiling. The stores of out
+// add 1.5 % to the bytes and 5 % to the time, presumably because DRAM has to switch between reads
+// and writes. Smaller blocks, which store less at a time, take longer: blocks of 256 threads take
+// 497 us, 512 take 495 us, 1024 take 492 us. Bulk copies into a ring in shared memory take 528 us,
+// and loads marked evict-first 505 us. Storing out with evict-last appears faster only because the
+// next kernel writes the lines back.
 //
 // Times are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed; reading takes 469 us.
 #pragma once
@@ -17,8 +18,8 @@ namespace ado::cuda {
 
 inline constexpr int kColumnThreads = 1024;
 
-// The elements that a thread has in flight: of each of kRows rows, kVectors vectors of kLength
-// neighbouring points. Between two of its vectors lie those of the other threads:
+// The elements that a thread has in flight: kVectors vectors of kLength neighbouring points in each
+// of kRows rows. The vectors of the other threads are between two vectors of a thread:
 //
 //              vector 0               vector 1
 //   row k    | kLength points | ... | kLength points |
@@ -29,16 +30,16 @@ struct ColumnBatch {
   static constexpr int kPoints = kLength * kVectors;
 };
 
-// Whether all rows of big, and out, start at a vector.
+// Returns true if all rows of big, and out, start at multiples of a vector.
 inline bool rows_aligned(const MaxPlus& p) {
   return starts_at_vector(p.big.data) && starts_at_vector(p.out.data) &&
          p.points() * p.big.type.size % kVectorBytes == 0;
 }
 
 // Calls `visit` with a zero of the element type and with the batch: one 16-byte vector of each of
-// two rows or, if rows are not aligned, two elements of each. With more rows in a batch, the
-// compiler does not load more at once within 32 registers; with more registers, a multiprocessor
-// holds only one block.
+// two rows or, if rows are not aligned, two elements of each of two rows. With more rows in a
+// batch, the compiler does not issue more loads together within 32 registers. With more registers,
+// a multiprocessor holds only one block.
 template <class Visit>
 auto with_batch(const MaxPlus& p, Visit visit) {
   return with_real(p.big.type, [&]<class T>(T zero) {
@@ -56,8 +57,8 @@ class ColumnMaxima {
   static constexpr int kLength = Batch::kLength, kVectors = Batch::kVectors, kRows = Batch::kRows;
   using Points = Vector<T, kLength>;
 
-  // The vectors are `stride` apart, from `first` on. Indices past the end of a row are clamped to
-  // its last vector, so that every load is valid.
+  // The vectors have the indices first, first + stride, ... Indices past the end of a row are
+  // clamped to its last vector, so that every load is valid.
   __device__ ColumnMaxima(const MaxPlusOperands<T>& p, std::int64_t first, int stride)
       : p_(p), row_vectors_(p.points / kLength), first_(first), stride_(stride) {
 #pragma unroll
@@ -66,16 +67,16 @@ class ColumnMaxima {
           reinterpret_cast<const Points*>(p.big) + min(first + j * stride, row_vectors_ - 1);
   }
 
-  // Adds rows k, k + step, ... below `end`.
+  // Includes rows k, k + step, ... below `end`.
   __device__ void add(std::int64_t k, std::int64_t end, int step) {
 #pragma unroll 1
     for (; k + (kRows - 1) * step < end; k += kRows * step)
       add_batch([&](int r) { return k + r * step; });
-    // The last batch repeats row k instead of missing rows, which changes no maximum.
+    // The last batch repeats row k in place of missing rows, which does not change any maximum.
     if (k < end) add_batch([&](int r) { return k + r * step < end ? k + r * step : k; });
   }
 
-  // Merges other maxima of the same points; other(j) returns those of vector j.
+  // Merges other maxima of the same points. other(j) returns the maxima of vector j.
   template <class Other>
   __device__ void merge(Other other) {
 #pragma unroll
@@ -97,7 +98,8 @@ class ColumnMaxima {
   __device__ const Points& best(int j) const { return best_[j]; }
 
  private:
-  // Loads all elements of a batch before it uses any; row(r) returns the index of its r-th row.
+  // Loads all elements of a batch before the first one is used. row(r) returns the index of the
+  // batch's r-th row.
   template <class Row>
   __device__ void add_batch(Row row) {
     Points value[kRows][kVectors];
@@ -123,7 +125,7 @@ class ColumnMaxima {
   Points best_[kVectors] = {};
 };
 
-// 492 us, 7 us less than whole_device.
+// vectorised: 492 us, 7 us less than whole_device.
 template <class T, class Batch>
 __global__ void __launch_bounds__(kColumnThreads) max_plus_vectorised(MaxPlusOperands<T> p) {
   using Points = Vector<T, Batch::kLength>;

@@ -1,8 +1,8 @@
 // Largest sums on the GPU: out[p] = max(0, max_k(big[k, p] + small[k])).
 //
 // Each element of big is used once, for one addition and one comparison, so the kernels are
-// memory-bound: what matters is how many bytes are in flight at any time, and in which order they
-// are read. The kernels, in reading order:
+// memory-bound. Their time depends on the number of bytes in flight and on the order of the
+// accesses. The kernels, in reading order:
 //
 //   one_block.cuh    a single multiprocessor: wide loads and launch bounds, as in the post; then
 //                    the same on the whole device
@@ -54,7 +54,7 @@ std::size_t slot_bytes(const MaxPlus& p, Extent block) {
   return block.x * kPitch * static_cast<std::size_t>(p.big.type.size);
 }
 
-// Unaligned rows leave only vector loads of small.
+// If rows are unaligned, only small can be loaded in vectors.
 const char* why_not_vectors(const MaxPlus& p) {
   return rows_aligned(p) ? nullptr
                          : "rows of big or out are not aligned to 16 bytes, so only small can be "
@@ -80,15 +80,15 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .run = ADO_RUN(run<max_plus_vector_load_small<float>, max_plus_vector_load_small<double>>)},
     {.name = "vector_load_both",
      .changes =
-         "Loads big in vectors of 16 bytes as well, so a thread computes neighbouring points.",
+         "Also loads big in vectors of 16 bytes, so that a thread computes neighbouring points.",
      .device = Device::kCuda,
      .why_not = why_not_vectors,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_both<float>, max_plus_vector_load_both<double>>)},
     {.name = "one_block_bounded",
-     .changes = "Repeats one_block with launch bounds for one block per multiprocessor, which "
-                "allow 64 registers per thread.",
+     .changes = "Runs one_block with launch bounds for one block per multiprocessor, which allow "
+                "64 registers per thread.",
      .device = Device::kCuda,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
@@ -116,14 +116,14 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .grid = few_blocks<2>,
      .run = ADO_RUN(run<max_plus_two_blocks<float>, max_plus_two_blocks<double>>)},
     {.name = "whole_device",
-     .changes = "Starts one thread per point, so all multiprocessors have work.",
+     .changes = "Starts one thread per point, so that all multiprocessors have work.",
      .device = Device::kCuda,
      .blocks = {{{kTwoBlocksThreads}, {256}, {128}}},
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_whole_device<float>, max_plus_whole_device<double>>)},
     {.name = "scalar_batched",
-     .changes = "Loads six elements together and then uses one after another, in a loop that is "
-                "not unrolled further.",
+     .changes = "Loads six elements together and then uses them one after another, in a loop that "
+                "is not unrolled further.",
      .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
@@ -136,15 +136,15 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .shared_bytes = slot_bytes<kPrefetchDistance>,
      .run = ADO_RUN(run<max_plus_shared_batched<float>, max_plus_shared_batched<double>>)},
     {.name = "scalar_rolling",
-     .changes =
-         "Keeps them in registers again, and loads the next element whenever one has been used.",
+     .changes = "Keeps the prefetched elements in registers, and loads the next element whenever "
+                "one has been used.",
      .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_scalar_rolling<float>, max_plus_scalar_rolling<double>>)},
     {.name = "shared_rolling",
-     .changes =
-         "Keeps them in shared memory, and loads the next element whenever one has been used.",
+     .changes = "Keeps the prefetched elements in shared memory, and loads the next one whenever "
+                "one has been used.",
      .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,

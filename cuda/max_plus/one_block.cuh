@@ -1,9 +1,9 @@
-// The simple steps, from one block to the whole device.
+// The first variants, from one block to the whole device.
 //
-// The post measures a single multiprocessor, so the first kernels start one or two blocks. Each of
-// their three loops is written out once, followed by the kernels that run it: these differ only in
-// their launch bounds, and so in the registers that the compiler may use for loads in flight.
-// Times are those of max_plus.cu.
+// The post measures a single multiprocessor, so the first variants launch one or two blocks. There
+// are three loops. Each loop is followed by the kernels that run it. These kernels differ only in
+// their launch bounds, and so in the number of registers that the compiler may use for loads in
+// flight. The conditions of the times are given in max_plus.cu.
 #pragma once
 
 #include "max_plus/operands.cuh"
@@ -11,7 +11,7 @@
 namespace ado::cuda {
 
 inline constexpr int kOneBlockThreads = 1024;
-inline constexpr int kTwoBlocksThreads = 512;  // of each of the two blocks
+inline constexpr int kTwoBlocksThreads = 512;  // per block, in the variants with two blocks
 
 #ifdef __CUDACC__
 
@@ -34,29 +34,30 @@ __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
   }
 }
 
-// With a bound of 1024 threads, a thread can have 64 registers. For float64 on sm_90 the compiler
-// uses 32 to 44 of them, and loads wait until previously loaded values have been used: 86.4 ms.
+// With a bound of 1024 threads, up to 64 registers per thread are possible. For float64 on sm_90,
+// the compiler uses only 32 to 44, so loads wait until previously loaded values have been used:
+// 86.4 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads) max_plus_one_block(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// One block per multiprocessor is enough: 56 to 64 registers for float64 in the three bounded
-// kernels, so more loads are in flight: 21.4 ms.
+// Launch bounds for one block per multiprocessor: for float64, the three bounded kernels use 56 to
+// 64 registers, so more loads are in flight: 21.4 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_one_block_bounded(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// Two blocks with half the threads each, and as many registers per thread: 19.7 ms.
+// Two blocks with half the threads each and the same number of registers per thread: 19.7 ms.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// ---------------------------------------------------------------------------------------------
-// All threads of a warp load the same element of small. A 16-byte load brings the next ones along
+// --------------------------------------------------------------------------------------------- All
+// threads of a warp load the same element of small. A 16-byte load also loads the next elements
 // (float64: two terms per load):
 //
 //   small   | k  k+1 | k+2 k+3 | ...       one vector load per two terms
@@ -67,8 +68,9 @@ __device__ void max_plus_vector_loads_of_small(const MaxPlusOperands<T>& p) {
   constexpr int kLength = kVectorLength<T>;
   for (std::int64_t point = thread_x(); point < p.points; point += grid_threads()) {
     const T* const column = p.big + point;
-    // If small does not start at a vector, all its terms are loaded one by one. Computed inside the
-    // loop: hoisted out of it, nvcc 13.0 generates a third more instructions for sm_90.
+    // If small is not aligned to vectors, all its terms are loaded one by one. The number is
+    // computed inside the loop on purpose: if it is hoisted, nvcc 13.0 generates a third more
+    // instructions for sm_90.
     const std::int64_t vector_terms = starts_at_vector(p.small) ? p.terms / kLength * kLength : 0;
     T best = 0;
 #pragma unroll(kUnrolledTerms / kLength)
@@ -92,16 +94,16 @@ __global__ void __launch_bounds__(kOneBlockThreads)
   max_plus_vector_loads_of_small(p);
 }
 
-// 21.3 ms: with the registers of the bounded kernels, wide loads gain nothing.
+// 21.3 ms: with the registers of the bounded kernels, vector loads gain nothing.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_small(p);
 }
 
-// ---------------------------------------------------------------------------------------------
-// A thread computes the neighbouring points of one vector of big. All rows must start at a vector
-// (float64: two points per thread):
+// --------------------------------------------------------------------------------------------- A
+// thread computes the neighbouring points of one vector of big. All rows must start at multiples of
+// a vector (float64: two points per thread):
 //
 //   row k   | thread 0 | thread 1 | thread 2 | ...   16 bytes per thread and load,
 //   row k+1 | thread 0 | thread 1 | thread 2 | ...   512 contiguous bytes per warp
@@ -132,7 +134,7 @@ __device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
   }
 }
 
-// 24.3 ms with 44 registers for float64: each load brings twice the bytes.
+// 24.3 ms with 44 registers for float64, because each load moves twice the bytes.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_both(MaxPlusOperands<T> p) {

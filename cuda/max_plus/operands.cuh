@@ -1,4 +1,4 @@
-// The operands of max_plus as its kernels take them.
+// The operands of max_plus as kernel parameters.
 #pragma once
 
 #include "common/grid.cuh"
@@ -23,8 +23,8 @@ MaxPlusOperands<T> operands_of(const MaxPlus& p) {
   return {p.big.as<const T>(), p.small.as<const T>(), p.out.as<T>(), p.terms(), p.points()};
 }
 
-// The maximum of `best` and `sum`; unlike fmax, it propagates a NaN of either. All maxima start
-// at 0, so `best` is never -0.
+// Returns the maximum of `best` and `sum`. Unlike fmax, it propagates a NaN of either. All maxima
+// start at 0, so `best` is never -0.
 template <class T>
 __device__ T larger(T best, T sum) {
   return sum > best || sum != sum ? sum : best;

@@ -1,8 +1,8 @@
 // Six ways to load elements of big before they are needed, with one point per thread.
 //
-// A thread loads big[k + kPrefetchDistance] about when it uses big[k]. Meanwhile the element stays
-// in a register or in a slot of shared memory. Slots are private to a thread, so nothing has to be
-// synchronised between threads.
+// A thread loads big[k + kPrefetchDistance] at about the time at which it uses big[k]. Until its
+// use, the element is in a register or in a slot of shared memory. Slots are private to a thread,
+// so threads need no synchronisation.
 //
 // On an H200, with enough warps to hide the latency, none of the six is faster than whole_device
 // (499 us): 499, 504, 501, 503, 528 and 529 us in the order of this file.
@@ -13,7 +13,7 @@
 
 namespace ado::cuda {
 
-// Elements that a thread has loaded and not used yet; six were the fastest in the post.
+// Number of elements that a thread has loaded but not used yet. Six were the fastest in the post.
 inline constexpr int kPrefetchDistance = 6;
 // The post pads the slots of a thread from six to nine.
 inline constexpr int kSlotPadding = 3;
@@ -23,20 +23,20 @@ inline constexpr int kPrefetchThreads = 512;  // the largest block
 #ifdef __CUDACC__
 
 // The slots of the calling thread; kPitch is the distance in elements between the first slots of
-// two neighbouring threads. Volatile: otherwise the compiler could keep the elements in registers,
-// or read a slot before the copy to it has been waited for.
+// two neighbouring threads. The slots are volatile. Otherwise the compiler could keep the elements
+// in registers, or read a slot before the wait for the copy to it.
 template <class T, int kPitch>
 __device__ volatile T* private_slots() {
   extern __shared__ __align__(kVectorBytes) std::byte shared[];
   return reinterpret_cast<T*>(shared) + threadIdx.x * kPitch;
 }
 
-// The slots are used in turn, as a ring.
+// The slots form a ring.
 inline __device__ int next_slot(int slot) { return slot + 1 == kPrefetchDistance ? 0 : slot + 1; }
 
 // ---------------------------------------------------------------------------------------------
-// Batched: a thread loads kPrefetchDistance elements together and then uses one after another. It
-// has no load in flight while it uses the last one.
+// Batched: a thread loads kPrefetchDistance elements together and then uses them one after another.
+// No load is in flight while it uses the last one.
 //
 //   load 0 1 2 3 4 5 | use 0 1 2 3 4 5 | load 6 7 8 9 10 11 | use 6 7 8 9 10 11 | ...
 template <class T, class Slots>
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(MaxP
 }
 
 // ---------------------------------------------------------------------------------------------
-// Rolling: as soon as an element has been used, the next one is loaded into its place. Registers
-// cannot be indexed at run time, so one iteration of the loop uses all of them once.
+// Rolling: as soon as an element has been used, the next one is loaded into its slot. Registers
+// cannot be indexed at run time, so one iteration of the loop uses each of them once.
 //
 //   load 0 1 2 3 4 5 | use 0, load 6 | use 1, load 7 | use 2, load 8 | ...
 template <class T>
@@ -102,9 +102,8 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(MaxP
   p.out[point] = best;
 }
 
-// ---------------------------------------------------------------------------------------------
-// An element goes to shared memory through a register, and the store of the register waits for the
-// load.
+// --------------------------------------------------------------------------------------------- An
+// element is stored to shared memory from a register. The store waits for the load of the register.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxPlusOperands<T> p) {
   const std::int64_t point = thread_x();
@@ -124,10 +123,10 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxP
   p.out[point] = best;
 }
 
-// ---------------------------------------------------------------------------------------------
-// An asynchronous copy bypasses the registers. Each copy is a group of its own; past the last term
-// the groups are empty. So the copy of the element needed next is always in the oldest of
-// kPrefetchDistance groups, and the others may still be in flight.
+// --------------------------------------------------------------------------------------------- An
+// asynchronous copy bypasses the registers. Each copy is a separate group. Past the last term, the
+// groups are empty. So the copy of the next element is always in the oldest of kPrefetchDistance
+// groups, and the other groups may still be in flight.
 template <class T, int kPitch>
 __device__ void max_plus_async_copies(const MaxPlusOperands<T>& p) {
   const std::int64_t point = thread_x();
@@ -155,9 +154,9 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_async_rolling(MaxPl
   max_plus_async_copies<T, kPrefetchDistance>(p);
 }
 
-// ---------------------------------------------------------------------------------------------
-// The threads of a warp access the same slot at the same time. Bank of that slot for float32, where
-// a slot occupies one of the 32 banks:
+// --------------------------------------------------------------------------------------------- The
+// threads of a warp access slots with the same index at the same time. Bank of each thread's slot
+// for float32, for which a slot occupies one of the 32 banks:
 //
 //   thread          0   1   2   3   4   5 ...  15  16  17 ...
 //   pitch 6 (even)  0   6  12  18  24  30 ...  26   0   6 ...   16 banks, two threads in each

@@ -1,8 +1,8 @@
 // Terms split over threads and blocks, for problems with too few points to keep a device busy.
 //
-// A block has `lanes` threads per row, as many as its points need. Its remaining threads form more
-// teams of `lanes` threads, and the teams take the block's rows in turn. Blocks of the same points
-// take different rows (4 teams of 256 lanes, 2 blocks along the terms):
+// The threads of a block form teams of `lanes` threads, enough for the points of the block. The
+// teams process the block's rows in round-robin order. Blocks of the same points process different
+// rows (4 teams of 256 lanes, 2 blocks along the terms):
 //
 //                        points of a block
 //                        lane 0 ............ lane 255
@@ -13,7 +13,7 @@
 //   block y = 1   row n  team 0 ....................     n = rows per block
 //                 ...
 //
-// The teams' maxima are merged in shared memory, and those of the blocks in out.
+// The maxima of the teams are merged in shared memory, and those of the blocks by atomics in out.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@
 
 namespace ado::cuda {
 
-// Blocks that keep the device busy; tuned on an H200 (132 multiprocessors).
+// Number of blocks that keeps the device busy. Tuned on an H200 (132 multiprocessors).
 inline constexpr std::int64_t kBusyBlocks = 768;
-// Batches of rows that each team processes at least, if the terms are split over blocks.
+// Minimum number of batches of rows per team, if the terms are split over blocks.
 inline constexpr int kMinBatches = 4;
 
-// Calls `visit` as with_batch does. If rows are not aligned but a block has a thread for every
-// point, the batch is one element of each of four rows.
+// Calls `visit` like with_batch. If rows are not aligned but a block has one thread per point, the
+// batch is one element of each of four rows.
 template <class Visit>
 auto with_split_batch(const MaxPlus& p, Visit visit) {
   if (rows_aligned(p) || p.points() > kColumnThreads) return with_batch(p, visit);
@@ -46,7 +46,8 @@ inline TermSplit term_split_of(const MaxPlus& p) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {
     const std::int64_t row_threads = ceil_div(p.points(), Batch::kPoints);
-    // Narrow the teams, in whole warps, until the device is busy or teams would lack rows.
+    // Narrow the teams, in whole warps, until the device is busy or the teams would have too few
+    // rows.
     std::int64_t lanes = kColumnThreads;
     while (lanes > 32 && ceil_div(row_threads, lanes) < kBusyBlocks &&
            2 * kColumnThreads / lanes * Batch::kRows <= p.terms())
@@ -66,19 +67,19 @@ inline TermSplit term_split_of(const MaxPlus& p) {
   });
 }
 
-// Without a split, each thread would have a column of its own, as in `vectorised`.
+// Without a split, each thread would process its own columns, as in `vectorised`.
 inline const char* why_not_split(const MaxPlus& p) {
   const TermSplit split = term_split_of(p);
   if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
   return split.blocks_x >= kBusyBlocks
              ? "every multiprocessor already has enough blocks without splitting the terms"
-             : "there are too few terms to split them";
+             : "there are too few terms to split";
 }
 
 #ifdef __CUDACC__
 
-// Atomic maximum. Neither value is negative, and bits of non-negative numbers compare like the
-// numbers. A NaN is largest once its sign bit is cleared.
+// Atomic maximum. Neither value is negative, and the bit patterns of non-negative numbers have the
+// same order as the numbers. A NaN with a cleared sign bit is larger than all numbers.
 inline __device__ void atomic_larger(float* to, float best) {
   atomicMax(reinterpret_cast<unsigned*>(to), __float_as_uint(best) & 0x7fffffffU);
 }
@@ -97,8 +98,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   ColumnMaxima<T, Batch> maxima(p, block_x() * lanes * Batch::kVectors + lane, lanes);
   if (team < teams) maxima.add(first_row + team, min(first_row + rows_per_block, p.terms), teams);
 
-  // Tree reduction: in each iteration the upper half of the remaining teams hands its maxima to the
-  // lower half.
+  // Tree reduction: in each iteration, the lower half of the remaining teams merges the maxima of
+  // the upper half.
   __shared__ Points shared_maxima[Batch::kVectors][kColumnThreads];
   for (int left = teams; left > 1;) {
     const int half = (left + 1) / 2;

@@ -1,10 +1,10 @@
-// Sobel on the GPU: out = the magnitude of the gradient. From nine 1-byte loads per pixel to rows
-// that stream through registers.
+// Sobel on the GPU: out = the magnitude of the gradient. The variants range from nine 1-byte loads
+// per pixel to rows that are streamed through registers.
 //
-// Each pixel reads and writes one byte. An H200 issues 132 * 4 warp instructions per cycle of 0.5
-// ns and copies 4.2 TB/s, so a kernel is memory-bound only below about 16 instructions per pixel.
-// The naive kernel executes 119 and is bound by instruction issue: fewer instructions make it
-// faster.
+// The kernels read and write one byte per pixel. An H200 issues 132 * 4 warp instructions per cycle
+// of 0.5 ns and copies 4.2 TB/s, so a kernel is memory-bound only below about 16 instructions per
+// pixel. The naive kernel executes 119 instructions per pixel and is bound by instruction issue, so
+// fewer instructions make it faster.
 //
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/sobel.hpp"
@@ -26,8 +26,8 @@ constexpr int kRadius = 1;
 
 constexpr int kSharedDown = 4;  // pixels per thread in `shared` and `float_fast`
 
-// Pixels per thread in `vectorised`. Rows at the seams of threads are loaded twice: 2 rows per
-// thread take 255 us, 4 take 218, 8 take 204 and 16 take 212. Tuned on an H200.
+// Pixels per thread in `vectorised`. Rows at the seams of threads are loaded twice. 2 rows per
+// thread take 255 us, 4 take 218 us, 8 take 204 us and 16 take 212 us. Tuned on an H200.
 constexpr int kPackedAcross = 4, kPackedDown = 8;
 
 #ifdef __CUDACC__
@@ -50,13 +50,14 @@ __device__ Gradient<Number> gradient(Pixel pixel) {
               corners[1][1]};
 }
 
-// Uses the correctly rounded square root, which is exact for squares.
+// Magnitude with the correctly rounded square root, which is exact for squares.
 __device__ std::uint8_t magnitude(Gradient<int> g) {
   const float root = sqrtf(static_cast<float>(g.x * g.x + g.y * g.y));
   return static_cast<std::uint8_t>(fminf(root, kLargest));
 }
 
-// Uses the special function unit's square root; the truncated result is exact (square_root.cuh).
+// Length with the special function unit's approximate square root. The truncated result is exact
+// (square_root.cuh).
 __device__ float fast_length(float x, float y) {
   return fminf(approximate_length(x, y, 0.5f), kLargest);
 }
@@ -75,11 +76,11 @@ __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
       magnitude(gradient<int>([&](int i, int j) { return static_cast<int>(view.pixel(i, j)); })));
 }
 
-// ---------------------------------------------------------------------------------------------
-// A block loads its tile and a halo of one pixel into shared memory, and each thread computes
+// --------------------------------------------------------------------------------------------- A
+// block loads its tile and a halo of one pixel into shared memory, and each thread computes
 // kSharedDown pixels of a column. L1 and shared memory are the same memory here, so only
-// instructions are saved; and with one pixel per thread not even those: 26 % more instructions than
-// naive and 1.43 times its time. `float_fast` stores the tile as floats, so that each pixel is
+// instructions can be saved. With one pixel per thread, nothing is saved: 26 % more instructions
+// than naive and 1.43 times its time. `float_fast` stores the tile as floats, so that each pixel is
 // converted once.
 template <class Number, class Stored>
 __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
@@ -106,11 +107,11 @@ __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
                })));
 }
 
-// ---------------------------------------------------------------------------------------------
-// A thread computes kPackedDown rows of four pixels in registers, two columns at a time as a pair
-// of halves. Halves represent all integers up to 2048, and gradients are at most 1020. The bytes
-// (p, 0x64) are the half 1024 + p, so one permutation converts two pixels. The 1024 cancels,
-// because all that follows are differences.
+// --------------------------------------------------------------------------------------------- A
+// thread computes kPackedDown rows of four pixels in registers, two columns at a time as a pair of
+// half-precision numbers. Halves represent all integers up to 2048, and gradients are at most 1020.
+// The bytes (p, 0x64) are the half 1024 + p, so one byte permutation converts two pixels. The 1024
+// cancels, because all following results are differences.
 //
 //   column            -4 -3 -2 -1 |  0  1  2  3 |  4  5  6  7
 //   32-bit word          before   |    here     |    after
@@ -133,9 +134,9 @@ __device__ Halves halves(const PackedNeighbours& words) {
   return result;
 }
 
-// Magnitude of a gradient, truncated, in the lowest byte: a float from 2^23 on has no fraction
-// bits, so rounding the sum down truncates. (A conversion would use the special function unit,
-// which is busy with the square roots.)
+// Truncated magnitude of a gradient, in the lowest byte. A float from 2^23 on has no fraction bits,
+// so rounding the sum down truncates it. A conversion instruction would use the special function
+// unit, which is busy with the square roots.
 __device__ unsigned magnitude_bits(float x, float y) {
   return __float_as_uint(__fadd_rd(fast_length(x, y), 0x1p23f));
 }
@@ -180,8 +181,8 @@ double bytes_of_tile(const Sobel& p) {
 
 // ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window, which is bound by its 13 instructions per pixel. 16 pixels per lane
-// take 149 us and eight take 158; 2560 x 1600 pixels take 9.2 us with 16 and 8.1 with eight. Seven,
-// ten and eight blocks per multiprocessor leave 72, 48 and 64 registers per thread, without
+// take 149 us and eight take 158 us. 2560 x 1600 pixels take 9.2 us with 16 and 8.1 us with eight.
+// Seven, ten and eight blocks per multiprocessor leave 72, 48 and 64 registers per thread, without
 // spilling on sm_90. These numbers and the height of bands are the fastest of those tried on an
 // H200.
 constexpr int window_blocks(int words, bool aligned) {
@@ -247,8 +248,8 @@ constexpr Variant<Sobel> kVariants[] = {
        launch(go, sobel_vectorised, batch_of<kPackedAcross, kPackedDown>(p, go.block));
      })},
     {.name = "sliding_window",
-     .changes =
-         "Streams rows through registers, keeping what the next gradients need of the last two.",
+     .changes = "Streams rows through registers and keeps the values of the last two rows that the "
+                "next gradients need.",
      .device = Device::kCuda,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<Sobel, with_shape>,

@@ -1,7 +1,7 @@
-// Transpose, the first steps: naive, tiled, padded, coarsened. Each moves single elements, and each
-// kernel is written out in full. Compare neighbours to see what a step changes.
+// Transpose, the first variants: naive, tiled, padded, coarsened. They move single elements. Each
+// kernel is written in full. Compare neighbouring kernels to see what a step changes.
 //
-// The speed-ups are over the step before: 8192x8192 float32 on an H200, L2 flushed.
+// Speed-ups are relative to the previous variant: 8192x8192 float32 on an H200, L2 flushed.
 #pragma once
 
 #include "transpose/matrix.cuh"
@@ -15,8 +15,8 @@ constexpr int kTile = 32;  // side of the square tile, in elements
 
 // One thread per element.
 //
-// The 32 lanes of a warp read neighbouring elements of one row, which is coalesced, and write to 32
-// rows, which takes one sector of 32 bytes per element. Narrow and tall blocks split the
+// The 32 lanes of a warp read neighbouring elements of one row, which is coalesced. They write to
+// 32 rows, which takes one sector of 32 bytes per element. Narrow, tall blocks split the
 // inefficiency between loads and stores: (8, 32) is 3.5x as fast as (32, 8).
 template <class T>
 __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
@@ -26,8 +26,8 @@ __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
 }
 
 // Shared memory (1.9x): a block loads a tile along the rows of a and stores it along the rows of
-// out, so that loads and stores are both coalesced. Only shared memory is accessed by columns. (The
-// parts of a tile that lie outside the matrix stay undefined and are not stored.)
+// out, so that loads and stores are both coalesced. Only shared memory is accessed by columns. The
+// parts of a tile outside the matrix are undefined and are not stored.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile];
@@ -41,9 +41,9 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_tiled(Matrix<const T> 
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Padding (1.7x): in `tiled`, the 32 words that a warp reads from a column of the tile lie 32 words
-// apart, all in one of the 32 banks, and are read one after another. With rows of 33 words they lie
-// in 32 different banks and are read at once.
+// Padding (1.7x): in `tiled`, the 32 words that a warp reads from a column of the tile are 32 words
+// apart, so all are in the same one of the 32 banks and are read one after another. With rows of 33
+// words, they are in 32 different banks and are read together.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T> a, Matrix<T> out) {
   __shared__ T tile[kTile][kTile + 1];
@@ -57,9 +57,9 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T>
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Several elements per thread (2.2x): a thread of `padded` has only one load in flight while it
-// waits. A block of 32 x kHeight threads gives each thread 32 / kHeight elements. More bytes are
-// then in flight per multiprocessor, and fewer warps wait at the barrier.
+// Several elements per thread (2.2x): a thread of `padded` has only one load in flight. With blocks
+// of 32 x kHeight threads, each thread moves 32 / kHeight elements. More bytes are then in flight
+// per multiprocessor, and fewer warps wait at the barrier.
 template <int kHeight, class T>
 __global__ void __launch_bounds__(kTile* kHeight)
     transpose_coarsened(Matrix<const T> a, Matrix<T> out) {

@@ -1,4 +1,5 @@
-// Transpose by vectors: between global memory and a tile in shared memory.
+// Transpose by vectors: loads from global memory to a tile in shared memory, and stores from the
+// tile.
 #pragma once
 
 #include "transpose/registers.cuh"
@@ -9,14 +10,15 @@
 namespace ado::cuda {
 namespace {
 
-// Matrices whose columns are counted in bytes.
+// A matrix whose columns are indexed in bytes.
 using Bytes = Matrix<std::byte>;
 using ConstBytes = Matrix<const std::byte>;
 
 template <class Shape>
 using VectorOf = Vector<unsigned, Shape::kWidth / 4>;
 
-// The remainder only tells the compiler the range: 92 registers for bytes instead of 138.
+// The remainder operation only tells the compiler the range. For 1-byte elements, the kernel then
+// uses 92 registers instead of 138.
 __device__ int thread_in_block() {
   return static_cast<int>((threadIdx.y * kBlock.x + threadIdx.x) % kThreads);
 }
@@ -26,11 +28,11 @@ __device__ T load_as(const std::byte* from) {
   return *reinterpret_cast<const T*>(from);
 }
 
-// Where a vector lies in shared memory: a tile has kTileCols lines, one per row of out, each of
-// kLoaded vectors. Lanes that write vector `group` of neighbouring micro-tile columns must access
-// different banks, and so must lanes that read along a line. An XOR of the position with the
-// column does both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span the
-// banks (the table shows which vector is stored at each position):
+// The position of a vector in shared memory. A tile has kTileCols lines, one per row of out, of
+// kLoaded vectors each. Lanes that write vector `group` of neighbouring micro-tile columns must
+// access different banks, and so must lanes that read along a line. An XOR of the position with the
+// column achieves both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span
+// the banks (the table shows which vector is stored at each position):
 //
 //   position    0  1  2  3  4  5  6  7
 //   column 0    0  1  2  3  4  5  6  7
@@ -45,9 +47,9 @@ __device__ int slot(int column, int i, int group) {
   return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
 }
 
-// Loads and stores are compiled twice. Tiles that lie well inside the matrix (kWhole) need no
-// bounds checks. In one version, predicated code for the others would slow them down and take
-// registers.
+// Loads and stores are compiled in two versions. Tiles well inside the matrix (kWhole) need no
+// bounds checks. In a single version, the predicated code for the other tiles would slow them down
+// and take registers.
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
 template <class Shape, bool kWhole>
@@ -58,9 +60,9 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   constexpr int kLanes = Shape::kAcross < 32 ? Shape::kAcross : 32;
   constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
   constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
-  // Vectors of 16 bytes are all loaded before the first is realigned, else too few loads are in
-  // flight: 89 % of cudaMemcpy instead of 83 % (H200). Vectors of 8 bytes prefer the opposite: 77 %
-  // instead of 72 %.
+  // 16-byte vectors are all loaded before the first one is realigned. Otherwise too few loads are
+  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors, realigning each
+  // vector at once is faster: 77 % instead of 72 %.
   constexpr bool kRealignsLate = kWhole && Shape::kRealigns && Shape::kWidth == kVectorBytes;
   static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
   const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
@@ -69,7 +71,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
 #pragma unroll 1
   for (int group = team; group < Shape::kLoaded; group += kTeams * kInFlight) {
     Words micro_tile[kInFlight][kPerLane][Shape::kSide], next[kInFlight][kPerLane][Shape::kSide];
-    unsigned shift[Shape::kSide];  // per row; the same in all groups
+    unsigned shift[Shape::kSide];  // per row; equal in all groups
 #pragma unroll
     for (int flight = 0; flight < kInFlight; ++flight) {
 #pragma unroll
@@ -125,9 +127,9 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   }
 }
 
-// Stores the tile to the rows of `out` from first_row on. In each row it starts at byte `start`,
-// moved back to a multiple of kAlign (tile_shape.cuh). Only bytes [first_byte, last_byte) of the
-// row are written.
+// Stores the tile to the rows of `out` from first_row on. In each row, the tile starts at byte
+// `start`, rounded down to a multiple of kAlign (tile_shape.cuh). Only bytes [first_byte,
+// last_byte) of the row are written.
 template <class Shape, bool kWhole>
 __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start,
                            std::int64_t first_byte, std::int64_t last_byte,

@@ -1,4 +1,4 @@
-// Transpose: the operands as kernels see them, and what the variants ask about them.
+// Transpose: the operands as kernel parameters, and the alignment tests of the variants.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSectorBytes = 32;  // the smallest transfer of DRAM and L2
 
-// Whether all rows start at multiples of `bytes`.
+// Returns true if all rows start at multiples of `bytes`.
 bool rows_aligned(const Array& m, int bytes) {
   return starts_at_vector(m.data, bytes) && m.stride[0] % bytes == 0;
 }
@@ -37,7 +37,7 @@ auto with_size(const Transpose& p, Visit visit) {
 
 #ifdef __CUDACC__
 
-// Elements are moved, never computed with, so kernels are compiled per size, not per type.
+// Elements are only moved, so kernels are compiled per element size, not per type.
 template <int kSize>
 struct ElementOf : UnsignedOf<kSize> {};
 template <>
@@ -51,7 +51,7 @@ template <class T>
 struct Matrix {
   T* data;
   std::int64_t rows, cols;
-  std::int64_t stride;  // from row to row, in units of T
+  std::int64_t stride;  // distance between rows, in units of T
 
   __device__ T& operator()(std::int64_t row, std::int64_t col) const {
     return data[row * stride + col];

@@ -1,10 +1,10 @@
-// Transpose in registers: micro-tiles, and vectors that are not aligned.
+// Transpose in registers: micro-tiles and unaligned vectors.
 //
-// From `wide` on, one access moves a vector of 4, 8 or 16 bytes, held as 32-bit words. A vector
-// along a row of a holds elements of one row, a vector along a row of out elements of one column of
-// a. The conversion happens in registers: a thread loads kSide vectors, kSide = elements per
-// vector, from kSide rows. They make a square micro-tile, which the thread transposes. So shared
-// memory is accessed by vectors as well.
+// From `wide` on, each access moves a vector of 4, 8 or 16 bytes, which is held as 32-bit words. A
+// vector along a row of a contains elements of one row of a. A vector along a row of out contains
+// elements of one column of a. The conversion happens in registers: a thread loads kSide vectors
+// from kSide rows, where kSide is the number of elements per vector. They form a square micro-tile,
+// which the thread transposes. So shared memory is also accessed by vectors.
 #pragma once
 
 #include "common/vector.cuh"
@@ -36,8 +36,8 @@ __device__ void swap_blocks(Vector<unsigned, kWords>& upper, Vector<unsigned, kW
   }
 }
 
-// Transposes a micro-tile of elements of kSize bytes by halves: swaps the off-diagonal quarters of
-// the square, then those of each quarter. With 4 elements per vector, row a in vector[0]:
+// Transposes a micro-tile of elements of kSize bytes recursively: swaps the off-diagonal quarters
+// of the square, then those of each quarter. With 4 elements per vector, row a in vector[0]:
 //
 //                loaded          kBlock: 2 elements    kBlock: 1 element
 //   vector[0]    a0 a1 a2 a3     a0 a1|c0 c1           a0 b0 c0 d0
@@ -46,8 +46,8 @@ __device__ void swap_blocks(Vector<unsigned, kWords>& upper, Vector<unsigned, kW
 //   vector[2]    c0 c1 c2 c3     a2 a3|c2 c3           a2 b2 c2 d2
 //   vector[3]    d0 d1 d2 d3     b2 b3|d2 d3           a3 b3 c3 d3
 //
-// 16 x 16 elements of 1 byte take 128 byte permutes, half a permute per byte. Elements of 4 bytes
-// and more take no instructions.
+// 16 x 16 elements of 1 byte take 128 byte permutes, half a permute per byte. For elements of 4
+// bytes and more, no instructions are needed.
 template <int kSize, int kWords, int kSide, int kBlock = 2 * kWords>
 __device__ void transpose_in_registers(Vector<unsigned, kWords> (&vector)[kSide]) {
   static_assert(kSide * kSize == 4 * kWords);
@@ -67,7 +67,8 @@ __device__ void transpose_in_registers(Vector<unsigned, kWords> (&vector)[kSide]
 //                 |----->[    result    ]       |
 //                  offset
 //
-// Selects whole words by the bits of the offset (by 2 words, by 1), then shifts by its bytes.
+// Selects whole words by the bits of the offset (2 words, 1 word), then shifts by the remaining
+// bytes.
 template <int kWords>
 __device__ Vector<unsigned, kWords> realign(Vector<unsigned, kWords> first,
                                             Vector<unsigned, kWords> second, unsigned offset) {

@@ -1,7 +1,7 @@
-// Transpose by vectors: the shape of a tile for each element size, and the grids.
+// Transpose by vectors: the tile shapes per element size, and the grids.
 //
-// The shapes and limits are tuned on an H200. Percentages are of the throughput of cudaMemcpy for
-// the same bytes there, L2 flushed.
+// The shapes and limits are tuned on an H200. Percentages are relative to the throughput of
+// cudaMemcpy for the same number of bytes, L2 flushed.
 #pragma once
 
 #include <type_traits>
@@ -17,10 +17,10 @@ constexpr int kThreads = kBlock.volume();
 // Describes a tile: kAcross vectors of kWidth bytes along the rows of a, kLoaded along the rows of
 // out. A thread has kInFlight micro-tiles in flight, times the vectors per lane of a row of a.
 //
-// kAlign = 0: all rows start at multiples of kWidth. Otherwise a vector of several elements is
-// realigned from two aligned ones (registers.cuh), and the part of a row of out that a tile stores
-// starts early, at the multiple of kAlign at or before its nominal start. So only the two ends of a
-// row of out can be incomplete sectors:
+// kAlign = 0: all rows start at multiples of kWidth. Otherwise, a vector of several elements is
+// realigned from two aligned vectors (registers.cuh). The part of a row of out that a tile stores
+// starts early, at the last multiple of kAlign at or before its nominal start. So only the two ends
+// of a row of out can be incomplete sectors:
 //
 //   sectors   |       |       |       |       |       |       |
 //   nominal      [    tile 0    ][    tile 1    ][  tile 2  ]
@@ -48,13 +48,14 @@ constexpr int kWideDown = kSize >= 8 ? 32 : 16;
 template <int kSize>
 using WideTile = TileShape<kSize, kVectorBytes, 16, kWideDown<kSize>, kWideDown<kSize> / 16>;
 
-// If rows start anywhere, a vector of several elements takes two loads and a shift. Elements of 4
-// bytes and more therefore move one by one, still in whole sectors. Smaller elements move by
-// realigned vectors, of 16 bytes for 2-byte elements (89 %; of 8 bytes 83 %) and of 8 bytes for
-// 1-byte elements (78 %; of 16 bytes 75 %).
+// If rows are unaligned, a vector of several elements takes two loads and a shift. Elements of 4
+// bytes and more are therefore moved one by one, still in whole sectors. Smaller elements are moved
+// by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
+// elements by 8-byte vectors (78 %; 16-byte vectors: 75 %).
 //
-// Tiles take 16 to 32 KiB: the sector at the end of an unaligned piece of a row is needed again, so
-// L1 needs room to keep it. With tiles that used 200 of the 256 KiB of L1: 82 % instead of 92 %.
+// Tiles take 16 to 32 KiB. The sector at the end of an unaligned part of a row is needed again, so
+// L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
+// throughput was 82 % instead of 92 %.
 template <int kSize>
 struct UnalignedTileOf {
   using Type = TileShape<kSize, kSize, 512 / kSize, 32, 4, kSectorBytes>;
@@ -71,7 +72,7 @@ template <int kSize>
 using UnalignedTile = typename UnalignedTileOf<kSize>::Type;
 
 // In place, tiles are square and are stored from their nominal start, because another block owns
-// the elements before it. (Unaligned elements of 1 and 2 bytes are then stored one by one.)
+// the elements before it. Unaligned elements of 1 and 2 bytes are then stored one by one.
 template <int kSize, int kAlign>
 using InPlaceTile =
     std::conditional_t<(kSize >= 4),
@@ -87,15 +88,16 @@ auto with_in_place_tile(const Transpose& p, Visit visit) {
   });
 }
 
-// Tiles of a matrix with few rows or columns would be mostly outside the matrix. `coarsened`, with
+// If a matrix has few rows or columns, large tiles are mostly outside the matrix. `coarsened`, with
 // its small tiles, is up to 3x as fast there.
 constexpr int kThin = 128;
 bool thin(const Transpose& p) { return p.rows() <= kThin || p.cols() <= kThin; }
 
-// Blocks that are neighbours in x continue the same rows of out: sectors and DRAM pages that one
-// block leaves incomplete are completed by the next. Blocks that continue the rows of a take 2 to
-// 3 % longer, bands of tiles up to 8 %. Only vectors in rows 128 KiB apart prefer bands of
-// 1024 rows: 94 % of the copy instead of 92 %.
+// Blocks that are neighbours in x store neighbouring parts of the same rows of out, so the next
+// block completes the sectors and DRAM pages that one block leaves incomplete. If neighbouring
+// blocks load the same rows of a instead, the kernel takes 2 to 3 % longer, with bands of tiles up
+// to 8 %. Only for vectors in rows that are 128 KiB apart, bands of 1024 rows are faster: 94 % of
+// the copy instead of 92 %.
 template <class Shape>
 Extent grid_of_tiles(const Transpose& p, Shape) {
   if (p.rows() == 0) return {};
@@ -104,10 +106,10 @@ Extent grid_of_tiles(const Transpose& p, Shape) {
                  ceil_div(p.cols(), Shape::kTileCols));
 }
 
-// The blocks that cover the triangle of tiles on and above the diagonal: n + 1 by n / 2 blocks for
-// n x n tiles, n rounded up to even. Block (x, y) with x > y has a tile in row y from the top. The
-// others (marked *) would lie below the diagonal and have a tile in row y from the bottom. For
-// n = 4, the block of each tile:
+// A grid that covers the triangle of tiles on and above the diagonal: n + 1 by n / 2 blocks for n x
+// n tiles, with n rounded up to an even number. Block (x, y) with x > y has a tile in row y from
+// the top. The other blocks (marked *) have a tile in row y from the bottom, because their tile in
+// row y from the top would be below the diagonal. For n = 4, the block of each tile:
 //
 //              col 0    col 1    col 2    col 3
 //   row 0      (1,0)    (2,0)    (3,0)    (4,0)

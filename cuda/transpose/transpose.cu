@@ -1,19 +1,18 @@
-// Transpose on the GPU: out[col][row] = a[row][col], from one strided store per element to the
-// throughput of a copy.
+// Transpose on the GPU: out[col][row] = a[row][col]. The variants range from one strided store per
+// element to the throughput of a copy.
 //
-// Nothing is computed: only the memory access pattern matters. DRAM and L2 transfer sectors of 32
-// bytes, and accesses are fastest if the lanes of a warp access whole, neighbouring sectors. A
-// transpose either loads or stores across the rows. The steps avoid that with a tile in shared
-// memory, then use fewer and wider accesses, then handle rows that start anywhere.
+// Nothing is computed, so only the memory access pattern matters. DRAM and L2 transfer sectors of
+// 32 bytes, and accesses are fastest if the lanes of a warp access whole, neighbouring sectors. A
+// direct transpose either loads or stores across the rows. The variants avoid that with a tile in
+// shared memory, then use fewer and wider accesses, and then handle unaligned rows.
 //
-// Read the files in this order; this one has the table of the variants.
-// clang-format off
-#include "transpose/matrix.cuh"         // the operands
+// Read the files in this order. This file has the list of variants. clang-format off
 #include "transpose/copy.cuh"           // the ceiling
 #include "transpose/element_steps.cuh"  // naive, tiled, padded, coarsened
-#include "transpose/tile_shape.cuh"     // the tiles of the later steps, and their grids
-#include "transpose/registers.cuh"      // micro-tiles, unaligned vectors
 #include "transpose/load_store.cuh"     // between global and shared memory
+#include "transpose/matrix.cuh"         // the operands
+#include "transpose/registers.cuh"      // micro-tiles, unaligned vectors
+#include "transpose/tile_shape.cuh"     // the tiles of the later steps, and their grids
 #include "transpose/vector_steps.cuh"   // wide, unaligned_rows, in_place
 // clang-format on
 
@@ -21,7 +20,8 @@ namespace ado::cuda {
 namespace {
 
 constexpr const char* kNotInPlace =
-    "out is a, and blocks would overwrite elements that others have yet to read; use `in_place`";
+    "out is a, so blocks would overwrite elements that other blocks have not read yet; use "
+    "`in_place`";
 constexpr const char* kThinReason =
     "a has at most 128 rows or columns, so the small tiles of `coarsened` are faster";
 static_assert(kThin == 128);
@@ -47,7 +47,7 @@ const char* why_not_unaligned_rows(const Transpose& p) {
 const char* why_not_in_place(const Transpose& p) { return p.in_place() ? nullptr : "out is not a"; }
 
 const char* why_not_copy(const Transpose& p) {
-  if (!p.a.packed() || !p.out.packed()) return "rows are padded, so their bytes are not in order";
+  if (!p.a.packed() || !p.out.packed()) return "rows are padded, so the bytes are not contiguous";
   if (!starts_at_vector(p.a.data) || !starts_at_vector(p.out.data))
     return "the arrays are not aligned to 16 bytes";
   return nullptr;
@@ -57,7 +57,7 @@ Extent grid_of_element_tiles(const Transpose& p, Extent) { return grid_over(p, k
 
 constexpr Variant<Transpose> kVariants[] = {
     {.name = "copy",
-     .changes = "Copies the same bytes in order, one 16-byte vector per thread.",
+     .changes = "Copies the same number of bytes in order, one 16-byte vector per thread.",
      .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_copy,
@@ -87,7 +87,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "tiled",
-     .changes = "Transposes a tile in shared memory, so that stores are coalesced too.",
+     .changes = "Transposes a tile in shared memory, so that stores are also coalesced.",
      .device = Device::kCuda,
      .why_not = why_not_elements,
      .blocks = {{{kTile, kTile}}},
@@ -145,7 +145,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "unaligned_rows",
-     .changes = "Keeps accesses aligned where rows are not.",
+     .changes = "Keeps accesses aligned if rows are not.",
      .device = Device::kCuda,
      .why_not = why_not_unaligned_rows,
      .blocks = {{kBlock}},

@@ -1,4 +1,4 @@
-// Uses adokernels from C++: runs transpose and gaussian_blur on its own buffers, then lists a
+// Example of the C++ interface: runs transpose and gaussian_blur on its own buffers, then lists a
 // ladder and times its CPU variants. Exits with 1 if a result is wrong.
 #include <adokernels.hpp>
 #include <algorithm>
@@ -22,7 +22,8 @@ bool transpose_own_buffers() {
   return true;
 }
 
-// A single bright pixel becomes the outer product of the taps: 255 * 16 / 256 in the middle.
+// Blurs a single bright pixel. The result is the outer product of the taps: 255 * 16 / 256 in the
+// middle.
 bool blur_own_buffers() {
   constexpr std::int64_t kSide = 15, kMiddle = kSide / 2;
   std::vector<std::uint8_t> image(kSide * kSide), out(image.size());

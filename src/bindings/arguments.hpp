@@ -20,10 +20,10 @@ class PyCall {
   BoundProblem& bound() { return bound_; }
   const BoundProblem& bound() const { return bound_; }
   py::tuple arguments() const;                          // the operands, in the routine's order
-  const py::dict& options() const { return options_; }  // those given, as the routine reads them
+  const py::dict& options() const { return options_; }  // the options that were passed
   // (name, shape, dtype) of each operand.
   py::list operands() const;
-  py::object results() const;  // what a call returns: the result, or a tuple of them
+  py::object results() const;  // the return value of a call: the result, or a tuple of results
   py::object results_on_host() const;
 
  private:
@@ -33,7 +33,7 @@ class PyCall {
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
   BoundProblem bound_;
-  std::deque<PyArray> inputs_, outputs_;  // a deque, because the bound problem points to them
+  std::deque<PyArray> inputs_, outputs_;  // a deque: the bound problem points to the elements
   py::dict options_;
 };
 

@@ -20,12 +20,12 @@ bool is_masked(const py::object& value) {
   return py::isinstance(value, numpy().attr("ma").attr("MaskedArray"));
 }
 
-// Elements that refer to Python objects must not be moved as bytes.
+// Throws if elements refer to Python objects, because those must not be copied as bytes.
 void refuse_references(const std::string& who, const py::dtype& dtype) {
   constexpr std::uint64_t kItemRefcount = 0x01;  // NPY_ITEM_REFCOUNT
   if ((static_cast<std::uint64_t>(dtype.flags()) & kItemRefcount) != 0)
     throw TypeError(who + " holds references to Python objects (" + dtype_text(dtype) +
-                    "), which cannot be moved as bytes");
+                    "), which cannot be copied as bytes");
 }
 
 Array view_of(const std::string& who, const py::array& array) {
@@ -46,7 +46,7 @@ Array view_of(const std::string& who, const py::array& array) {
 }  // namespace
 
 ElementType element_type(const py::dtype& dtype) {
-  // NumPy marks its own order with '=', and '|' where there is none.
+  // NumPy marks the native byte order with '=', and types without a byte order with '|'.
   const bool swapped = dtype.byteorder() == '<' || dtype.byteorder() == '>';
   return {dtype.kind(), static_cast<int>(dtype.itemsize()), swapped};
 }
@@ -76,7 +76,8 @@ py::array DeviceArray::numpy() const {
 
 DeviceArray to_device(const py::object& array) {
   cuda::require();
-  if (is_masked(array)) throw TypeError("to_device: a masked array; fill it first (.filled())");
+  if (is_masked(array))
+    throw TypeError("to_device: the array must not be a masked array; fill it first (.filled())");
   const auto host = numpy().attr("asarray")(array).cast<py::array>();
   refuse_references("to_device: the array", host.dtype());
   const auto packed = numpy().attr("ascontiguousarray")(host).cast<py::array>();
@@ -109,7 +110,8 @@ bool PyArray::same_type(const ArrayTraits& other) const {
 }
 
 bool PyArray::shares_memory(const ArrayTraits& other) const {
-  // The exact question can take exponential time, so NumPy may give up, which counts as sharing.
+  // The exact test can take exponential time, so NumPy's work is limited. If NumPy exceeds the
+  // limit, the arrays count as sharing memory.
   constexpr int kMaxWork = 10'000;
   try {
     return numpy()
@@ -121,7 +123,7 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
 }
 
 py::object as_array(const std::string& who, py::object value) {
-  // The common case first, so that it does not pay for the others.
+  // The common case is tested first, because it needs none of the other checks.
   if (Py_TYPE(value.ptr()) == py::detail::npy_api::get().PyArray_Type_ ||
       py::isinstance<DeviceArray>(value))
     return value;

@@ -1,4 +1,4 @@
-// NumPy arrays and DeviceArrays as the runtime sees them.
+// Conversion of NumPy arrays and DeviceArrays to the runtime's views.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -25,7 +25,7 @@ struct DeviceArray {
 
 DeviceArray to_device(const py::object& array);
 
-// An operand of a call: the Python object, and what NumPy knows of its type and memory. Its
+// An operand of a call: the Python object with its NumPy dtype and a view of its memory. The
 // functions need the GIL.
 class PyArray final : public ArrayTraits {
  public:
@@ -48,11 +48,11 @@ class PyArray final : public ArrayTraits {
   bool on_device_;
 };
 
-// The object as an array: a list or another array-like as NumPy reads it.
+// Returns the object as an array. NumPy converts lists and other array-likes.
 py::object as_array(const std::string& who, py::object value);
-// The object if it is an array that results can be written to.
+// Returns the object if it is a writable array, otherwise throws.
 py::object as_output(const std::string& who, py::object value);
-// A new array for a result; `dtype` is that of the operand it is like, or null.
+// A new array for a result. `dtype` is the dtype of the operand with the same type, or nullptr.
 py::object new_array(const BoundProblem::ResultType& type, const py::dtype* dtype, bool on_device);
 
 py::tuple shape_of(const Array& view);

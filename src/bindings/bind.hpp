@@ -1,4 +1,4 @@
-// The parts of the extension module; module.cpp is its table of contents.
+// The parts of the extension module. module.cpp calls them in order.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// DeviceArray.
+// The Python class DeviceArray, to_device() and synchronize().
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
@@ -39,13 +39,14 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
       .def(
           "__array__",
           [](const DeviceArray&, const py::object&, const py::object&) -> py::object {
-            throw TypeError("a DeviceArray is in GPU memory: copy it with .numpy()");
+            throw TypeError("a DeviceArray is in GPU memory; copy it with .numpy()");
           },
           py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
-          "Refused: nothing is copied to the host silently.")
+          "Raises TypeError: arrays are not copied to the host implicitly.")
       .def("__len__",
            [](const DeviceArray& a) {
-             if (a.view.rank == 0) throw TypeError("len() of an array without dimensions");
+             if (a.view.rank == 0)
+               throw TypeError("len() needs an array with at least one dimension");
              return a.view.shape[0];
            })
       .def("__repr__", [](const py::object& self) {

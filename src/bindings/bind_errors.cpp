@@ -1,4 +1,4 @@
-// C++ errors as Python exceptions.
+// Maps C++ errors to Python exceptions.
 #include <exception>
 
 #include "bindings/bind.hpp"
@@ -25,9 +25,9 @@ void translate(std::exception_ptr pointer) {
 
 void bind_errors(py::module_& m) {
   py::register_exception<Unavailable>(m, "Unavailable", PyExc_RuntimeError).doc() =
-      "Not in this build, no device, or a device that is too old.";
+      "The variant is not in this build, there is no device, or the device is too old.";
   py::register_exception<CudaError>(m, "CudaError", PyExc_RuntimeError).doc() =
-      "A CUDA call failed; the message names the call, the place and the error.";
+      "A CUDA call failed. The message contains the call, its source location and the error.";
   py::register_exception_translator(translate);
 }
 

@@ -1,4 +1,4 @@
-// The machine, the settings and the timer.
+// Python functions for the machine, the settings and the timer.
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -32,8 +32,8 @@ Timing sample_call(Call& call, bool cold, int repeats) {
   return timing_of(sample(call, cold, repeats));
 }
 
-// A Python function. On the GPU the lock is released while the device is waited for; the time that
-// the host takes to launch is hidden in any case.
+// Samples a Python function. On the GPU, the GIL is released while the host waits for the device.
+// The launch overhead of the host is not part of the sample (runtime/device.hpp).
 Timing sample_callable(const py::function& work, const std::string& device, bool cold, int repeats,
                        std::uintptr_t stream) {
   check_repeats(repeats);
@@ -65,7 +65,7 @@ py::dict cuda_properties() {
   return d;
 }
 
-// (level, bytes, logical processors that share it), nearest first
+// (level, bytes, logical processors that share the cache), nearest first
 std::vector<std::tuple<int, std::int64_t, int>> caches() {
   std::vector<std::tuple<int, std::int64_t, int>> list;
   for (const host::Cache& cache : host::caches())
@@ -81,15 +81,17 @@ void bind_machine(py::module_& m) {
   m.def("caches", &caches);
   m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
         "Sum of the last-level caches that the threads of CPU variants use.");
-  m.def("cores", &host::cores, "Cores behind the logical processors that are online.");
+  m.def("cores", &host::cores,
+        "Physical cores of the logical processors that are available to this process.");
   m.def("max_threads", &max_threads, "Threads that CPU variants use on large problems.");
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
   m.def("isa", [] { return std::string(host::name_of(isa())); });
   m.def("set_isa", [](const std::string& name) { set_isa(host::isa_named(name)); });
   m.def("device", [] { return std::string(name_of(default_device())); });
   m.def("set_device", [](const std::string& name) { set_default_device(device_named(name)); });
-  m.def("suggest", &suggest, py::arg("name"), py::arg("known"),
-        "What there is instead of an unknown name, and the nearest one.");
+  m.def(
+      "suggest", &suggest, py::arg("name"), py::arg("known"),
+      "The end of an error message for an unknown name: the known names and the most similar one.");
   m.def("sample", &sample_call, py::arg("call"), py::arg("cold"), py::arg("repeats"),
         py::call_guard<ReleaseGil>());
   m.def("sample", &sample_callable, py::arg("work"), py::arg("device"), py::arg("cold"),

@@ -1,4 +1,4 @@
-// Routines, problems and calls.
+// Python classes of routines, problems and calls.
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -39,7 +39,7 @@ py::object call(const Routine& routine, const py::tuple& arguments, const py::di
   return python.results();
 }
 
-// Operands that were checked once, and staged to the device once, so that timing sees only kernels.
+// Operands that are checked once and staged to the device once, so that only kernels are timed.
 class PyProblem {
  public:
   PyProblem(const Routine& routine, const py::tuple& arguments, const py::dict& options,
@@ -94,12 +94,12 @@ class PyProblem {
   std::unique_ptr<StagedProblem> staged_;
 };
 
-// Operands whose shapes and types count, not where they are or what they hold.
+// Binds operands of which only shapes and types matter, not their values or their device.
 PyCall bound_only(const Routine& routine, const py::tuple& arguments, const py::dict& options) {
   return PyCall(routine, arguments, options, py::none());
 }
 
-// A type without arrays: (name, shape, dtype) of each operand.
+// The operands for given lengths, without arrays: (name, shape, dtype) of each.
 std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
     const Routine& routine, const NamedLengths& lengths, const std::vector<std::int64_t>& batch,
     const py::object& dtype) {
@@ -119,7 +119,7 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
 void bind_call(py::module_& m) {
   py::class_<Call>(m, "Call", "A variant that is ready to run on one problem.")
       .def("run", &Call::run, py::call_guard<ReleaseGil>())
-      .def("kernels", &Call::kernels, "The kernels that it launches; none on the CPU.")
+      .def("kernels", &Call::kernels, "The kernels that the call launches; none on the CPU.")
       .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
       .def_property_readonly("device",
                              [](const Call& c) { return std::string(name_of(c.variant().device)); })
@@ -139,7 +139,7 @@ void bind_problem(py::module_& m) {
             const char* reason = p.routine().find(variant).why_not(p.problem());
             return std::string(reason == nullptr ? "" : reason);
           },
-          py::arg("variant"), "Why the variant declines this problem; empty if it can solve it.")
+          py::arg("variant"), "Why the variant cannot solve this problem; empty if it can.")
       .def("fill_results", &PyProblem::fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
            "Overwrite every byte of the results.")
       .def(
@@ -153,10 +153,10 @@ void bind_problem(py::module_& m) {
                              [](const PyProblem& p) { return std::string(name_of(p.device())); })
       .def_property_readonly(
           "arguments", [](const PyProblem& p) { return p.python().arguments(); },
-          "The operands as they were bound, in the routine's order.")
+          "The operands, in the routine's order.")
       .def_property_readonly(
           "options", [](const PyProblem& p) { return p.python().options(); },
-          "The options that were given.")
+          "The options that were passed.")
       .def_property_readonly(
           "operands", [](const PyProblem& p) { return p.python().operands(); },
           "Name, shape and dtype of each operand.");
@@ -167,7 +167,7 @@ void bind_problem(py::module_& m) {
 void bind_routines(py::module_& m) {
   bind_call(m);
   bind_problem(m);
-  py::class_<Routine>(m, "Routine", "What is computed, and the ladders that compute it.")
+  py::class_<Routine>(m, "Routine", "A routine and its ladders.")
       .def_readonly("name", &Routine::name)
       .def_readonly("summary", &Routine::summary)
       .def_readonly("source", &Routine::source)

@@ -1,4 +1,4 @@
-// Values that describe variants: what a row declares, what a kernel uses, what a problem costs.
+// Python classes that describe variants: declarations, resources of kernels, and costs.
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
@@ -10,7 +10,7 @@ namespace ado::bindings {
 namespace {
 
 void bind_variant_info(py::module_& m) {
-  py::class_<AnyVariant>(m, "VariantInfo", "What a variant declares.")
+  py::class_<AnyVariant>(m, "VariantInfo", "The declaration of a variant.")
       .def_property_readonly("name", [](const AnyVariant& v) { return std::string(v.name); })
       .def_property_readonly("changes", [](const AnyVariant& v) { return std::string(v.changes); })
       .def_property_readonly("device",
@@ -58,7 +58,7 @@ void bind_cost(py::module_& m) {
       .def_readonly("requested_bytes", &Cost::requested_bytes,
                     "Bytes that the variant requests from memory.")
       .def_readonly("executed_instructions", &Cost::executed_instructions,
-                    "Floating-point instructions per lane that do its FLOPs; 0: not counted.")
+                    "Floating-point instructions per lane for the executed FLOPs; 0: not counted.")
       .def("__repr__", [](const Cost& c) {
         return py::str(
                    "Cost(flops={:g}, bytes={:g}, executed_flops={:g}, requested_bytes={:g}, "
@@ -70,7 +70,7 @@ void bind_cost(py::module_& m) {
 }  // namespace
 
 void bind_variants(py::module_& m) {
-  py::class_<OptionType>(m, "OptionType", "What an option accepts.")
+  py::class_<OptionType>(m, "OptionType", "The values that an option accepts.")
       .def_property_readonly("name",
                              [](const OptionType& t) { return std::string(name_of(t.kind)); })
       .def_readonly("length", &OptionType::length)

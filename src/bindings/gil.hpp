@@ -1,4 +1,4 @@
-// Giving up Python's global interpreter lock while the runtime works or waits.
+// Releases Python's global interpreter lock while the runtime works or waits.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,9 +6,9 @@
 
 namespace ado::bindings {
 
-// Releases the GIL for a scope. Unlike pybind11's guard it survives that Python, when it exits,
-// ends a daemon thread inside the destructor (by pthread_exit, which must not unwind through a
-// noexcept frame): the thread then waits for the end of the process.
+// Releases the GIL for a scope. When Python exits, it ends a daemon thread inside this destructor
+// by pthread_exit, which must not unwind through a noexcept frame. Unlike pybind11's guard, this
+// one catches that: the thread waits for the end of the process.
 class ReleaseGil {
  public:
   ReleaseGil() : state_(PyEval_SaveThread()) {}

@@ -1,4 +1,4 @@
-// The extension module: a table of contents.
+// The extension module.
 #include "bindings/bind.hpp"
 
 PYBIND11_MODULE(_core, m) {

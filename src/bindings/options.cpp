@@ -10,7 +10,7 @@ namespace {
 
 std::string got(const py::handle& object) { return ", got " + std::string(py::repr(object)); }
 
-// A str as UTF-8; one with a lone surrogate has no such form.
+// Converts a str to UTF-8. A str with a lone surrogate has no UTF-8 form.
 std::string text_from_python(const std::string& who, const py::handle& text) {
   try {
     return text.cast<std::string>();
@@ -25,7 +25,7 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
     return text_from_python(who, object);
   }
   py::object number = py::reinterpret_borrow<py::object>(object);
-  if (kind != ScalarKind::kFloat) {  // an int, or what has __index__
+  if (kind != ScalarKind::kFloat) {  // an int, or an object with __index__
     number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   } else if (!PyFloat_Check(object.ptr()) && PyIndex_Check(object.ptr()) == 0) {
     number = py::object();
@@ -69,7 +69,7 @@ OptionValue option_from_python(const std::string& who, const OptionType& type,
   };
   if (!py::isinstance<py::sequence>(object) || py::isinstance<py::str>(object)) fail();
   const py::ssize_t length = PySequence_Size(object.ptr());
-  if (length < 0) {  // an array without dimensions
+  if (length < 0) {  // a zero-dimensional array
     PyErr_Clear();
     fail();
   }

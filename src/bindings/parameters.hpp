@@ -1,4 +1,4 @@
-// What the documentation, the stubs and error messages show of an operand or an option.
+// Descriptions of operands and options for the documentation, the stubs and error messages.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// A strided array that somebody else owns, and the types of its elements.
+// A non-owning view of a strided array, and its element type.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace ado {
 
 inline constexpr int kMaxRank = 8;
 
-// NumPy's kind and itemsize: {'f', 4} is float32. `swapped` if not in this machine's byte order.
+// NumPy's kind and itemsize: {'f', 4} is float32. `swapped`: the byte order is not this machine's.
 struct ElementType {
   char kind = 0;
   int size = 0;
@@ -36,8 +36,8 @@ struct Array {
   }
   constexpr std::int64_t bytes() const { return elements() * type.size; }
 
-  // A batch is an array of slices with `last` dimensions each: their number, and the address of the
-  // i-th.
+  // A batch is an array of slices. Each slice has the `last` trailing dimensions. slices() returns
+  // the number of slices, slice() the address of the i-th one.
   constexpr std::int64_t slices(int last) const {
     std::int64_t product = 1;
     for (int d = 0; d < rank - last; ++d) product *= shape[d];
@@ -49,7 +49,8 @@ struct Array {
     return at;
   }
 
-  // Whether dimensions `first` to the last are packed, so that their elements are contiguous.
+  // Returns true if the dimensions from `first` on are packed, so that their elements are
+  // contiguous.
   constexpr bool packed_from(int first) const {
     std::int64_t expected = type.size;
     for (int d = rank - 1; d >= first; --d) {
@@ -66,7 +67,7 @@ struct Array {
   }
 };
 
-// The same shape and type, packed in row-major order at `data`.
+// A view with the shape and type of `a`, packed in row-major order at `data`.
 constexpr Array packed_like(const Array& a, std::byte* data) {
   Array p = a;
   p.data = data;

@@ -1,4 +1,4 @@
-// A sum whose error hardly grows with the number of terms.
+// Compensated summation: the error hardly grows with the number of terms.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -9,15 +9,15 @@
 
 namespace ado {
 
-// A sum plus its accumulated rounding error (Knuth's TwoSum; Neumaier, 1974). T is a number or a
-// vector of numbers, summed element by element.
+// A sum plus its accumulated rounding error (Knuth's TwoSum; Neumaier, 1974). T is a number, or a
+// vector that is summed element by element.
 //
-// The error term is itself a plain sum, so n terms can be wrong by u + (n u)^2 of their magnitudes
-// (270000 equal terms in float32: by 2 to 77 u). Therefore the sum is folded into a total after
-// kAdditions terms, for which it is good to u, and another one is begun.
+// The error term is itself a plain sum, so the error of n terms can reach u + (n u)^2 times the sum
+// of their magnitudes (270000 equal terms in float32: 2 to 77 u). For kAdditions terms it is about
+// u. Therefore the sum is folded into a total after kAdditions terms, and a new sum starts.
 //
-// Infinities and NaN come out as from a plain sum, because the sum never depends on its error term.
-// -ffast-math would remove the compensation.
+// Infinities and NaN have the same result as in a plain sum, because the sum never depends on its
+// error term. -ffast-math would remove the compensation.
 template <class T>
 class CompensatedSum {
  public:

@@ -1,4 +1,5 @@
-// The errors that a caller can meet. src/bindings/module.cpp maps each one to a Python exception.
+// The errors that the library throws. src/bindings/bind_errors.cpp maps each one to a Python
+// exception.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace ado {
 
-// A shape, size, block or overlap that breaks a rule, or a variant that why_not the problem.
+// An invalid shape, size, block or overlap, or a variant that cannot solve the problem.
 struct ValueError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -22,15 +23,15 @@ struct NameError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Not built, no device, or a device that is too old.
+// The variant is not in this build, there is no device, or the device is too old.
 struct Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct OutOfDeviceMemory : std::runtime_error {
   OutOfDeviceMemory(std::size_t wanted, std::size_t free)
-      : std::runtime_error("out of device memory: " + std::to_string(wanted) + " bytes wanted, " +
-                           std::to_string(free) + " bytes free"),
+      : std::runtime_error("out of device memory: " + std::to_string(wanted) +
+                           " bytes requested, " + std::to_string(free) + " bytes free"),
         wanted(wanted),
         free(free) {}
   std::size_t wanted, free;

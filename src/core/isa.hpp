@@ -1,13 +1,13 @@
-// One source per routine, compiled once per instruction set.
+// Rules for src/cpu: one source per routine, compiled once per instruction set.
 //
 // CMake compiles each file of src/cpu three times, with the compiler flags of one instruction-set
 // level and ADO_ISA set to the level's name. Everything in such a file is in `namespace
 // ado::ADO_ISA`. The registry selects a level at run time.
 //
-// No such file may cause the compiler to emit a shared (weak) function with AVX-512 instructions,
-// for example, because the linker might keep that copy for every processor. So these files include
-// no header with inline functions that are emitted out of line, and their helpers are ADO_INLINE or
-// in the unnamed namespace. .ci/run checks the symbols.
+// These files must not cause the compiler to emit a shared (weak) function. The linker keeps one
+// copy of it for every processor, and that copy might contain AVX-512 instructions. Therefore these
+// files include no header with inline functions that are emitted out of line. Their helpers are
+// ADO_INLINE or in the unnamed namespace. .ci/run checks the symbols.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How a routine declares its operands. A routine is a plain struct with one visitor over them:
+// Declarations of a routine's operands. A routine is a plain struct with one visitor over them:
 //
 //   struct Transpose {
 //     Array a, out;
@@ -8,11 +8,11 @@
 //     }
 //     ...
 //
-// Shapes are written as in NumPy's generalised ufuncs: a name stands for one length wherever it
-// occurs, a number for itself, "3|4" for either number, and a leading "..." for batch dimensions.
+// Shapes are written as in NumPy's generalised ufuncs. A name stands for the same length in all
+// operands, a number for itself, "3|4" for either number, and a leading "..." for batch dimensions.
 //
 // Optional members of a routine:
-//   const char* why_not() const            what is wrong with the values of its options
+//   const char* why_not() const            why the values of the options are invalid
 //   const char* why_not_overlap() const    why the results must not overlap these operands; without
 //                                          this member they never may
 //   void check_values(each_value)          looks at the values of float64 operands before a problem
@@ -54,7 +54,7 @@ struct Operand {
 };
 
 // A keyword of the call that is not an array. Its default is the member's initialiser. The member
-// is a number, a C array of numbers (a tuple in Python), or an enumeration (a str in Python, see
+// is a number, a C array of numbers (a tuple in Python) or an enumeration (a str in Python, see
 // EnumNames).
 struct Option {
   const char* name;

@@ -1,8 +1,8 @@
 // Pipelines: variants that run variants of other ladders as their stages.
 //
 // A pipeline names its stages by routine and variant (Variant::stages). The kernels are in other
-// translation units, so the compiler cannot check the names. check_stage does, when the pipeline's
-// ladder is built: the module is not imported with a name that does not exist.
+// translation units, so the compiler cannot check the names. check_stage checks them when the
+// pipeline's ladder is built. If a name does not exist, the import of the module fails.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,8 @@ ADO_INLINE const Variant<Routine>* find_variant(const Ladder<Routine>& ladder, c
   return nullptr;
 }
 
-// Throws unless `stage` is a variant of `ladder` and computes the result, which a ceiling does not.
+// Throws unless `stage` is a variant of `ladder`. A ceiling is not allowed, because it does not
+// compute the result.
 template <class Pipeline, class Routine>
 ADO_INLINE void check_stage(const Variant<Pipeline>& pipeline, const Stage& stage,
                             const Ladder<Routine>& ladder) {

@@ -1,4 +1,4 @@
-// The real element types that kernels accept, and dispatch to code for each of them.
+// The real element types that kernels accept, and the dispatch on them.
 #pragma once
 
 #include "core/array.hpp"

@@ -1,4 +1,4 @@
-// A scope guard: calls a function when the scope is left, also by an exception.
+// A scope guard: calls a function at the end of the scope, also if an exception is thrown.
 #pragma once
 
 #include <utility>

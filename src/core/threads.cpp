@@ -9,7 +9,8 @@
 namespace ado {
 namespace {
 
-// A parallel region costs a few microseconds, in which a core moves this many bytes at 20 GB/s.
+// A parallel region costs a few microseconds. In that time, a core moves this number of bytes at 20
+// GB/s.
 constexpr std::int64_t kBytesPerThread = 128 << 10;
 
 std::atomic<bool> in_forked_child = false;

@@ -5,9 +5,9 @@
 
 namespace ado {
 
-// OpenMP's number of threads (from OMP_NUM_THREADS or the affinity mask), but fewer if waking them
-// costs more time than they save, and 1 in a forked child, where OpenMP's threads no longer exist
-// and waiting for them would hang.
+// Returns OpenMP's number of threads (from OMP_NUM_THREADS or the affinity mask), but fewer if
+// waking them costs more time than they save. Returns 1 in a forked child: OpenMP's threads do not
+// exist there, and waiting for them would hang.
 int threads_for(std::int64_t bytes_moved);
 
 // The largest number that threads_for can return in this process.

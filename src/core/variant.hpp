@@ -1,8 +1,8 @@
 // Variant: everything known about one implementation of a routine, declared once.
 //
-// A variant stands directly below its kernel as a constexpr aggregate of designated initialisers.
-// The registry, the Python API, the tests, the benchmarks, the charts, the README tables and the
-// stubs read variants; none of them keeps a list of its own.
+// A variant is a constexpr aggregate with designated initialisers, defined below the kernels of its
+// ladder. The registry, the Python API, the tests, the benchmarks, the charts, the README tables
+// and the stubs read variants. None of them keeps its own list.
 #pragma once
 
 #include <array>
@@ -19,25 +19,25 @@ struct KernelRecorder;
 
 enum class Device : std::uint8_t { kCpu, kCuda };
 
-// The shape of a grid or a block. x = 0: there is none.
+// The shape of a grid or a block. x = 0: no grid or block.
 struct Extent {
   unsigned x = 0, y = 1, z = 1;
   constexpr std::size_t volume() const { return static_cast<std::size_t>(x) * y * z; }
   friend constexpr bool operator==(const Extent&, const Extent&) = default;
 };
 
-// Block shapes worth trying; the first is the default. A CPU variant has none.
+// The block shapes that a variant supports. The first is the default. CPU variants have none.
 using Blocks = std::array<Extent, 6>;
 
-// The launch parameters of one call. The variant declares grid and shared memory and nothing else
-// decides them, so the reported values are the values that ran.
+// The launch parameters of one call. Only the variant determines the grid and the shared memory, so
+// the reported values are the values that ran.
 struct Launch {
   Extent grid;
   Extent block;
   std::size_t shared_bytes = 0;
-  std::byte* scratch = nullptr;  // on the variant's device, with the size that it asked for
+  std::byte* scratch = nullptr;  // on the variant's device, of the size scratch_bytes()
   void* stream = nullptr;        // a cudaStream_t
-  // Dry run: kernels are recorded here instead of being launched, and no pointer is followed.
+  // Dry run: kernels are recorded here instead of launched, and no pointer is dereferenced.
   cuda::KernelRecorder* recorder = nullptr;
 };
 
@@ -55,10 +55,10 @@ struct Variant {
   Device device = Device::kCpu;
   const char* precision = "exact";
   int min_compute = 75;  // compute capability times ten
-  bool ceiling = false;  // moves the bytes but does not compute the answer: never the default
+  bool ceiling = false;  // moves the bytes but does not compute the result; never the default
 
-  // Why this variant cannot solve this problem, or has nothing to add to it; nullptr if it can. The
-  // text is a string literal, so that variants need no memory.
+  // Returns the reason why this variant cannot solve the problem or is not useful for it, or
+  // nullptr. The reason is a string literal, so no memory is allocated.
   const char* (*why_not)(const Routine&) = nullptr;
 
   Blocks blocks = {};
@@ -66,20 +66,21 @@ struct Variant {
   std::size_t (*shared_bytes)(const Routine&, Extent block) = nullptr;
   std::size_t (*scratch_bytes)(const Routine&) = nullptr;
 
-  Stages stages = {};  // of a pipeline, which runs variants of other routines in order
+  Stages stages = {};  // of a pipeline: variants of other routines, in order
 
-  // Executed FLOPs and requested bytes. Null: the routine's useful FLOPs and compulsory bytes.
+  // Executed FLOPs and requested bytes. nullptr: equal to the routine's useful FLOPs and compulsory
+  // bytes.
   double (*flops)(const Routine&) = nullptr;
   double (*bytes)(const Routine&) = nullptr;
-  // Floating-point instructions per lane, where an FMA does two FLOPs and any other instruction
-  // one. Null: not counted.
+  // Floating-point instructions per lane. An FMA is one instruction with two FLOPs. nullptr: not
+  // counted.
   double (*instructions)(const Routine&) = nullptr;
 
-  void (*run)(const Routine&, const Launch&) = nullptr;  // null: not in this build
+  void (*run)(const Routine&, const Launch&) = nullptr;  // nullptr: not in this build
 };
 
-// A ladder: variants in order. (std::span would instantiate out-of-line functions in files that are
-// compiled for one instruction set; see isa.hpp.)
+// A ladder: variants in order. std::span is not used, because it would instantiate out-of-line
+// functions in files that are compiled for one instruction set (isa.hpp).
 template <class Routine>
 struct Ladder {
   const Variant<Routine>* variants = nullptr;
@@ -88,7 +89,8 @@ struct Ladder {
   const Variant<Routine>* end() const { return variants + size; }
 };
 
-// The launch of a variant with one of its blocks; the caller adds scratch, stream and recorder.
+// The launch parameters of a variant with one of its blocks. The caller sets scratch, stream and
+// recorder.
 template <class Routine>
 ADO_INLINE Launch launch_of(const Variant<Routine>& variant, const Routine& problem, Extent block) {
   Launch launch;

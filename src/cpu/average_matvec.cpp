@@ -21,8 +21,8 @@ namespace {
 
 // ------------------------------------------------------------------------------------ the operands
 
-// Addresses and strides in bytes. The samples of one element of one set are a row; rows are counted
-// through all sets.
+// Addresses and strides in bytes. The samples of one element of one set form a row. Row indices are
+// consecutive over all sets.
 struct Operands {
   int64_t sets, length, samples;
   const std::byte* vectors;
@@ -101,7 +101,7 @@ void interchange(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// Samples that are added in a tree of plain sums, which costs three roundings, before one
+// Number of samples that are added pairwise by plain sums, which costs three roundings, before one
 // compensated addition.
 constexpr int64_t kTree = 8;
 
@@ -131,12 +131,12 @@ void pairwise(const AverageMatvec& problem, const Launch& go) {
 
 // ----------------------------------------------------------------------------- averages in vectors
 
-// Prefetch distance in bytes. At N = 512, L = M = 1024, float32, two cores read at 0.93 of the
-// ceiling with it, and at 0.6 to 0.8 without (Zen 5, AVX-512).
+// Prefetch distance in bytes. For N = 512, L = M = 1024 in float32, two cores read at 0.93 of the
+// ceiling with prefetch, and at 0.6 to 0.8 without (Zen 5, AVX-512).
 constexpr int64_t kAheadBytes = 4 << 10;
 
-// The plain sum of contiguous samples that are too few for a compensated one. `before` samples in
-// front of them may be read.
+// The plain sum of contiguous samples, for few samples. `before` samples in front of them may be
+// read.
 template <class T>
 ADO_INLINE Reals<T> plain_sum(const std::byte* from, int64_t count, int64_t before) {
   using V = Reals<T>;
@@ -155,7 +155,7 @@ ADO_INLINE Reals<T> plain_sum(const std::byte* from, int64_t count, int64_t befo
   return sum;
 }
 
-// Adds vectors that are `stride` bytes apart. If kPrefetch, prefetches memory kAheadBytes further.
+// Adds vectors that are `stride` bytes apart. If kPrefetch, prefetches kAheadBytes ahead.
 template <bool kPrefetch, class V>
 ADO_INLINE void add_vectors(const std::byte* from, int64_t stride, int64_t count,
                             CompensatedSum<V>& to) {
@@ -190,7 +190,7 @@ ADO_INLINE V sums_of_pairs(V x, V y, std::integer_sequence<int, kAt...>) {
   return __builtin_shufflevector(x, y, 2 * kAt...) + __builtin_shufflevector(x, y, 2 * kAt + 1 ...);
 }
 
-// The sums of each kCount neighbouring lanes of kCount vectors.
+// Sums groups of kCount neighbouring lanes, of kCount vectors.
 template <int kCount, class V>
 ADO_INLINE V sums_of_lanes(V* v) {
   constexpr std::make_integer_sequence<int, sizeof(V) / sizeof(v[0][0])> kIndices;
@@ -201,7 +201,7 @@ ADO_INLINE V sums_of_lanes(V* v) {
   return v[0];
 }
 
-// The sums of one vector's lanes of rows with kSamples samples each, all contiguous.
+// Sums rows of kSamples samples each, one row per lane of a vector. The rows are contiguous.
 template <class T, int kSamples>
 ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
   Reals<T> v[kSamples];
@@ -210,9 +210,9 @@ ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
   return sums_of_lanes<kSamples>(v);
 }
 
-// The sums of one vector's lanes of rows that are neighbours in memory: one vector per sample. With
-// L = M = 1000 it is 2 to 3 times as fast as copying, and 0.8 to 0.9 times where samples are 4 or
-// 8 KiB apart and their cache lines are evicted before the next rows need them. Prefetching gains
+// Sums rows that are neighbours in memory, one row per lane and one vector per sample. For L = M =
+// 1000, this is 2 to 3 times as fast as copying. If samples are 4 or 8 KiB apart, it is 0.8 to 0.9
+// times as fast, because cache lines are evicted before the next rows need them. Prefetching gains
 // nothing here.
 template <class T>
 ADO_INLINE Reals<T> sums_across_rows(const Operands& p, const std::byte* from, int64_t samples) {
@@ -221,7 +221,7 @@ ADO_INLINE Reals<T> sums_across_rows(const Operands& p, const std::byte* from, i
   return sum.total();
 }
 
-// Adds up one row after another, whose samples are first copied if they are not contiguous.
+// Sums the rows one after another. Samples that are not contiguous are copied first.
 template <class T, bool kPrefetch>
 ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int64_t rows,
                                   int64_t samples, Reals<T>* lanes) {
@@ -255,7 +255,7 @@ ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int6
   }
 }
 
-// The sums of some samples of up to kLanes rows; plain sums if there are fewer than kLanes samples.
+// Sums a range of samples of up to kLanes rows. With fewer than kLanes samples, the sums are plain.
 template <class T, bool kPrefetch = true>
 ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64_t rows,
                                  int64_t samples) {
@@ -281,20 +281,20 @@ ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64
   return lanes[0];
 }
 
-// A panel holds the averages of three vectors of sets, element after element, so that the operands
-// of a register tile (some rows of the matrix, three vectors) are loaded with few instructions.
+// A panel contains the averages of three vectors of sets, element by element, so that the operands
+// of a register tile (a few rows of the matrix, three vectors) are loaded with few instructions.
 constexpr int kPanelVectors = 3;
 template <class T>
 constexpr int64_t kPanel = kPanelVectors* kLanes<T>;
 
-// Layout of averages: one set after another, or in panels.
+// Memory layout of averages: set by set, or in panels.
 template <class T>
 struct Layout {
   bool panels;
   int64_t length;
 
   int64_t width() const { return panels ? kPanel<T> : 1; }
-  // Elements of the whole panels that hold `sets` sets.
+  // Number of elements of the panels for `sets` sets, including padding.
   int64_t elements(int64_t sets) const { return (sets + width() - 1) / width() * width() * length; }
   ADO_INLINE int64_t at(int64_t set, int64_t element) const {
     if (!panels) return set * length + element;
@@ -302,7 +302,7 @@ struct Layout {
   }
 };
 
-// Averages rows begin to end, counted through all sets.
+// Averages rows `begin` to `end`; row indices are consecutive over all sets.
 template <class T, bool kPrefetch = true>
 void average_rows(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout,
                   int64_t first_set, T* averages) {
@@ -327,7 +327,7 @@ void average_rows(const Operands& p, int64_t begin, int64_t end, const Layout<T>
 
 // ----------------------------------------------------------------------------- products in vectors
 
-// Some rows of the matrix times the averages of one set, both contiguous.
+// Multiplies a few rows of the matrix by the averages of one set. Both are contiguous.
 template <class T, int kRows>
 ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* average, int64_t set) {
   using V = Reals<T>;
@@ -355,11 +355,12 @@ ADO_INLINE void multiply_set(const Operands& p, int64_t begin, int64_t end, cons
   for (; i < end; ++i) multiply_rows<T, 1>(p, i, average, set);
 }
 
-// Rows of the matrix per register tile. With three vectors of sets, they fill most registers. Rows
-// a power of two apart share a set of the L1 cache, which has room for that many.
+// Rows of the matrix per register tile. With three vectors of sets, a tile fills most registers.
+// Rows whose distance is a power of two share a cache set of L1, which can hold this number of
+// lines.
 constexpr int kTileRows = kWidth == 64 ? 8 : 4;
 
-// Lanes beyond the last set are computed from undefined values and not stored.
+// Lanes beyond the last set compute undefined values, which are not stored.
 template <class T, int kRows, int kVectors>
 ADO_INLINE void multiply_tile(const Operands& p, int64_t i, const T* panel, int64_t set,
                               int64_t sets) {
@@ -397,7 +398,7 @@ ADO_INLINE void multiply_panel(const Operands& p, int64_t begin, int64_t end, co
   for (; i < end; ++i) multiply_tile<T, 1, kVectors>(p, i, panel, set, sets);
 }
 
-// Some rows of the matrix times the averages of a tile of sets.
+// Multiplies a few rows of the matrix by the averages of a tile of sets.
 template <class T>
 void multiply(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout, const T* tile,
               int64_t set, int64_t sets) {
@@ -411,8 +412,8 @@ void multiply(const Operands& p, int64_t begin, int64_t end, const Layout<T>& la
     multiply_panel<T, 1>(p, begin, end, tile, set, sets);
 }
 
-// Averages and products of the sets of one thread, one tile of sets after another, so that the
-// averages stay in the cache.
+// Computes averages and products of the sets of one thread, tile by tile, so that the averages stay
+// in the cache.
 template <class T, bool kPrefetch = true>
 void multiply_sets(const Operands& p, const Layout<T>& layout, int64_t begin, int64_t end,
                    T* tile) {
@@ -423,7 +424,7 @@ void multiply_sets(const Operands& p, const Layout<T>& layout, int64_t begin, in
   }
 }
 
-// Whether the rows of the matrix are not contiguous; only products of panels can do without.
+// Returns true if the rows of the matrix are not contiguous. Only products of panels support that.
 template <class T>
 bool scattered(const Operands& p) {
   return p.matrix_col != sizeof(T);
@@ -448,8 +449,8 @@ std::size_t one_tile(const AverageMatvec& problem) {
 
 // -------------------------------------------------------------------------------------- in threads
 
-// How threads share a problem. With many sets each thread has its own; otherwise threads share
-// first the rows, or parts of rows, and then the matrix.
+// Distribution of a problem over threads. With many sets, each thread has its own sets. Otherwise,
+// threads share first the rows, or parts of rows, and then the matrix.
 struct Plan {
   int threads;
   bool panels;
@@ -459,13 +460,13 @@ struct Plan {
 
 template <class T>
 Plan plan_of(const AverageMatvec& problem, bool panels) {
-  // FLOPs of a core in the time of reading one byte from memory; order of magnitude.
+  // FLOPs per core in the time of reading one byte from memory; an order of magnitude.
   constexpr int64_t kFlopsPerByte = 8;
   const Operands p = operands_of(problem);
   const int threads =
       threads_for(problem.vectors.bytes() + 2 * p.sets * p.length * p.length / kFlopsPerByte);
   const int64_t rows = p.sets * p.length;
-  // Shortest part of a row that is worth splitting off. Four parts per thread make shares about
+  // Minimum size of a part of a row. With four parts per thread, the shares of threads are about
   // equal.
   constexpr int64_t kPartBytes = 32 << 10;
   const int64_t wanted = rows == 0 ? 1 : (4 * threads + rows - 1) / rows;
@@ -495,8 +496,8 @@ std::size_t scratch_of(const AverageMatvec& problem) {
   });
 }
 
-// This thread's share of the averages of all sets. Scratch holds first the averages, then the sums
-// of parts.
+// Computes this thread's share of the averages of all sets. Scratch memory contains the averages,
+// followed by the sums of parts.
 template <class T>
 void average_share(const Operands& p, const Plan& plan, const Layout<T>& layout, T* averages,
                    int64_t thread, int64_t threads) {
@@ -545,10 +546,10 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
 // -------------------------------------------------------------------------------------- the ladder
 
 const char* read_why_not(const AverageMatvec& p) {
-  return p.vectors.packed() ? nullptr : "needs packed vectors";
+  return p.vectors.packed() ? nullptr : "vectors is not packed";
 }
 
-// FLOPs with one compensated addition per kSamples samples, which are first added in a tree.
+// FLOPs with one compensated addition per kSamples samples, which are added pairwise first.
 template <int kSamples>
 double flops_by_trees(const AverageMatvec& p) {
   constexpr double kPerSample = (kSamples - 1.0 + CompensatedSum<double>::kFlopsOfAdd) / kSamples;
@@ -557,7 +558,7 @@ double flops_by_trees(const AverageMatvec& p) {
          (kPerSample * static_cast<double>(p.samples()) + 1 + 2 * static_cast<double>(p.length()));
 }
 
-// The averages of one set, and for each an unfinished sum.
+// Bytes of the averages of one set, and of one unfinished sum per average.
 std::size_t averages_and_sums(const AverageMatvec& p) {
   return with_real(p.vectors.type, [&]<class T>(T) {
     return static_cast<std::size_t>(p.length()) * (sizeof(T) + sizeof(CompensatedSum<T>));
@@ -577,7 +578,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .flops = flops_by_trees<1>,
      .run = naive_loops},
     {.name = "interchange",
-     .changes = "Swaps the loops: adds up the samples of one element, which are contiguous.",
+     .changes =
+         "Swaps the loops, so that the inner loop adds the contiguous samples of one element.",
      .scratch_bytes = averages_of_set,
      .flops = flops_by_trees<1>,
      .run = interchange},
@@ -587,7 +589,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .flops = flops_by_trees<kTree>,
      .run = pairwise},
     {.name = "simd",
-     .changes = "Adds and multiplies vectors.",
+     .changes = "Adds and multiplies in vector registers.",
      .scratch_bytes = one_tile,
      .flops = flops_by_trees<kTree>,
      .run = on_one_thread<false>},

@@ -71,7 +71,7 @@ void ceiling_write(const Ceilings& p, const Launch&) {
   });
 }
 
-// Each thread reads its own share `passes` times, so that the size of src selects the memory level.
+// Each thread reads its own share `passes` times, so the size of src selects the memory level.
 void ceiling_read(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads);
@@ -89,8 +89,8 @@ double bytes_read(const Ceilings& p) {
 }
 double bytes_written(const Ceilings& p) { return static_cast<double>(p.dst.bytes()); }
 
-// Independent chains: enough to hide the latency (4 or 5 cycles, at 2 instructions per cycle), few
-// enough for 16 registers.
+// Number of independent chains: enough to hide the latency (4 or 5 cycles, at 2 instructions per
+// cycle), and few enough for 16 registers.
 constexpr int kChains = 12;
 constexpr int kStepsPerPass = 64;
 
@@ -101,7 +101,7 @@ void ceiling_flops(const Ceilings& p, const Launch&) {
     for (int c = 0; c < kChains; ++c) chain[c] = 1.0F + static_cast<float>(thread + c) + Vector{};
     Vector factor = 0.999F + Vector{}, term = 0.001F + Vector{};
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
-      asm volatile("" : "+x"(factor), "+x"(term));  // unknown to the compiler: no constant folding
+      asm volatile("" : "+x"(factor), "+x"(term));  // prevents constant folding
       for (int step = 0; step < kStepsPerPass; ++step)
         for (int c = 0; c < kChains; ++c)
           chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;

@@ -24,7 +24,7 @@ ADO_INLINE FilterLadders filters() {
 constexpr Stages kNaiveLoops = filter_stages("naive_loops", "naive_loops", "naive_loops");
 constexpr Stages kThreaded = filter_stages("threaded", "threaded", "threaded");
 
-// The fields of a pipeline. They are functions of this instruction set, since a variant holds their
+// The fields of a pipeline. They are compiled per instruction set, because a variant contains their
 // addresses.
 std::size_t scratch_bytes(const EdgeDetect& p) { return bytes_between_stages(p); }
 
@@ -43,9 +43,9 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
   run_stages(p, go, kStages, filters());
 }
 
-// Each row passes all three filters while it is in the L1 cache: between the image and the edges,
-// only seven rows of gray and three of blurred pixels are stored. Rows that neighbouring bands also
-// need are computed twice.
+// Each row passes all three filters while it is in the L1 cache. The only intermediate results in
+// memory are seven rows of gray and three rows of blurred pixels. Rows that neighbouring bands
+// share are computed twice.
 ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool streaming) {
   Ring<8> gray_ring;
   Ring<4> blurred_ring;
@@ -64,7 +64,7 @@ ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool st
 }
 
 void fused(const EdgeDetect& p, const Launch&) {
-  // The time is about that of moving 10 bytes per pixel, twice the bytes that are moved.
+  // The time is about that of moving 10 bytes per pixel, twice the number of bytes that are moved.
   in_parallel(threads_for(10 * p.out.bytes()), [&](int thread, int threads) {
     edge_share(p, thread, threads, worth_streaming(p.rgba.bytes() + p.out.bytes()));
   });
@@ -72,7 +72,8 @@ void fused(const EdgeDetect& p, const Launch&) {
 
 constexpr Variant<EdgeDetect> kVariants[] = {
     {.name = "pipeline_naive_loops",
-     .changes = "Runs the naive loops of the three filters; two intermediate images in memory.",
+     .changes =
+         "Runs the naive loops of the three filters, with two intermediate images in memory.",
      .why_not = why_not<kNaiveLoops>,
      .scratch_bytes = scratch_bytes,
      .stages = kNaiveLoops,
@@ -86,7 +87,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .bytes = requested_bytes<kThreaded>,
      .run = run_pipeline<kThreaded>},
     {.name = "fused_bands",
-     .changes = "One pass: intermediate rows stay in the L1 cache.",
+     .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
      .run = fused},
 };
 

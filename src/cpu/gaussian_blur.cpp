@@ -62,8 +62,8 @@ void interior(const GaussianBlur& p, const Launch&) {
 
 // ------------------------------------------------------------------- 49 products, auto-vectorised
 
-// Weighted sums of kCount rows, each passed to finish(col, sum). The compiler vectorises the loop
-// over columns because rows are contiguous and the weights are local.
+// Weighted sums of kCount rows. Each sum is passed to finish(col, sum). The compiler vectorises the
+// loop over columns, because rows are contiguous and the weights are local.
 template <int kCount, class Element, class Finish>
 ADO_INLINE void weighted_sums(const int (&taps)[kCount], const Element* const (&rows)[kCount],
                               int64_t begin, int64_t end, Finish finish) {
@@ -87,9 +87,10 @@ ADO_INLINE void weighted_sums_along(const int (&taps)[kTaps], const Element* row
   weighted_sums(taps, rows, begin, end, finish);
 }
 
-// Divides by the square of the taps' sum. Sums of seven weighted pixels fit 16 bits, and those of
-// 49 a float. So does their quotient, as far as its floor needs: if it is not whole, it is at least
-// 2^-16 below the next whole number, and rounding moves a number below 256 by 2^-17 at most.
+// Divides by the square of the taps' sum. Sums of seven weighted pixels fit into 16 bits, and sums
+// of 49 into a float. The float quotient has the exact floor: if the exact quotient is not an
+// integer, it is at least 2^-16 below the next integer, and rounding changes a number below 256 by
+// at most 2^-17.
 class Quotient {
  public:
   explicit Quotient(const GaussianBlur& p)
@@ -102,7 +103,7 @@ class Quotient {
   float divisor_;
 };
 
-// All 49 products, of seven padded rows.
+// Computes all 49 products, from seven padded rows.
 struct FullWindowRow {
   const GaussianBlur& p;
   Quotient quotient{p};
@@ -168,7 +169,8 @@ double bytes_with_sums(const GaussianBlur& p) {
   return 2 * static_cast<double>(p.out.bytes()) * (1 + sizeof(Sum));
 }
 
-// Any taps. Down the columns first, so that the intermediate sums are those of one row.
+// Two passes with any taps: down the columns first, so that only one row of intermediate sums is
+// stored.
 struct AnyTapsRow {
   const GaussianBlur& p;
   Quotient quotient{p};
@@ -189,8 +191,8 @@ void row_ring(const GaussianBlur& p, const Launch&) {
 
 // ------------------------------------------------------------------- default taps, in 16-bit sums
 
-// The default taps as constants. No sum exceeds 255 * 16 * 16 = 65280, so the compiler's vectors
-// hold twice as many sums as those of 32 bits, and the division is a shift.
+// The default taps as constants. No sum exceeds 255 * 16 * 16 = 65280, so sums have 16 bits. A
+// vector holds twice the number of sums compared with 32 bits, and the division is a shift.
 struct DefaultTapsRow {
   ADO_INLINE void operator()(const Pixel* const (&rows)[kTaps], int64_t begin, int64_t end,
                              Pixel* to, Ahead) const {
@@ -255,8 +257,8 @@ constexpr Variant<GaussianBlur> kVariants[] = {
                 "compiler can vectorise the 49 products.",
      .run = auto_vectorised},
     {.name = "two_pass",
-     .changes = "Separates the sum: seven products along the rows into an intermediate image, then "
-                "seven down its columns.",
+     .changes = "Separates the sum: seven products along the rows, stored to an intermediate "
+                "image, then seven down its columns.",
      .scratch_bytes = sums_bytes,
      .bytes = bytes_with_sums,
      .run = two_pass},

@@ -1,4 +1,4 @@
-// Colour to gray on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+// Grayscale on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/grayscale.hpp"
 
 #include "core/isa.hpp"
@@ -29,7 +29,7 @@ void naive_loops(const Grayscale& p, const Launch&) {
   }
 }
 
-// Packed images as one row of one image with the same pixels; other images unchanged.
+// Reshapes packed images to one row of one image. Other images are unchanged.
 Grayscale in_one_row(const Grayscale& p) {
   if (!p.rgba.packed() || !p.out.packed()) return p;
   const auto row = [](const Array& a, int64_t cols, int64_t channels) {
@@ -41,10 +41,10 @@ Grayscale in_one_row(const Grayscale& p) {
   return q;
 }
 
-// Prefetch distance in bytes, far enough that memory has answered by then. If the colours exceed
-// the cache, it makes one thread 1.3 to 1.8 times as fast and two threads up to 1.6 times; half the
-// distance gains half of that, twice the distance no more, and colours in the cache lose nothing
-// (Zen 5, 3840x2160).
+// Prefetch distance in bytes, long enough to cover the memory latency. If the input exceeds the
+// cache, prefetching makes one thread 1.3 to 1.8 times as fast and two threads up to 1.6 times.
+// Half the distance gains half of that, twice the distance gains no more. Input in the cache does
+// not get slower (Zen 5, 3840x2160).
 constexpr int kAhead = 8192;
 
 template <int kPrefetch>
@@ -76,10 +76,10 @@ void threaded(const Grayscale& p, const Launch&) {
 constexpr Variant<Grayscale> kVariants[] = {
     {.name = "naive_loops", .changes = "Converts one pixel at a time.", .run = naive_loops},
     {.name = "simd",
-     .changes = "Weighs one vector register of pixels at a time.",
+     .changes = "Computes one vector register of pixels at a time.",
      .run = on_one_thread<0, false>},
     {.name = "prefetch",
-     .changes = "Prefetches the colours 8 KiB ahead.",
+     .changes = "Prefetches the input 8 KiB ahead.",
      .run = on_one_thread<kAhead, false>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",

@@ -19,8 +19,8 @@ namespace {
 
 // ------------------------------------------------------------------------------------ the operands
 
-// Addresses and strides in bytes. big_k leads from one term to the next, big_p from one point to
-// the next.
+// Addresses and strides in bytes. big_k is the distance between terms, big_p the distance between
+// points.
 struct Operands {
   int64_t terms, points;
   const std::byte* big;
@@ -41,8 +41,8 @@ Operands operands_of(const MaxPlus& p) {
 
 // -------------------------------------------------------------------------------- scalar variants
 
-// The larger number, or NaN if the sum is NaN; a NaN in `best` stays. If `best` starts at 0, it
-// never becomes -0.
+// Returns the larger number, or NaN if `sum` or `best` is NaN. If `best` starts at 0, it never
+// becomes -0.
 template <class T>
 ADO_INLINE T max_or_nan(T sum, T best) {
   return sum > best || sum != sum ? sum : best;
@@ -70,8 +70,8 @@ ADO_INLINE void update_row(const std::byte* from, int64_t from_stride, T term, s
   }
 }
 
-// The same, of contiguous elements where possible: the compiler vectorises loops only if it knows
-// the strides.
+// Like update_row, with a separate loop for contiguous elements, because the compiler vectorises
+// loops only if it knows the strides.
 template <class T>
 ADO_INLINE void update_row_vectorized(const std::byte* from, int64_t from_stride, T term,
                                       std::byte* best, int64_t best_stride, int64_t count) {
@@ -96,8 +96,9 @@ void row_by_row(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// Points per block: their maxima so far stay in L2. With blocks of 8 KiB, two cores read K = 64,
-// P = 4 Mi, float64 at 0.65 to 0.69 of the ceiling, and with these at 0.9 (Zen 5, AVX-512).
+// Bytes of the points of a block, whose maxima so far stay in L2. For K = 64, P = 4 Mi in float64,
+// two cores read at 0.65 to 0.69 of the ceiling with blocks of 8 KiB, and at 0.9 with blocks of 64
+// KiB (Zen 5, AVX-512).
 constexpr int64_t kBlockBytes = 64 << 10;
 template <class T>
 constexpr int64_t kBlock = kBlockBytes / sizeof(T);
@@ -121,20 +122,20 @@ void blocked(const MaxPlus& problem, const Launch&) {
 
 // -------------------------------------------------------------------------------------- in vectors
 
-// The larger of two numbers or, element by element, of two vectors. The compiler emits the
-// instruction for maxima, which takes `best` if one of the two is NaN: a NaN in `best` stays, and a
-// NaN in `sum` is lost.
+// The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
+// instruction, which returns `best` if one of the two is NaN. So a NaN in `best` remains, and a NaN
+// in `sum` is lost.
 template <class V>
 ADO_INLINE V larger(V sum, V best) {
   return sum > best ? sum : best;
 }
 
-// Rows that `four_rows` reads at a time, so that the maxima so far are loaded and stored less
-// often.
+// Number of rows that `four_rows` reads at a time, so that the maxima so far are loaded and stored
+// less often.
 constexpr int kRowsPerPass = 4;
 
-// Prefetch distance along a row. Two cores read K = 64, P = 4 Mi, float64 at 0.9 of the ceiling
-// with it, and at 0.78 to 0.87 without (Zen 5, AVX-512).
+// Prefetch distance along a row in bytes. For K = 64, P = 4 Mi in float64, two cores read at 0.9 of
+// the ceiling with prefetch, and at 0.78 to 0.87 without (Zen 5, AVX-512).
 constexpr int64_t kAheadBytes = 2 << 10;
 
 // Elements that are not contiguous are copied in runs of this length.
@@ -145,7 +146,7 @@ struct Submatrix {
   int64_t first_term, last_term, first_point, last_point;
 };
 
-// Some rows of a block: their addresses, what is prefetched meanwhile, and the terms of small.
+// A few rows of a block: their addresses, the addresses to prefetch, and the terms of small.
 template <class T, int kCount>
 struct RowGroup {
   const std::byte* at[kCount];
@@ -153,7 +154,7 @@ struct RowGroup {
   T small[kCount];
 };
 
-// Contiguous points, as a vector or, with V = T, one.
+// The maxima of contiguous points: of a vector or, with V = T, of one point.
 template <class V, class T, int kCount>
 ADO_INLINE void update(const RowGroup<T, kCount>& rows, int64_t i, T* best) {
   V highest = load_vector<V>(best + i);
@@ -183,7 +184,7 @@ ADO_INLINE void update_points(const RowGroup<T, kCount>& rows, int64_t begin, in
   for (; i < end; ++i) update<T>(rows, i, best);
 }
 
-// Contiguous elements: those in memory, or copies of them in the buffer.
+// Returns contiguous elements: the elements in memory, or copies of them in the buffer.
 template <class T>
 ADO_INLINE const std::byte* contiguous(const std::byte* from, int64_t stride, int64_t count,
                                        T* buffer) {
@@ -192,7 +193,7 @@ ADO_INLINE const std::byte* contiguous(const std::byte* from, int64_t stride, in
   return reinterpret_cast<const std::byte*>(buffer);
 }
 
-// Vectors of points: row by row of the block.
+// Processes a block in vectors of points, row by row.
 template <bool kPrefetch, class T, int kCount>
 ADO_INLINE void update_rows(const Operands& p, const Submatrix& part, int64_t k, T* best) {
   const int64_t count = part.last_point - part.first_point;
@@ -206,8 +207,8 @@ ADO_INLINE void update_rows(const Operands& p, const Submatrix& part, int64_t k,
   if constexpr (!kPrefetch) return update_points<false>(rows, 0, count, best);
   const int64_t split = max(count - kAheadBytes / static_cast<int64_t>(sizeof(T)), 0);
   update_points<true>(rows, 0, split, best);
-  // The ends of these rows prefetch the beginnings of the next ones; those of the last rows, the
-  // beginning of the next block.
+  // At the end of these rows, the start of the next rows is prefetched. At the end of the last
+  // rows, the start of the next block is prefetched.
   for (int row = 0; row < kCount; ++row) {
     const int64_t next = k + kCount + row;
     rows.ahead[row] = (next < part.last_term ? p.from(next, part.first_point)
@@ -225,7 +226,7 @@ ADO_INLINE void along_points(const Operands& p, const Submatrix& part, T* best) 
   for (; k < part.last_term; ++k) update_rows<kPrefetch, T, 1>(p, part, k, best);
 }
 
-// Vectors of terms: point by point, with a block of terms in L1.
+// Processes a block in vectors of terms, point by point, with a block of terms in L1.
 template <class T>
 ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best) {
   using V = Reals<T>;
@@ -262,8 +263,8 @@ ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best) {
   }
 }
 
-// Whether vectors of points are better than vectors of terms: the direction that is contiguous in
-// memory, else the one with the shorter stride, if it is long enough for vectors.
+// Returns true if vectors of points are better than vectors of terms. The better direction is
+// contiguous in memory or, otherwise, has the shorter stride, if it is long enough for vectors.
 template <class T>
 bool prefers_points(const Operands& p) {
   const auto length = [](int64_t stride) { return stride < 0 ? -stride : stride; };
@@ -272,8 +273,8 @@ bool prefers_points(const Operands& p) {
   return p.big_k != sizeof(T) && length(p.big_p) <= length(p.big_k);
 }
 
-// An ordinary store first reads the line that it writes to, so results that would not stay in the
-// cache are stored with non-temporal stores.
+// Returns true if results are too large to stay in the cache. They are then stored with
+// non-temporal stores, because an ordinary store first reads the cache line that it writes.
 template <class T>
 bool worth_streaming(const Operands& p) {
   constexpr int64_t kFrom = 8 << 20;
@@ -308,11 +309,11 @@ void on_one_thread(const MaxPlus& problem, const Launch&) {
 
 // -------------------------------------------------------------------------------------- in threads
 
-// Shortest run of points per thread, for the sake of contiguous reads.
+// Minimum bytes of points per thread, so that reads are contiguous.
 constexpr int64_t kRunBytes = 8 << 10;
 
-// How threads share the problem: ranges of points and, if those would be shorter than such runs,
-// also ranges of terms.
+// Distribution of the problem over threads: ranges of points and, if these would be shorter than
+// kRunBytes, also ranges of terms.
 struct Shares {
   int64_t of_points, of_terms;
 };
@@ -333,7 +334,7 @@ std::size_t partial_results(const MaxPlus& p) {
 void threaded(const MaxPlus& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
-    // If the terms are shared, the largest of the partial results remains to be found.
+    // If the terms are shared, the maximum of the partial results is computed last.
     const T zero = 0;
     Operands partial{.terms = 1,
                      .points = p.points,
@@ -370,7 +371,9 @@ void threaded(const MaxPlus& problem, const Launch& go) {
 
 // -------------------------------------------------------------------------------------- the ladder
 
-const char* read_why_not(const MaxPlus& p) { return p.big.packed() ? nullptr : "needs packed big"; }
+const char* read_why_not(const MaxPlus& p) {
+  return p.big.packed() ? nullptr : "big is not packed";
+}
 
 constexpr Variant<MaxPlus> kVariants[] = {
     stream_read_row<MaxPlus, &MaxPlus::big>("Reads big once, with all threads, and discards it.",

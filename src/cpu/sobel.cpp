@@ -58,7 +58,7 @@ void interior(const Sobel& p, const Launch&) {
   }
 }
 
-// All eight neighbours, of three padded rows.
+// Computes the gradient from all eight neighbours, in three padded rows.
 struct FullWindowRow {
   void operator()(const Pixel* const (&rows)[3], int64_t begin, int64_t end, Pixel* to,
                   Ahead) const {
@@ -67,7 +67,7 @@ struct FullWindowRow {
   }
 };
 
-// First down the columns, then along the row.
+// Computes sums down the columns first, then along the row.
 struct SeparableRow {
   void operator()(const Pixel* const (&rows)[3], int64_t begin, int64_t end, Pixel* to,
                   Ahead) const {
@@ -96,7 +96,7 @@ void on_one_thread(const Sobel& p, const Launch&) {
 }
 
 void threaded(const Sobel& p, const Launch&) {
-  // Takes about as long as moving twice the bytes.
+  // The time is about that of moving twice the number of bytes.
   in_parallel(threads_for(4 * p.out.bytes()), [&](int thread, int threads) {
     sobel_share<SobelRow>(p, thread, threads, worth_streaming(2 * p.out.bytes()));
   });

@@ -26,7 +26,7 @@ struct Matrices {
   int64_t out_row, out_col;
   bool in_place;
 
-  // The element (row, col) of a, and the place in out where it belongs.
+  // Addresses of the element (row, col) of a in a and in out.
   const std::byte* from(int64_t row, int64_t col) const { return a + row * a_row + col * a_col; }
   std::byte* to(int64_t row, int64_t col) const { return out + col * out_row + row * out_col; }
 };
@@ -36,7 +36,7 @@ Matrices matrices_of(const Transpose& p) {
   Matrices m{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
              p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
   // Swapping the roles of rows and columns in both matrices gives the same result. Choose the roles
-  // in which the rows of out are contiguous.
+  // with contiguous rows of out.
   if (m.rows == 1 || (m.out_col != size && m.out_row == size)) {
     std::swap(m.rows, m.cols);
     std::swap(m.a_row, m.a_col);
@@ -63,7 +63,7 @@ void run(const Transpose& p, const Launch&) {
   }
 }
 
-// Elements are copied as bytes, because they may have any type and, with odd strides, be unaligned.
+// Copies an element as bytes, because elements may have any type and may be unaligned.
 template <int kSize>
 ADO_INLINE void copy_element(std::byte* to, const std::byte* from) {
   std::memcpy(to, from, kSize);
@@ -94,9 +94,9 @@ struct NaiveLoops {
   }
 };
 
-// A tile is two cache lines wide and two high. The prefetchers of x86 fetch lines in pairs, and if
-// rows are a power of two bytes apart, larger tiles do not fit into the few cache sets that their
-// rows map to: at 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
+// A tile is two cache lines wide and two high. The prefetchers of x86 fetch lines in pairs. If rows
+// are a power of two bytes apart, larger tiles do not fit into the few cache sets to which their
+// rows map: for 8192x8192, 4 by 4 lines are 0.7 to 0.9 times as fast (Zen 5, 2 cores).
 constexpr int64_t kTileBytes = 2 * kLine;
 template <int kSize>
 constexpr int64_t kEdge = kTileBytes / kSize;
@@ -175,10 +175,10 @@ ADO_INLINE void transpose_in_registers(const std::byte* from, int64_t from_row, 
 
 // ------------------------------------------------------------------------------------------ tiles
 
-// A transposed tile is buffered in L1 in rows of kPitch bytes. That is an odd number of lines, so
-// that the first lines of the rows spread over the cache sets: 1.25 times as fast as 4 lines for
-// elements of 1 byte (Zen 5, 2 cores). If lines start at the same elements in all rows of out, two
-// of the five lines are used, otherwise all.
+// A transposed tile is buffered in L1 in rows of kPitch bytes. The pitch is an odd number of lines,
+// so that the first lines of the rows are distributed over the cache sets. For elements of 1 byte,
+// this is 1.25 times as fast as 4 lines (Zen 5, 2 cores). If lines start at the same elements in
+// all rows of out, two of the five lines are used, otherwise all.
 constexpr int64_t kPitch = 5 * kLine;
 template <int kSize>
 constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
@@ -189,9 +189,9 @@ struct Tile {
 
 // Loads a tile of a into `buffer`, transposed. Whole lines are copied first: transpose_in_registers
 // takes 16 bytes of a row at a time, and if rows are a power of two bytes apart, a line would be
-// evicted from L1 before its last 16 bytes are used. The copy makes elements of 1 byte 1.5 times as
-// fast (Zen 5, 2 cores). All strides work. In incomplete tiles, undefined elements beyond the edge
-// are transposed too and never stored.
+// evicted from L1 before its last 16 bytes are used. With the copy, elements of 1 byte are
+// transposed 1.5 times as fast (Zen 5, 2 cores). All strides are supported. In incomplete tiles,
+// undefined elements beyond the edge are also transposed but not stored.
 template <int kSize>
 ADO_INLINE void load_tile(const Matrices& m, const Tile& tile, std::byte* buffer) {
   for (int64_t top = 0; top < tile.height; top += kEdge<kSize>) {
@@ -246,9 +246,9 @@ ADO_INLINE void store_tile(const Matrices& m, const Tile& tile, const std::byte*
 }
 
 // Stores a loaded tile by whole lines with non-temporal stores. If the rows of out start at
-// different places within a line (not `lines_align`), the tile is loaded up to one line higher than
-// it is stored, and each of its rows starts and ends at a line boundary. So no line is stored in
-// two pieces or by two threads, except at the ends of the rows of out.
+// different positions within a line (not `lines_align`), the loaded tile is up to one line higher
+// than the stored one, and each of its rows starts and ends at a line boundary. So no line is
+// stored in two pieces or by two threads, except at the ends of the rows of out.
 template <int kSize, bool kPrefetch>
 ADO_INLINE void stream_tile(const Matrices& m, const Tile& tile, bool lines_align,
                             const std::byte* buffer, const std::byte* next) {
@@ -278,7 +278,7 @@ ADO_INLINE void stream_tile(const Matrices& m, const Tile& tile, bool lines_alig
 // Transposes the tiles of one thread: band by band of rows, and along each band.
 template <int kSize, bool kStream, bool kPrefetch>
 void transpose_tiles(const Matrices& m, int thread, int threads) {
-  // If lines start at the same elements in all rows of out, tiles start there too.
+  // If lines start at the same elements in all rows of out, tiles also start at these elements.
   const std::intptr_t a = reinterpret_cast<std::intptr_t>(m.a);
   const std::intptr_t out = reinterpret_cast<std::intptr_t>(m.out);
   const bool lines_align = m.out_row % kLine == 0 && out % kSize == 0;
@@ -333,8 +333,8 @@ void swap_tiles(const Matrices& m, int thread, int threads) {
   }
 }
 
-// If the columns of a are contiguous too, the rows of out are copies of them. Copies those of one
-// thread.
+// If the columns of a are also contiguous, the rows of out are copies of them. Copies the rows of
+// one thread.
 void copy_rows(const Matrices& m, int64_t size, bool streaming, int thread, int threads) {
   constexpr int64_t kPiece = 64 << 10;
   int64_t count = m.cols, bytes = m.rows * size;
@@ -372,11 +372,11 @@ void transpose_share(const Matrices& m, bool streaming, int thread, int threads)
 
 // --------------------------------------------------------------------------------------- the steps
 
-// Outputs of at least this size are streamed (non-temporal stores): a and out of 8 MiB each fill
-// half of an L3 of 32 MiB, and a larger output would be evicted before anyone reads it. Called
-// repeatedly on one thread (Zen 5, float32), ordinary stores win by 10 % at 8 MiB, are equal at
-// 11 MiB, and lose by 50 % at 16 MiB. For arrays that are not in the cache at the start, streaming
-// wins from 2 MiB on.
+// Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
+// half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
+// calls on one thread (Zen 5, float32), ordinary stores are 10 % faster at 8 MiB, equal at 11 MiB,
+// and 50 % slower at 16 MiB. For arrays that are not in the cache at the start, non-temporal stores
+// are faster from 2 MiB on.
 constexpr int64_t kStreamFrom = 8 << 20;
 
 template <int kSize>
@@ -429,15 +429,16 @@ const char* why_not_copy(const Transpose& p) {
 
 constexpr Variant<Transpose> kVariants[] = {
     {.name = "stream_copy",
-     .changes = "Copies the same bytes in order, with all threads and non-temporal stores.",
+     .changes =
+         "Copies the same number of bytes in order, with all threads and non-temporal stores.",
      .ceiling = true,
      .why_not = why_not_copy,
      .run = run<StreamCopy>},
     {.name = "naive_loops",
-     .changes = "Two nested loops, along the rows of the input.",
+     .changes = "Uses two nested loops, along the rows of the input.",
      .run = run<NaiveLoops>},
     {.name = "blocked",
-     .changes = "Transposes square blocks that fit the L1 cache.",
+     .changes = "Transposes square blocks that fit into the L1 cache.",
      .run = run<Blocked>},
     {.name = "simd", .changes = "Transposes each block in vector registers.", .run = run<Simd>},
     {.name = "streaming",

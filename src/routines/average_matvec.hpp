@@ -1,5 +1,5 @@
-// out[i, n] = sum_j matrix[i, j] * mean_m vectors[n, j, m]: the average vector of each set, times a
-// matrix.
+// out[i, n] = sum_j matrix[i, j] * mean_m vectors[n, j, m]: a matrix times the average vector of
+// each set.
 #pragma once
 
 #include "core/array.hpp"
@@ -8,11 +8,11 @@
 
 namespace ado {
 
-// Every variant keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with
-// u = 2^-24 in float32 and 2^-53 in float64: L roundings in a product of length L, and an average
-// whose error does not grow with M. Plain sums of M = 10^6 numbers would lose half of float32's
-// digits, so partial sums are compensated (core/compensated.hpp). The bound does not hold if a sum
-// overflows, as NumPy's sums do, too, or if an average underflows.
+// Every variant keeps |error| <= (32 + L) u (|matrix| mean|vectors|), element by element, with u =
+// 2^-24 in float32 and 2^-53 in float64: The bound contains L roundings for a product of length L,
+// and the error of an average, which does not grow with M. Plain sums of M = 10^6 numbers would
+// lose half of the digits of float32, so partial sums are compensated (core/compensated.hpp). The
+// bound does not hold if a sum overflows or an average underflows. NumPy's sums overflow, too.
 struct AverageMatvec {
   static constexpr const char* kName = "average_matvec";
   static constexpr const char* kSummary =

@@ -1,6 +1,6 @@
-// The ceilings of the machine: bandwidth per memory level and floating-point throughput. Nothing is
-// computed. ado.machine measures the variants with the same timer and the same accounting as those
-// of any ladder.
+// The ceilings of the machine: bandwidth per memory level and floating-point throughput. The
+// variants compute no useful result. ado.machine measures them with the same timer and the same
+// cost accounting as all other variants.
 #pragma once
 
 #include "core/array.hpp"

@@ -1,4 +1,5 @@
-// out = sobel(gaussian_blur(grayscale(rgba))). Each step is rounded to bytes, as if it were stored.
+// out = sobel(gaussian_blur(grayscale(rgba))). The result of each step is rounded to bytes, as if
+// it was stored.
 #pragma once
 
 #include "core/array.hpp"

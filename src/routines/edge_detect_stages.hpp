@@ -1,4 +1,4 @@
-// Edge detection as a pipeline of one variant of each filter's ladder. Shared by both devices.
+// Edge detection as a pipeline with one variant of each filter's ladder. Shared by both devices.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace ado {
 
-// The ladders of one device that the stages come from.
+// The ladders of one device that contain the stages.
 struct FilterLadders {
   Ladder<Grayscale> grayscale;
   Ladder<GaussianBlur> gaussian_blur;
@@ -30,7 +30,7 @@ constexpr Stages filter_stages(const char* grayscale, const char* gaussian_blur,
 ADO_INLINE Ladder<EdgeDetect> with_checked_stages(const Ladder<EdgeDetect>& ladder,
                                                   const FilterLadders& filters) {
   for (const Variant<EdgeDetect>& variant : ladder) {
-    if (variant.stages[0].variant == nullptr) continue;  // one kernel, no pipeline
+    if (variant.stages[0].variant == nullptr) continue;  // a single kernel, not a pipeline
     check_stage(variant, variant.stages[0], filters.grayscale);
     check_stage(variant, variant.stages[1], filters.gaussian_blur);
     check_stage(variant, variant.stages[2], filters.sobel);
@@ -38,7 +38,7 @@ ADO_INLINE Ladder<EdgeDetect> with_checked_stages(const Ladder<EdgeDetect>& ladd
   return ladder;
 }
 
-// Bytes of one of the two images between the stages, rounded up so that the second is aligned to
+// Bytes of one of the two intermediate images, rounded up so that the second image is aligned to
 // the vectors of every device.
 ADO_INLINE std::size_t intermediate_bytes(const EdgeDetect& p) {
   constexpr std::size_t kAlign = 256;
@@ -49,7 +49,8 @@ ADO_INLINE std::size_t bytes_between_stages(const EdgeDetect& p) {
   return 2 * intermediate_bytes(p);
 }
 
-// Calls `visit(variant, problem, input)` for each stage in order. The stages have been checked.
+// Calls `visit(variant, problem, input)` for each stage in order. The stages must have been
+// checked.
 template <class Visit>
 ADO_INLINE void for_each_stage(const EdgeDetect& p, std::byte* scratch, const Stages& stages,
                                const FilterLadders& filters, Visit visit) {
@@ -61,8 +62,9 @@ ADO_INLINE void for_each_stage(const EdgeDetect& p, std::byte* scratch, const St
   visit(*find_variant(filters.sobel, stages[2].variant), Sobel{blurred, p.out}, blurred);
 }
 
-// Why a pipeline cannot solve a problem: the reason of the first stage that declines its part, or
-// nullptr. The intermediate images are not allocated yet, so no stage may read them.
+// Returns the reason why a pipeline cannot solve a problem, or nullptr: the reason of the first
+// stage that cannot solve its part. The intermediate images are not allocated yet, so no stage may
+// read them.
 ADO_INLINE const char* why_not_stages(const EdgeDetect& p, const Stages& stages,
                                       const FilterLadders& filters) {
   const char* reason = nullptr;
@@ -86,7 +88,7 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
                  });
 }
 
-// Bytes that the stages request together.
+// The sum of the bytes that the stages request.
 ADO_INLINE double bytes_of_stages(const EdgeDetect& p, const Stages& stages,
                                   const FilterLadders& filters) {
   double total = 0;

@@ -11,8 +11,8 @@
 //   if x < 0 and |ssx| > sexcut |I|: ssx = 0
 //   asx[f] -= occ[band] ssx m, ach[f] += sch m / 2
 //
-// Where wdiff is 0, delw is NaN and compares false: sch = ssx = 0, as in the Fortran code. Where
-// x^2 - w^2 is 0, ssx exceeds every cut-off. Operands must be finite; results for others are
+// If wdiff is 0, delw is NaN and all comparisons are false: sch = ssx = 0, as in the Fortran code.
+// If x^2 - w^2 is 0, ssx exceeds every cut-off. Operands must be finite. Otherwise, the results are
 // unspecified.
 #pragma once
 
@@ -25,9 +25,9 @@ namespace ado {
 // conditions: the fourth power of a frequency, its reciprocal, and the products of either with the
 // other operands neither overflow nor underflow; and (Im w)^2 does not either, unless Im w is 0.
 //
-// This bound requires x^2 - w^2 without cancellation. Where x is near w, the difference of the
-// squares has lost digits that (x - w)(x + w) keeps, and its real part d p + (Im w)^2, with
-// d = x - Re w and p = x + Re w, costs no more than the squares.
+// This bound requires x^2 - w^2 without cancellation. If x is near w, the difference of the squares
+// loses digits, and (x - w)(x + w) does not. The real part of the product, d p + (Im w)^2 with d =
+// x - Re w and p = x + Re w, costs no more than the squares.
 struct Gpp {
   static constexpr const char* kName = "gpp";
   static constexpr const char* kSummary =
@@ -44,7 +44,7 @@ struct Gpp {
   Array wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ, asx, ach;
   double gamma = 0.5, sexcut = 4.0, tol = 1e-6;
 
-  // Bands with an occupation other than 0, or -1 before check_values.
+  // Number of bands with an occupation other than 0; -1 before check_values.
   std::int64_t occupied_bands = -1;
 
   template <class Visitor>
@@ -96,7 +96,7 @@ struct Gpp {
   std::int64_t columns() const { return wtilde.shape[1]; }  // of ig
   std::int64_t occupied() const { return occupied_bands < 0 ? bands() : occupied_bands; }
 
-  // There are no terms: the sums are 0.
+  // Returns true if there are no terms. The sums are then 0.
   bool empty() const { return bands() == 0 || rows() == 0 || columns() == 0; }
 
   double limit_one() const { return 1 / (4 * tol); }
@@ -110,8 +110,8 @@ struct Gpp {
     return nullptr;
   }
 
-  // Checks the values of the small operands, and counts the occupied bands, on which the useful
-  // work depends.
+  // Checks the values of the small operands, and counts the occupied bands, because the useful
+  // FLOPs depend on their number.
   template <class EachValue>
   void check_values(EachValue&& each_value) {
     std::int64_t occupied = 0;
@@ -123,8 +123,8 @@ struct Gpp {
     each_value("wx", wx, "must be finite", [](double value) { return value - value == 0; });
   }
 
-  // FLOPs from those per (band, igp, ig, f) of occupied bands and of other bands, and those per
-  // (band, igp, ig).
+  // Total FLOPs, from the FLOPs per (band, igp, ig, f) of occupied bands and of other bands, and
+  // the FLOPs per (band, igp, ig).
   double flops_of(double occupied_band, double other_band, double pair) const {
     const auto pairs = static_cast<double>(rows()) * static_cast<double>(columns());
     const auto all = static_cast<double>(bands()), some = static_cast<double>(occupied());
@@ -132,10 +132,10 @@ struct Gpp {
     return terms * (some * occupied_band + (all - some) * other_band) + pairs * all * pair;
   }
 
-  // The first branch, after everything that does not depend on the band or the energy has been
-  // taken out of the loops; a division counts as one. The FLOPs are x -+ Re w, the squared moduli
-  // and their product, one quotient for both, its products with the numerators, and two complex
-  // sums for each of the two terms.
+  // Useful FLOPs: those of the first branch, with everything that does not depend on the band or
+  // the energy hoisted out of the loops. A division counts as one. The FLOPs are x -+ Re w, the
+  // squared moduli and their product, one quotient for both, its products with the numerators, and
+  // two complex sums for each of the two terms.
   double flops() const { return flops_of(29, 13, 6); }
 };
 

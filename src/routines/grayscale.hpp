@@ -13,9 +13,10 @@ struct Grayscale {
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
-  // The weights times 2^16, rounded. Their sum is 2^16, so white stays 255. All variants compute
-  // (R * kRed + G * kGreen + B * kBlue) >> kShift and so agree bit for bit. For 0.035 % of the 2^24
-  // colours, the result differs by one level from the floor with the decimal weights.
+  // The weights times 2^16, rounded. Their sum is 2^16, so white remains 255. All variants compute
+  // (R * kRed + G * kGreen + B * kBlue) >> kShift, so their results are bitwise identical. For
+  // 0.035 % of the 2^24 colours, the result differs by one level from the floor with the decimal
+  // weights.
   static constexpr int kRed = 19585, kGreen = 38457, kBlue = 7494, kShift = 16;
 
   Array rgba, out;
@@ -25,10 +26,11 @@ struct Grayscale {
     visit.input(Operand{"rgba", "... rows cols 3|4", kUint8Elements,
                         "Red, green and blue, and optionally alpha, which is ignored."},
                 rgba);
-    visit.output(Operand{"out", "... rows cols", kUint8Elements,
-                         "The luminance. All variants agree bit for bit; for 0.035 % of the 2**24 "
-                         "colours, it differs by one level from the exact floor."},
-                 out);
+    visit.output(
+        Operand{"out", "... rows cols", kUint8Elements,
+                "The luminance. The results of all variants are bitwise identical. For 0.035 % of "
+                "the 2**24 colours, they differ by one level from the exact floor."},
+        out);
   }
 
   std::int64_t images() const { return out.slices(2); }

@@ -29,7 +29,7 @@ struct Transpose {
 
   double flops() const { return 0; }
 
-  // out may be a itself if it is square, but must not overlap it otherwise.
+  // out may be the array a itself if a is square. Otherwise, out must not overlap a.
   const char* why_not_overlap() const {
     if (a.data != out.data || a.stride[0] != out.stride[0] || a.stride[1] != out.stride[1])
       return "out overlaps a without being the same array";

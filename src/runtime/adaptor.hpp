@@ -1,5 +1,5 @@
-// The one template per routine: collects operands, options and variants of a routine's struct into
-// a Routine. Everything else in the runtime is without templates.
+// Builds a Routine from a routine's struct: its operands, options and variants. These templates are
+// instantiated once per routine. The rest of the runtime does not depend on the struct's type.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace ado {
 
 // ------------------------------------------------------------------------------------------------
-// Options: between C++ members and OptionValue.
+// Options: conversion between C++ members and OptionValue.
 
 template <class Value>
 OptionType option_type() {
@@ -110,7 +110,7 @@ class ProblemOf final : public Problem {
   }
   double useful_flops() const override { return routine.flops(); }
 
-  // The visitor of R::operands: notes where the members are.
+  // The visitor of R::operands: stores the addresses of the members.
   void input(const Operand&, Array& slot) { inputs.push_back(&slot); }
   void output(const Operand&, Array& slot) { outputs.push_back(&slot); }
   template <class Value>
@@ -169,7 +169,7 @@ class VariantOf final : public AnyVariant {
 };
 
 // ------------------------------------------------------------------------------------------------
-// The routine itself.
+// A routine with its ladders.
 
 template <class R>
 class RoutineBuilder {
@@ -187,7 +187,7 @@ class RoutineBuilder {
     return std::move(builder.routine_);
   }
 
-  // The visitor of R::operands: notes what the members are.
+  // The visitor of R::operands: stores the declarations of the members.
   void input(const Operand& operand, Array&) { add(routine_->inputs, operand); }
   void output(const Operand& operand, Array&) { add(routine_->outputs, operand); }
   template <class Value>

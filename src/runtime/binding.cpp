@@ -1,4 +1,4 @@
-// Binding arrays and options to a routine's struct, and the rules that they must keep.
+// Binds arrays and options to a routine's struct and checks them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@
 namespace ado {
 namespace {
 
-// First byte and one past the last byte that a view touches.
+// Addresses of the first byte of a view and of the byte after its last one.
 std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
   auto low = reinterpret_cast<std::intptr_t>(a.data), high = low + a.type.size;
   for (int d = 0; d < a.rank; ++d) {
@@ -27,7 +27,7 @@ bool extents_overlap(const Array& a, const Array& b) {
   return a_low < b_high && b_low < a_high;
 }
 
-// Whether two elements of one array may share memory; interleaving strides count as if they did.
+// Returns true if two elements of one array may share memory. Interleaved strides count as sharing.
 bool may_overlap_itself(const Array& a) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // distance, repetitions
   for (int d = 0; d < a.rank; ++d)
@@ -50,8 +50,8 @@ bool same_type(const Argument& a, const Argument& b) {
   return a.view.type == b.view.type;
 }
 
-// Views that interleave (every other column, say) have overlapping extents but share no element;
-// only the arrays' own library may know.
+// Interleaved views (every other column, for example) have overlapping extents but share no
+// element. Only the library that owns the arrays can tell.
 bool share_memory(const Argument& a, const Argument& b) {
   if (!extents_overlap(a.view, b.view)) return false;
   if (a.on_device || a.traits == nullptr || b.traits == nullptr) return true;
@@ -88,7 +88,8 @@ void BoundProblem::bind(std::vector<Argument>& list, const OperandInfo& info, Ar
 void BoundProblem::check_memory(const OperandInfo& info, bool on_device) {
   if (on_device_.value_or(on_device) != on_device)
     throw ValueError(routine_->name + ": " + info.name + " is in " +
-                     (on_device ? "device" : "host") + " memory, the operands before it are not");
+                     (on_device ? "device" : "host") +
+                     " memory, but the operands before it are not");
   on_device_ = on_device;
 }
 
@@ -162,13 +163,14 @@ Device BoundProblem::resolve_device(const AnyVariant* variant,
     const Device wanted = device_named(*device);
     if (where && wanted != *where)
       throw ValueError(routine_->name +
-                       ": device='cpu', but the operands are on cuda (use .numpy())");
+                       ": device must be 'cuda', because the operands are on cuda, got 'cpu'; copy "
+                       "them with .numpy()");
     where = wanted;
   }
   if (variant == nullptr) return where ? *where : default_device();
   if (where && *where != variant->device)
     throw ValueError(routine_->name + ": the variant " + variant->name + " runs on " +
-                     name_of(variant->device) + ", but the operands or device= say " +
+                     name_of(variant->device) + ", but the operands or device= require " +
                      name_of(*where));
   return variant->device;
 }

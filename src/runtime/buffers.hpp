@@ -1,4 +1,4 @@
-// The C++ caller's side: buffers as arguments, and calls in one line.
+// The interface for C++ callers: wraps buffers as arguments, and runs a routine by one call.
 #pragma once
 
 #include <complex>
@@ -26,10 +26,11 @@ constexpr ElementType element_type_of() {
   return {'c', kSize};
 }
 
-// A packed buffer in host memory, or with `on_device` in device memory. Inputs are only read.
+// Wraps a packed buffer in host memory or, with `on_device`, in device memory. Inputs are not
+// written.
 template <class T>
 Argument array_of(T* data, const std::vector<std::int64_t>& shape, bool on_device = false) {
-  if (shape.size() > kMaxRank) throw ValueError("an array has at most 8 dimensions");
+  if (shape.size() > kMaxRank) throw ValueError("an array must have at most 8 dimensions");
   Array view;
   view.type = element_type_of<T>();
   view.rank = static_cast<int>(shape.size());
@@ -40,18 +41,18 @@ Argument array_of(T* data, const std::vector<std::int64_t>& shape, bool on_devic
 
 using NamedOptions = std::vector<std::pair<std::string, OptionValue>>;
 
-// Checks operands and options of one call. The buffers must outlive the result.
+// Binds and checks the operands and options of one call. The buffers must outlive the result.
 BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
                   const std::vector<Argument>& outputs, const NamedOptions& options = {});
 
-// How to run; empty: the default.
+// Selects variant, device, block and options of a call. Empty members select the defaults.
 struct How {
   std::string variant = {}, device = {};
   Block block = {};
   NamedOptions options = {};
 };
 
-// Runs a routine once, blocking for host buffers.
+// Runs a routine once. With host buffers, returns after the results have been written.
 void run(const Routine& routine, const std::vector<Argument>& inputs,
          const std::vector<Argument>& outputs, const How& how = {});
 

@@ -1,4 +1,4 @@
-// Planning and running a variant.
+// Selects the launch parameters of variants, and runs and records them.
 #include "runtime/call.hpp"
 
 #include "core/error.hpp"
@@ -29,7 +29,7 @@ Extent choose_block(const std::string& who, const std::vector<Extent>& blocks,
   throw ValueError(who + "block must be one of " + choices + ", got " + block_text(*wanted));
 }
 
-// Checks that the variant can solve the problem here, and how it would.
+// Checks that the variant can solve the problem on this machine, and returns its launch parameters.
 Launch launch_for(const Routine& routine, const AnyVariant& variant, const Problem& problem,
                   const Block& block) {
   const auto who = [&] { return routine.name + "[" + variant.name + "]: "; };
@@ -40,7 +40,8 @@ Launch launch_for(const Routine& routine, const AnyVariant& variant, const Probl
   return variant.launch(problem, choose_block(who(), variant.blocks, block));
 }
 
-// Memory for one run; not initialised, because a variant writes its scratch before it reads it.
+// Allocates scratch memory. It is not initialised, because a variant writes its scratch memory
+// before it reads it.
 std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch) {
   if (device == Device::kCuda) {
     const auto buffer = std::make_shared<cuda::Buffer>(bytes);
@@ -98,7 +99,7 @@ void Call::provide_scratch() {
 
 void Call::run() {
   if (empty_) return;
-  provide_scratch();  // the number of threads, and with it the size, may have grown
+  provide_scratch();  // the size may have grown with the number of threads
   variant_->run(*problem_, launch_);
 }
 
@@ -116,7 +117,7 @@ void run(const BoundProblem& bound, const AnyVariant* variant, Device device, co
   const Routine& routine = bound.routine();
   if (device == Device::kCpu || bound.on_device())
     return run_in_place(routine, variant, bound.problem(), device, block);
-  if (variant != nullptr)  // before anything is copied
+  if (variant != nullptr)  // checked before operands are copied
     if (const std::string missing = variant->why_unavailable(); !missing.empty())
       throw Unavailable(routine.name + "[" + variant->name + "]: " + missing);
   cuda::require();
@@ -130,7 +131,7 @@ std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVarian
   if (variant.device == Device::kCpu)
     throw ValueError(routine.name + "[" + variant.name +
                      "] runs on the CPU and launches no kernels");
-  // Packed dummies at distinct addresses, aligned like device memory.
+  // Replaces all arrays with packed dummies at distinct addresses, aligned like device memory.
   const std::unique_ptr<Problem> dummy = problem.clone();
   std::uintptr_t arrays = 0;
   const auto dummy_address = [&] { return reinterpret_cast<std::byte*>(++arrays << 52); };

@@ -1,4 +1,4 @@
-// From arrays to results: binding operands, choosing where and how to run, staging and running.
+// The steps of a call: binds operands, selects device and variant, stages operands, runs.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,33 @@
 
 namespace ado {
 
-// What the library that owns an array knows beyond the view. All functions have an answer for plain
-// memory, so only arrays of other libraries need an implementation.
+// Properties of an array that only the library that owns it knows. Plain memory has defaults, so
+// only arrays of other libraries need an implementation.
 class ArrayTraits {
  public:
   virtual ~ArrayTraits() = default;
   virtual std::string type_name() const = 0;
   virtual bool same_type(const ArrayTraits& other) const = 0;
-  // Asked when the extents of the two overlap.
+  // Called only if the extents of the two arrays overlap.
   virtual bool shares_memory(const ArrayTraits& other) const = 0;
 };
 
-// An array as the caller passes it.
+// An array argument of a call.
 struct Argument {
   Array view;
   bool on_device = false;
   const ArrayTraits* traits = nullptr;  // must outlive the problem that it is bound to
 };
 
-// The operands and options of one call, each rule checked.
+// The operands and options of one call, checked against all rules.
 class BoundProblem {
  public:
   explicit BoundProblem(const Routine& routine);
 
-  // In this order: every input, the options, every output, then finish. They throw ValueError or
-  // TypeError. `result_like` gives the shape and type of the next output; its type is that of the
-  // input `same_as`, unless that is -1.
+  // Call these functions in this order: bind_input for every input, set_option, bind_output for
+  // every output, finish. They throw ValueError or TypeError. `result_like` returns the shape and
+  // type of the next output. The type is that of the input number `same_as`, unless `same_as` is
+  // -1.
   void bind_input(const Argument& argument);
   void set_option(const OptionInfo& option, const OptionValue& value);
   struct ResultType {
@@ -49,17 +50,17 @@ class BoundProblem {
   };
   ResultType result_like() const;
   void bind_output(const Argument& argument);
-  // `out_given`: the caller passed the outputs, so they may overlap.
+  // `out_given`: the caller passed the outputs, so overlap is checked.
   void finish(bool out_given);
-  // Looks at the values of operands; copies them from the device if they are there.
+  // Checks the values of operands. Values in device memory are copied to the host first.
   void check_values();
 
   const Routine& routine() const { return *routine_; }
   const Problem& problem() const { return *problem_; }
   bool on_device() const { return on_device_.value_or(false); }
 
-  // Where to run: where the operands are, where the named variant runs, or as asked for, which must
-  // agree; else the default device.
+  // Returns the device to run on. It is determined by device operands, by the named variant and by
+  // `device`, which must agree. Without any of them, it is the default device.
   Device resolve_device(const AnyVariant* variant, const std::optional<std::string>& device) const;
 
  private:
@@ -77,7 +78,7 @@ class BoundProblem {
   std::optional<bool> on_device_;
 };
 
-// A copy of a host problem whose arrays are in device memory. Blocks while it copies.
+// A copy of a host problem with its arrays in device memory. The copies are blocking.
 class StagedProblem {
  public:
   explicit StagedProblem(const Problem& host);
@@ -92,27 +93,29 @@ class StagedProblem {
   std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
 };
 
-// Useful FLOPs and compulsory bytes of a problem; what a variant executes and requests.
+// Useful FLOPs and compulsory bytes of a problem; executed FLOPs, requested bytes and
+// floating-point instructions of a variant.
 struct Cost {
   double flops = 0, bytes = 0;
   double executed_flops = 0, requested_bytes = 0;
-  double executed_instructions = 0;  // that do those FLOPs; 0: not counted
+  double executed_instructions = 0;  // per lane, for the executed FLOPs; 0: not counted
 };
 Cost cost_of(const AnyVariant& variant, const Problem& problem);
 
-// A block shape as users write it: one to three lengths.
+// A block shape as users pass it: one to three lengths.
 using Block = std::optional<std::vector<std::int64_t>>;
 std::vector<unsigned> lengths_of(const Extent& extent);
 
-// A variant that is ready to run again and again on one problem, whose arrays it does not own.
+// A variant that is ready to run repeatedly on one problem. It does not own the arrays.
 class Call {
  public:
-  // Throws ValueError or Unavailable if the variant cannot solve the problem with this block here.
+  // Throws ValueError if the variant cannot solve the problem with this block, and Unavailable if
+  // the variant cannot run on this machine.
   Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
        const Block& block);
 
   void run();
-  // A dry run: the kernels that run() would launch, in order. None on the CPU.
+  // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
   std::vector<cuda::Kernel> kernels() const;
 
   const AnyVariant& variant() const { return *variant_; }
@@ -130,15 +133,17 @@ class Call {
   bool empty_;
 };
 
-// Runs a bound problem once: on its own memory, or staged to the device and back. `variant` is
-// nullptr for the default. Blocks for host arrays on the device; touches no Python object.
+// Runs a bound problem once, in its own memory or staged to the device and back. nullptr for
+// `variant` selects the default. Staged runs return after the results have been copied. Does not
+// need the GIL.
 void run(const BoundProblem& bound, const AnyVariant* variant, Device device, const Block& block);
 
-// The kernels that a variant would launch on operands of these shapes, which are not touched.
+// Returns the kernels that a variant would launch on operands of these shapes. The operands are
+// neither read nor written.
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
                                          const Problem& problem, const Block& block);
 
-// One timed sample of a call: see host.hpp and device.hpp.
+// Takes one timed sample of a call (host.hpp, device.hpp).
 cuda::Sample sample(Call& call, bool cold, int repeats);
 
 }  // namespace ado

@@ -1,5 +1,5 @@
-// The interface to CUDA: all that the rest of the library asks of a GPU. cuda/common implements it;
-// in a build without CUDA every function throws Unavailable, so nothing else needs an #ifdef.
+// The interface to CUDA for the rest of the library. cuda/common implements it. In a build without
+// CUDA, these functions throw Unavailable, so no other file needs an #ifdef.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace ado::cuda {
 // Empty if there is a usable device, else the reason: "built without CUDA", "no CUDA device", ...
 const std::string& why_unavailable();
 
-// Throws Unavailable with that reason.
+// Throws Unavailable with the reason if there is no usable device.
 void require();
 
-// Facts about the current device, for printing and for theoretical ceilings.
+// Properties of the current device, for reports and for theoretical ceilings.
 struct Properties {
   std::string name, uuid;
-  int compute = 0;  // capability times ten
+  int compute = 0;  // compute capability times ten
   int multiprocessors = 0;
   double core_hertz = 0, memory_hertz = 0;
   int memory_bus_bits = 0;
@@ -47,13 +47,13 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-// Copies between packed host memory and the device; they block until the copy is complete.
+// Copies between packed host memory and the device. They return after the copy is complete.
 void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
 void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();
 
-// The resource usage of a kernel, compiled for this device and launched with one block shape.
+// The resource usage of a kernel on this device, for one block shape.
 struct Kernel {
   std::string name;
   Extent grid, block;
@@ -78,10 +78,10 @@ struct Sample {
   bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
 };
 
-// Runs `work` `repeats` times between two events on `stream`; cold overwrites L2 first. `work` is
-// enqueued behind a kernel that waits for the host, so that launch overhead is not timed. That
-// kernel gives up after 250 ms, because `work` may itself wait for the device. Samples of several
-// threads wait for each other; `work` must not take a sample itself.
+// Runs `work` `repeats` times between two events on `stream`. If `cold`, overwrites L2 first.
+// `work` is enqueued behind a kernel that waits for the host, so that launch overhead is not timed.
+// That kernel stops waiting after 250 ms, because `work` may itself wait for the device. Only one
+// thread takes a sample at a time. `work` must not take a sample itself.
 Sample sample(const std::function<void()>& work, bool cold, int repeats, void* stream);
 
 }  // namespace ado::cuda

@@ -23,7 +23,7 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-// "0-3,8" names five processors.
+// Counts the processors in a list of ranges: "0-3,8" contains five.
 int count_processors(const std::string& list) {
   std::istringstream ranges(list);
   int count = 0;
@@ -56,9 +56,9 @@ std::vector<Cache> read_caches() {
   return found;
 }
 
-// Reads twice the last-level cache, by as many threads as a ladder uses. What the caches held is
-// written back now, not during the sample: lines left dirty here made a streaming copy of 2 x 64
-// MiB look three times slower than it is (Zen 5).
+// Reads a buffer of twice the last-level cache, with the number of threads that a ladder uses.
+// Dirty lines are thus written back before the sample. With dirty lines left in the caches, a
+// streaming copy of 2 x 64 MiB appeared three times slower than it is (Zen 5).
 void flush_caches() {
   static const std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
   constexpr std::int64_t kLine = 64;
@@ -74,7 +74,7 @@ const char* name_of(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
 
 Isa supported_isa() {
 #if defined(__x86_64__)
-  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+  // __builtin_cpu_supports also checks that the operating system saves the wide registers.
   if (__builtin_cpu_supports("x86-64-v4")) return Isa::kAvx512;
   if (__builtin_cpu_supports("x86-64-v3")) return Isa::kAvx2;
 #endif
@@ -85,8 +85,8 @@ Isa isa_named(const std::string& name) {
   for (int level = 0; level < kIsaLevels; ++level) {
     if (name != kIsaNames[level]) continue;
     if (level > static_cast<int>(supported_isa()))
-      throw Unavailable("this processor supports " + std::string(name_of(supported_isa())) +
-                        " at most, not " + name);
+      throw Unavailable("this processor supports at most " + std::string(name_of(supported_isa())) +
+                        ", got " + name);
     return static_cast<Isa>(level);
   }
   throw ValueError("the instruction set must be baseline, avx2 or avx512, got '" + name + "'");

@@ -1,4 +1,4 @@
-// The CPU's counterpart of device.hpp: instruction sets, caches, and timing.
+// The host: instruction sets, caches, cores and timing. The counterpart of device.hpp for the CPU.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,29 @@
 
 namespace ado::host {
 
-// The highest level that processor and operating system support.
+// The highest instruction-set level that the processor and the operating system support.
 Isa supported_isa();
-// The level called so; throws ValueError for an unknown one and Unavailable for one beyond that.
+// Returns the level with this name. Throws ValueError for an unknown name, and Unavailable for a
+// level above supported_isa().
 Isa isa_named(const std::string& name);
 const char* name_of(Isa isa);
 
-// Data and unified caches that one core sees, nearest first.
+// Data and unified caches of one core, nearest first.
 struct Cache {
   int level = 0;
   std::int64_t bytes = 0;
   int shared_by = 1;  // logical processors
 };
 const std::vector<Cache>& caches();
-// Of all last-level caches that the threads of a ladder use; a guess where the system tells none.
+// The total size of the last-level caches that the threads of a ladder use; 64 MiB if the system
+// reports no caches.
 std::int64_t last_level_cache_bytes();
-// Cores behind the logical processors: where two threads share one, there are half as many.
+// Physical cores: the number of logical processors divided by the number of hardware threads per
+// core.
 int cores();
 
-// Seconds of one call of `work`, the mean of `repeats`. Cold empties the caches first.
+// Returns the mean time per call of `work` in seconds, over `repeats` calls. If `cold`, flushes the
+// caches first.
 double sample(const std::function<void()>& work, bool cold, int repeats);
 
 }  // namespace ado::host

@@ -14,7 +14,7 @@ bool has_kind(const Scalar& value, ScalarKind kind) {
       return std::holds_alternative<bool>(value);
     case ScalarKind::kInt:
       return std::holds_alternative<std::int64_t>(value);
-    case ScalarKind::kFloat:  // every integer is a float too
+    case ScalarKind::kFloat:  // integers are accepted as floats
       return std::holds_alternative<double>(value) || std::holds_alternative<std::int64_t>(value);
     case ScalarKind::kWord:
       return std::holds_alternative<std::string>(value);

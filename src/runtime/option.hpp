@@ -1,4 +1,4 @@
-// The values of options without their C++ types, as the runtime and its callers pass them.
+// Values of options, independent of the C++ types of the routines' members.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace ado {
 
-// One number or word.
+// One number or string.
 using Scalar = std::variant<bool, std::int64_t, double, std::string>;
 
-// The value of an option: one scalar, or a tuple of them.
+// The value of an option: one scalar or a tuple of scalars.
 struct OptionValue {
   std::vector<Scalar> items;
   bool is_tuple = false;
@@ -34,12 +34,12 @@ struct OptionValue {
 
 enum class ScalarKind : std::uint8_t { kBool, kInt, kFloat, kWord };
 
-// What an option accepts.
+// The values that an option accepts.
 struct OptionType {
   ScalarKind kind = ScalarKind::kInt;
-  std::size_t length = 0;                 // of a tuple; 0: one scalar
-  std::vector<std::string> choices = {};  // the words, if kind is kWord
-  std::int64_t lowest = 0, highest = 0;   // the range, if kind is kInt
+  std::size_t length = 0;                 // of the tuple; 0: one scalar
+  std::vector<std::string> choices = {};  // the accepted strings, if kind is kWord
+  std::int64_t lowest = 0, highest = 0;   // the accepted range, if kind is kInt
 };
 
 // "int", "float", "bool" or "str".
@@ -49,8 +49,8 @@ const char* name_of(ScalarKind kind);
 std::string text_of(const Scalar& value);
 std::string text_of(const OptionValue& value);
 
-// Throws ValueError if the value has the wrong length, is out of range or is none of the choices,
-// and TypeError if it has the wrong kind. `who` names the option in the message.
+// Throws ValueError if the value has the wrong length, is out of range or is not one of the
+// choices, and TypeError if it has the wrong kind. `who` names the option in messages.
 void check_option(const std::string& who, const OptionType& type, const OptionValue& value);
 
 }  // namespace ado

@@ -1,4 +1,4 @@
-// A routine's struct without its type: its arrays and options by position.
+// A type-erased routine struct: its arrays and options by position.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace ado {
 
-// Shows every value of a float64 operand to `holds`; throws ValueError for the first value for
-// which it is false.
+// Calls `holds` for every value of a float64 operand. Throws ValueError for the first value for
+// which `holds` returns false.
 struct EachValue {
   std::string routine;
   bool on_device = false;
@@ -33,22 +33,22 @@ class Problem {
   virtual ~Problem() = default;
   Problem& operator=(const Problem&) = delete;
 
-  // The arrays and options of the struct, in the order of the routine's lists.
+  // Pointers to the arrays and options of the struct, in the order of the routine's lists.
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
 
   virtual std::unique_ptr<Problem> clone() const = 0;
-  // What is wrong with the values of the options, or with results that overlap operands; nullptr if
-  // there is no objection.
+  // why_not: why the values of the options are invalid. why_not_overlap: why results must not
+  // overlap operands. nullptr if there is no objection.
   virtual const char* why_not() const = 0;
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
 
-  // Each operand read once and each result written once; the elements of a broadcast dimension
-  // count once.
+  // The bytes of reading each operand once and writing each result once. The elements of a
+  // broadcast dimension count once.
   double compulsory_bytes() const;
-  // If there are none, nothing has to run.
+  // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
 
  protected:

@@ -1,4 +1,4 @@
-// The table of contents: one line per routine.
+// The list of all routines, one line per routine.
 #include <set>
 #include <stdexcept>
 
@@ -15,9 +15,9 @@
 #include "runtime/adaptor.hpp"
 #include "runtime/text.hpp"
 
-// The routine's struct, and the function that returns its ladder: in each namespace of an
-// instruction set on the CPU, and in ado::cuda on the GPU. CPU and CUDA stand for routines that
-// have a ladder on one of them only.
+// Each line has the routine's struct and the function that returns its ladder. CPU ladders are in
+// one namespace per instruction set, CUDA ladders in ado::cuda. CPU and CUDA are for routines with
+// a ladder on one device only.
 #define ADO_ROUTINES(BOTH, CPU, CUDA)        \
   BOTH(Ceilings, ceilings_ladder)            \
   BOTH(Transpose, transpose_ladder)          \
@@ -53,7 +53,7 @@ ADO_ROUTINES(ADO_DECLARE, ADO_SKIP, ADO_DECLARE)
 
 namespace {
 
-// A variant's name stands for one variant and so for one device.
+// Throws if two variants of a routine have the same name: the name alone must select the device.
 void require_unique_names(const Routine& routine) {
   std::set<std::string> names;
   for (const AnyVariant* variant : routine.variants())

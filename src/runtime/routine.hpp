@@ -1,4 +1,4 @@
-// Routines and variants without their types: what can be listed, chosen and run.
+// Type-erased routines and variants, for listing, selecting and running.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct OperandInfo {
   const char* doc;
   ShapeRule shape;
   TypeRule type;
-  int same_as = -1;  // the index of the input whose type it has; -1: none
+  int same_as = -1;  // index of the input with the same type; -1: none
 
   // "float32 or float64", or "the type of a".
   std::string type_text() const;
@@ -37,7 +37,7 @@ struct OptionInfo {
   OptionValue default_value;
 };
 
-// A variant without its routine's type. Its functions take problems of its own routine only.
+// A type-erased variant. Its functions accept problems of its own routine only.
 class AnyVariant {
  public:
   AnyVariant() = default;
@@ -52,10 +52,10 @@ class AnyVariant {
   int min_compute = 0;  // compute capability times ten; 0 on the CPU
   bool ceiling = false;
   bool built = false;
-  std::vector<Extent> blocks;  // the default first; empty: it takes no block
+  std::vector<Extent> blocks;  // the default first; empty: takes no block
   std::vector<Stage> stages;
 
-  // Empty if it can run here. Asking about a CUDA variant starts the driver.
+  // Empty if the variant can run on this machine. For a CUDA variant, the call starts the driver.
   std::string why_unavailable() const;
 
   virtual const char* why_not(const Problem& problem) const = 0;  // nullptr if it can solve it
@@ -76,7 +76,7 @@ struct OperandType {
   ElementType type;
 };
 
-// Lengths by name, for shapes that are asked for without arrays.
+// Lengths by name, to determine shapes without arrays.
 using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
 
 class Routine {
@@ -92,19 +92,20 @@ class Routine {
 
   bool batched() const;  // whether operands take batch dimensions
 
-  // In ladder order, CPU (for the instruction set in use) then CUDA.
+  // All variants in ladder order: first CPU (for the current instruction set), then CUDA.
   std::vector<const AnyVariant*> variants() const;
   std::vector<const AnyVariant*> variants(Device device) const;
   const AnyVariant& find(const std::string& variant) const;  // throws NameError
-  // The last available variant of a device that is no ceiling and does not decline the problem;
-  // throws Unavailable or ValueError if there is none.
+  // Returns the last variant of the device's ladder that is available, is not a ceiling and can
+  // solve the problem. Throws Unavailable or ValueError if there is none.
   const AnyVariant& best(const Problem& problem, Device device) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
   const OptionInfo* find_option(std::string_view option) const;
 
-  // Shape and type of each input for these lengths. `type` is for operands that leave it open.
-  // Throws ValueError for lengths and TypeError for a type that the routine does not take.
+  // Returns the shape and type of each input for these lengths. `type` is for operands without a
+  // fixed type. Throws ValueError for invalid lengths, and TypeError for a type that the routine
+  // does not accept.
   std::vector<OperandType> operand_types(const NamedLengths& lengths,
                                          const std::vector<std::int64_t>& batch,
                                          std::optional<ElementType> type) const;
@@ -117,8 +118,7 @@ class Routine {
   AnyLadder cpu_[kIsaLevels], cuda_;
 };
 
-// All routines, in the order of the table of contents (registry.cpp). They live as long as the
-// process.
+// All routines, in the order of registry.cpp. They exist until the process ends.
 const std::vector<std::unique_ptr<Routine>>& routines();
 const Routine& routine(const std::string& name);  // throws NameError
 

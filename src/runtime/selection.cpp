@@ -1,4 +1,4 @@
-// Listing, finding and choosing variants.
+// Lists, finds and selects variants.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,8 @@ std::string AnyVariant::why_unavailable() const {
   const int compute = cuda::properties().compute;
   if (compute >= min_compute) return {};
   const auto text = [](int c) { return std::to_string(c / 10) + "." + std::to_string(c % 10); };
-  return "needs compute capability " + text(min_compute) + ", this device has " + text(compute);
+  return "requires compute capability " + text(min_compute) + ", but this device has " +
+         text(compute);
 }
 
 bool Routine::batched() const {
@@ -89,7 +90,7 @@ std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
   };
   for (const auto& [word, length] : lengths) set(word, length);
   if (given != dimensions.size())
-    throw ValueError(name + " needs " + std::to_string(dimensions.size()) + " lengths, got " +
+    throw ValueError(name + " takes " + std::to_string(dimensions.size()) + " lengths, got " +
                      std::to_string(given));
   if (!batch.empty() && !batched()) throw ValueError(name + " takes no batch dimensions");
   for (const std::int64_t length : batch)
@@ -107,7 +108,7 @@ std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
     if (input.same_as >= 0) {
       element = types[static_cast<std::size_t>(input.same_as)].type;
     } else if (input.type.accepts != nullptr) {
-      if (!type) throw TypeError(name + ": a type is needed for " + input.name);
+      if (!type) throw TypeError(name + ": a dtype is required for the operand " + input.name);
       if (!input.type.accepts(*type)) fail();
       element = *type;
     } else if (type && *type != element) {

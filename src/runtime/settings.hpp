@@ -11,12 +11,13 @@ namespace ado {
 const char* name_of(Device device);
 Device device_named(const std::string& name);  // throws ValueError
 
-// The GPU if there is one, else the CPU. The first call starts the CUDA driver, after which a
-// forked child has no CUDA, not even from other libraries; so call this only when it matters.
+// The GPU if there is one, otherwise the CPU. The first call starts the CUDA driver. Child
+// processes that are forked afterwards cannot use CUDA, not even from other libraries. So call this
+// function only if the result is needed.
 Device default_device();
 void set_default_device(Device device);  // throws Unavailable
 
-// The instruction set whose CPU ladders run; at first the highest that is supported.
+// The instruction set of the CPU ladders that run. Initially it is the highest supported one.
 Isa isa();
 void set_isa(Isa isa);
 

@@ -1,4 +1,4 @@
-// The shape rules of operands, parsed once, and the lengths that one call fixes.
+// Shape rules of operands, parsed once, and the lengths that the operands of one call determine.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace ado {
 
-// One word of a shape rule: "..." (batch dimensions), "rows" (a named length) or "3|4" (fixed).
+// One word of a shape rule: "..." (batch dimensions), "rows" (a named length) or "3|4" (fixed
+// lengths).
 struct Dimension {
   std::string word;
   int name = -1;                           // index of a named length within the routine
-  std::vector<std::int64_t> choices = {};  // of a fixed length
+  std::vector<std::int64_t> choices = {};  // the allowed fixed lengths
 
   bool is_batch() const { return name < 0 && choices.empty(); }
 };
@@ -28,19 +29,20 @@ struct ShapeRule {
 // Parses "... rows cols 3|4"; new names are appended to `names`.
 ShapeRule parse_shape(const char* rule, std::vector<std::string>& names);
 
-// The lengths that the names stand for, as the operands so far have fixed them.
+// The values of the named lengths and the batch dimensions, determined by the operands bound so
+// far.
 class Lengths {
  public:
   explicit Lengths(const std::vector<std::string>& names)
       : names_(names), values_(names.size(), kUnknown), fixed_by_(names.size()) {}
 
-  // Checks the shape of an array and fixes the names that are new.
+  // Checks the shape of an array and sets the lengths that are not known yet.
   void match(const std::string& routine, const char* operand, const ShapeRule& rule,
              const Array& array);
   void set(std::size_t name, std::int64_t length) { values_[name] = length; }
   void set_batch(std::vector<std::int64_t> batch) { batch_ = std::move(batch); }
-  // The shape of a result, or of an operand whose names are all known; of a fixed length that
-  // leaves a choice, the last one.
+  // The shape of a result, or of an operand whose named lengths are all known. If a fixed length
+  // has several choices, the last one is used.
   std::vector<std::int64_t> resolve(const ShapeRule& rule) const;
 
  private:
@@ -48,7 +50,7 @@ class Lengths {
 
   const std::vector<std::string>& names_;
   std::vector<std::int64_t> values_;
-  std::vector<const char*> fixed_by_;  // the operand
+  std::vector<const char*> fixed_by_;  // the operand that set each length
   std::vector<std::int64_t> batch_;
   const char* batch_fixed_by_ = nullptr;
 };

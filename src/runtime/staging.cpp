@@ -1,4 +1,4 @@
-// Copies of problems in device memory.
+// Copies problems to device memory and results back.
 #include <algorithm>
 #include <cstring>
 
@@ -54,7 +54,7 @@ StagedProblem::StagedProblem(const Problem& host) : problem_(host.clone()) {
     }
     cuda::copy_to_device(device.data, source.data, size_of(source));
   }
-  // A result that overwrites an operand does so on the device too.
+  // A result that overwrites an operand also overwrites it on the device.
   for (std::size_t o = 0; o < host.outputs.size(); ++o) {
     const auto overwritten =
         std::find_if(host.inputs.begin(), host.inputs.end(),

@@ -7,7 +7,7 @@
 namespace ado {
 namespace {
 
-// Levenshtein distance: insertions, deletions and substitutions that turn one name into the other.
+// Levenshtein distance: the number of insertions, deletions and substitutions between two names.
 std::size_t edit_distance(const std::string& from, const std::string& to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -28,7 +28,7 @@ std::string text_of(double value) {
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   std::string text(digits, end);
-  // Python marks a float by a point or an exponent; "inf" and "nan" contain an 'n'.
+  // Python writes a float with a point or an exponent; "inf" and "nan" contain an 'n'.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -68,7 +68,7 @@ std::string suggest(const std::string& name, const std::vector<std::string>& kno
   std::string text = "; there is ";
   for (std::size_t i = 0; i < known.size(); ++i) text += (i == 0 ? "" : ", ") + known[i];
   const std::string* nearest = nullptr;
-  double best = 0.6;  // the similarity from which on a name is worth suggesting
+  double best = 0.6;  // the minimum similarity of a suggestion
   for (const std::string& candidate : known) {
     const auto length = static_cast<double>(std::max(name.size(), candidate.size()));
     const double similarity =

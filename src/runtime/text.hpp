@@ -1,4 +1,4 @@
-// Texts for error messages and descriptions.
+// Formats values and names for error messages and descriptions.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace ado {
 
-// The shortest decimal that reads back as `value`, as Python writes it.
+// The shortest decimal number that is converted back to `value`, in Python's notation.
 std::string text_of(double value);
 
-// "(a, b)"; one item takes Python's comma: "(a,)".
+// A tuple in Python's notation: "(a, b)" or "(a,)".
 std::string tuple_text(const std::vector<std::string>& items);
 
 std::string shape_text(const Array& array);
 
-// NumPy's name of an element type: "float32", "uint8", ">f8".
+// NumPy's name for an element type: "float32", "uint8", ">f8".
 std::string name_of(ElementType type);
 
-// What to add after an unknown name: "; there is a, b, c. Did you mean 'b'?".
+// The end of an error message for an unknown name: "; there is a, b, c. Did you mean 'b'?".
 std::string suggest(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace ado

@@ -1,4 +1,4 @@
-// Shared by all CPU routines: how work is split among OpenMP threads.
+// Shared by all CPU routines: distribution of work over OpenMP threads.
 #pragma once
 
 #include <omp.h>
@@ -12,7 +12,7 @@ namespace {
 
 using std::int64_t;
 
-// std::min and std::max would be weak functions (core/isa.hpp).
+// Replacements for std::min and std::max, which would be weak functions (core/isa.hpp).
 ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
 ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
 

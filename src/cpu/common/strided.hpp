@@ -1,4 +1,4 @@
-// Runs of elements with any stride (in bytes): gathered into packed memory, and scattered from it.
+// Gathers runs of elements with any stride (in bytes) into packed memory, and scatters packed runs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Vectors as wide as the instruction set's registers, and the few instructions that GCC's vector
+// Vectors of the width of the instruction set's registers, and the instructions that GCC's vector
 // extensions cannot express.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace {
 
 template <int kSize, int kBytes>
 struct VectorOf {
-  // The element that unpack instructions interleave; one of 16 bytes fills a lane and is not split.
+  // The element type of unpack instructions. An element of 16 bytes fills a lane and is not split.
   using Element = typename UnsignedOf<(kSize < 16 ? kSize : 8)>::Type;
   typedef Element type __attribute__((vector_size(kBytes)));
   using Indices = std::make_integer_sequence<int, kBytes / sizeof(Element)>;
@@ -148,7 +148,7 @@ ADO_INLINE Uint16s join_lanes(Uint16s x, Uint16s y, std::integer_sequence<int, k
 
 ADO_INLINE Floats square_root(Floats x) {
 #if defined(__AVX512BW__)
-  return _mm512_maskz_sqrt_ps(0xffff, x);  // without a mask, g++ 12 warns (its bug 105593)
+  return _mm512_maskz_sqrt_ps(0xffff, x);  // without a mask, g++ 12 warns (GCC bug 105593)
 #elif defined(__x86_64__)
   return ADO_X86(sqrt_ps)(x);
 #else
@@ -160,8 +160,8 @@ ADO_INLINE Floats square_root(Floats x) {
 // -------------------------------------------------------------------- bytes widened to 16 bits
 
 // A vector of bytes widened to 16 bits, in the order of the unpack instruction: `low` has the first
-// eight elements of each 16-byte lane and `high` the last eight. Widening and narrowing need no
-// instruction that crosses lanes.
+// eight elements of each 16-byte lane and `high` the last eight. So widening and narrowing need no
+// lane-crossing instruction.
 struct Widened {
   Uint16s low, high;
 
@@ -180,7 +180,7 @@ ADO_INLINE Widened widen(Bytes v) {
 }
 
 // (x + y) * kWeight, which must fit 16 bits. With AVX2, one instruction multiplies and adds pairs
-// of bytes: a blur takes 0.8 to 0.9 of the time (Zen 5).
+// of bytes. With it, a blur takes 0.8 to 0.9 times as long (Zen 5).
 template <int kWeight>
 ADO_INLINE Widened weighted(Bytes x, Bytes y) {
 #if defined(__AVX2__)
@@ -197,8 +197,7 @@ ADO_INLINE Widened weighted(Bytes x, Bytes y) {
 #endif
 }
 
-// A vector of a row, with the part of the previous vector that elements up to eight places before
-// it come from.
+// A vector of a row and, for each of its 16-byte lanes, the eight elements before the lane.
 struct Neighbours {
   Widened now;
   Uint16s across;
@@ -210,7 +209,8 @@ struct Neighbours {
   }
 };
 
-// Called with the vectors of a row from left to right; returns each with its neighbours.
+// A function object that is called with the vectors of a row from left to right, and returns each
+// vector with its neighbours.
 class Neighbourhood {
  public:
   ADO_INLINE Neighbours operator()(Widened now) {

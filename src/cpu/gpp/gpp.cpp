@@ -15,7 +15,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// The number of threads: threads_for takes bytes moved, of which 20 are worth a nanosecond.
+// The number of threads. threads_for takes the number of bytes moved; 20 bytes take about a
+// nanosecond.
 int threads_of(const Gpp& p, double nanoseconds_per_term) {
   const double terms =
       static_cast<double>(p.wtilde.elements()) * static_cast<double>(p.wx.elements());
@@ -53,7 +54,7 @@ ADO_INLINE Complex conj(Complex x) { return {x.re, -x.im}; }
 ADO_INLINE double norm(Complex x) { return x.re * x.re + x.im * x.im; }
 ADO_INLINE double abs(Complex x) { return __builtin_sqrt(norm(x)); }
 
-// The cut-off |ssx| <= sexcut |I|, with square roots or with squares.
+// The cut-off |ssx| <= sexcut |I|, compared with square roots or as squares.
 enum class Cutoff : std::uint8_t { kModuli, kSquares };
 
 template <Cutoff kCutoff>
@@ -77,10 +78,10 @@ ADO_INLINE void add_term(const Gpp& p, int64_t n, int64_t igp, int64_t ig, int64
     sch = delw * eps;
     ssx = (w * w) * eps / (wdiff * wsum);
   } else if (delwr > Gpp::kTolZero) {
-    // delw + 1/2 cancels where x is near -w; it is wsum / (2 wdiff).
+    // delw + 1/2 suffers from cancellation if x is near -w. It equals wsum / (2 wdiff).
     ssx = -0.5 * (eps * delw * wdiff / wsum);
   }
-  // The negated comparison also cuts off an ssx of NaN, which is 0/0 where x = -w.
+  // The negated comparison also cuts off NaN. If x = -w, ssx is 0/0.
   if (x < 0 && !within_cutoff<kCutoff>(p, ssx, eps)) ssx = {};
   const auto occ = element<double>(p.occ, n), v = element<double>(p.vcoul, igp);
   const Complex m = conj(element<Complex>(p.aqsm, n, igp)) * element<Complex>(p.aqsn, n, ig);
@@ -98,7 +99,8 @@ ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Add add) {
   }
 }
 
-// Writes zeros if there are no terms, without looping over, say, many rows without columns.
+// Writes zeros if there are no terms. This avoids, for example, a loop over many rows without
+// columns.
 template <void (*kRun)(const Gpp&, const Launch&)>
 void unless_empty(const Gpp& p, const Launch& go) {
   if (!p.empty()) return kRun(p, go);
@@ -120,7 +122,7 @@ void naive_loops(const Gpp& p, const Launch&) {
 // More bytes than can be allocated: the allocation fails with an error.
 constexpr std::size_t kUnallocatable = SIZE_MAX / 2;
 
-// Bytes for `elements` elements of T per frequency. The sizes of broadcast views are not limited by
+// Bytes of `elements` elements of T per frequency. The sizes of broadcast views are not limited by
 // memory, so the product may overflow.
 template <class T>
 std::size_t bytes_for(const Gpp& p, int64_t elements) {
@@ -157,7 +159,7 @@ std::size_t bytes_of_row_sums(const Gpp& p) {
   return p.empty() ? 0 : bytes_for<SelfEnergy<double>>(p, p.rows());
 }
 
-// Distributes the rows of all frequencies over the threads; row(igp, f) sums one of them.
+// Distributes the rows of all frequencies over the threads. row(igp, f) sums one row.
 template <class Row>
 ADO_INLINE void distribute_rows(const Gpp& p, const Launch& go, double nanoseconds_per_term,
                                 Row row) {
@@ -184,7 +186,7 @@ void bands_innermost(const Gpp& p, const Launch& go) {
 
 // ------------------------------------------------------------------- hoisted, and then vectorised
 
-// Bands where the caller has them, at one frequency.
+// Bands in the caller's arrays, at one frequency.
 template <class V>
 struct BandsInPlace {
   const Gpp& p;
@@ -225,7 +227,7 @@ using V = Reals<double>;
 //   igp 64 .. 127    item 1       item r + 1
 //   ...
 //
-// For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once, and stays in the
+// For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once. It stays in the
 // caches of the core while the rows of the item use it.
 constexpr int64_t kPanel = 8;
 constexpr int64_t kBlockRows = 64;  // enough that packing aqsn costs little
@@ -233,7 +235,7 @@ static_assert(kPanel % kLanes<double> == 0);
 
 int64_t block_count(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// The operands of the bands in the order in which they are added: the caller's, or kind by kind.
+// The operands of the bands in the order of summation: the caller's order, or sorted by kind.
 struct PackedOperands {
   int64_t* order;    // the caller's index of each band
   double* energies;  // [band][frequency]
@@ -264,7 +266,7 @@ PackedOperands packed_at(const Gpp& p, std::uintptr_t scratch) {
 
 std::size_t packed_bytes(const Gpp& p) {
   if (p.empty()) return 0;
-  // Many rows and columns make aqsm and the sums of the items large.
+  // aqsm and the sums of the items are large if there are many rows and columns.
   int64_t aqsm_elements = 0;
   const bool fits = !__builtin_mul_overflow(p.rows(), p.bands(), &aqsm_elements) &&
                     aqsm_elements < INT64_MAX / 64 &&
@@ -348,7 +350,7 @@ void add_item(const Gpp& p, const PackedOperands& packed, const WorkItem& item, 
   }
 }
 
-// Where the bands of each kind end.
+// The ends of the bands of each kind.
 struct Kinds {
   int64_t any, full;
 };
@@ -417,26 +419,26 @@ constexpr bool kFused = true;
 constexpr bool kFused = false;
 #endif
 
-// FLOPs, and how many of them are the second of a fused instruction.
+// FLOPs, and the number of FLOPs that are the second one of a fused instruction.
 struct Operations {
   double flops, fused;
   double instructions() const { return kFused ? flops - fused : flops; }
 };
 
-// Per term of occupied and of other bands, and per m that two frequencies share.
+// Operations per term of occupied and of other bands, and per m, which two frequencies share.
 struct OperationCounts {
   Operations occupied, other, pair;
 };
 
-// Counted for the first branch if lanes choose. A division counts as one FLOP, and all occupied
-// bands as full.
+// If lanes select between branches, the first branch is counted. A division counts as one FLOP, and
+// all occupied bands as full.
 constexpr OperationCounts kPublished = {{79, 21}, {68, 19}, {0, 0}};
 constexpr OperationCounts kHoisted = {{42, 13}, {42, 13}, {0, 0}};
 constexpr OperationCounts kSharedDivision = {{43, 13}, {43, 13}, {0, 0}};
 constexpr OperationCounts kTwoFrequencies = {{37, 11}, {37, 11}, {6, 2}};
 constexpr OperationCounts kSortedByOccupation = {{32, 11}, {13, 5}, {6, 2}};
 
-// Passes over the operands if each takes `together` frequencies.
+// Number of passes over the operands, with `together` frequencies per pass.
 double passes(const Gpp& p, int together) {
   return static_cast<double>(block_count(p.frequencies(), together));
 }
@@ -452,7 +454,7 @@ double instructions(const Gpp& p) {
                     kCounts.pair.instructions() * passes(p, 2));
 }
 
-// Loads of aqsn per band, and of wtilde and i_eps per kBands bands, or once if kBands is 0.
+// Bytes of the loads: aqsn per band, and wtilde and i_eps per kBands bands, or once if kBands is 0.
 template <int kTogether, int64_t kBands>
 double requested(const Gpp& p) {
   const auto pairs = static_cast<double>(p.rows()) * static_cast<double>(p.columns());
@@ -463,14 +465,14 @@ double requested(const Gpp& p) {
 
 constexpr Variant<Gpp> kVariants[] = {
     {.name = "naive_loops",
-     .changes = "The formulas in complex arithmetic, in nested loops.",
+     .changes = "Evaluates the formulas in complex arithmetic, in nested loops.",
      .precision = Gpp::kPrecision,
      .flops = flops<kPublished>,
      .bytes = requested<1, 1>,
      .instructions = instructions<kPublished>,
      .run = unless_empty<naive_loops>},
     {.name = "threaded",
-     .changes = "Distributes the rows, igp, over the cores.",
+     .changes = "Distributes the rows (igp) over the threads.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = bytes_of_row_totals,
      .flops = flops<kPublished>,
@@ -478,7 +480,8 @@ constexpr Variant<Gpp> kVariants[] = {
      .instructions = instructions<kPublished>,
      .run = unless_empty<threaded>},
     {.name = "bands_innermost",
-     .changes = "Makes the loop over bands the innermost, so wtilde and i_eps are loaded once.",
+     .changes =
+         "Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = bytes_of_row_sums,
      .flops = flops<kPublished>,
@@ -511,7 +514,7 @@ constexpr Variant<Gpp> kVariants[] = {
      .instructions = instructions<kSharedDivision>,
      .run = unless_empty<in_place<double, Division::kShared>>},
     {.name = "simd",
-     .changes = "Vectorised along ig; lanes select between the branches.",
+     .changes = "Vectorises along ig; lanes select between the branches.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = bytes_of_row_sums,
      .flops = flops<kSharedDivision>,
@@ -520,7 +523,7 @@ constexpr Variant<Gpp> kVariants[] = {
      .run = unless_empty<in_place<V, Division::kShared>>},
     {.name = "packed",
      .changes =
-         "Packs the operands; each block of aqsn is packed once and stays in cache for 64 igp.",
+         "Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
      .precision = Gpp::kPrecision,
      .scratch_bytes = packed_bytes,
      .flops = flops<kSharedDivision>,

@@ -1,5 +1,5 @@
-// The terms of the GPP model for numbers or vectors, with everything that depends on (igp, ig)
-// alone taken out of the loop over bands.
+// The terms of the GPP model for numbers or vectors, with everything that depends only on (igp, ig)
+// hoisted out of the loop over bands.
 //
 // With w = a + ib, d = x - a, p = x + a, u = 1 / |x - w|^2 and v = 1 / |x + w|^2:
 //
@@ -8,9 +8,9 @@
 //                           = w/2 (2a (d p - b^2) u v + ib (u + v))
 //   second branch:  ssx / I = w/2 (-(p - ib) v)
 //
-// So the loop over bands sums four real factors times m, two of them in both branches, and complex
-// arithmetic is left for the end. The difference d u - p v would cancel; d p - b^2 is as exact as
-// the complex number whose real part it is.
+// So the loop over bands sums four real factors times m, two of them in both branches. The
+// remaining complex arithmetic follows after the loop. The difference d u - p v would suffer from
+// cancellation. d p - b^2 is as accurate as the complex number of which it is the real part.
 #pragma once
 
 #include "routines/gpp.hpp"
@@ -83,11 +83,11 @@ ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_
 
 // ------------------------------------------------------------------------------------------- sums
 
-// Terms per chain. A chain is summed without compensation, and the sums of chains with it: n equal
-// terms would otherwise accumulate n roundings.
+// Terms per chain. A chain is summed without compensation, and the sums of chains are summed with
+// compensation. Otherwise, n equal terms would accumulate n roundings.
 constexpr int64_t kChain = 32;
 
-// Bands per block. Within a block the sums of chains are added without compensation, too.
+// Bands per block. Within a block, the sums of chains are added without compensation.
 constexpr int64_t kBlockBands = 8 * kChain;
 
 // A contribution to asx (screened exchange) and to ach (Coulomb hole).
@@ -134,7 +134,7 @@ ADO_INLINE bool all(const Mask& lanes) {
   return so;
 }
 
-// Everything that depends on (igp, ig) alone.
+// Everything that depends only on (igp, ig).
 template <class V>
 struct Pole {
   V re, im, im_squared, twice_re;
@@ -154,7 +154,7 @@ ADO_INLINE Pole<V> pole_of(const Gpp& p, int64_t igp, int64_t ig) {
   };
   ComplexOf<V> w = lanes_of(p.wtilde);
   if constexpr (kLanesOf<V> != 1) {
-    // Lanes beyond the last column must be ordinary, too; their other operands are 0.
+    // Lanes beyond the last column must be ordinary, too. Their other operands are 0.
     for (int64_t lane = count; lane < kLanesOf<V>; ++lane) w.re[lane] = w.im[lane] = 1;
   }
   Pole<V> pole;
@@ -175,19 +175,19 @@ ADO_INLINE Pole<V> pole_of(const Gpp& p, int64_t igp, int64_t ig) {
   return pole;
 }
 
-// Kinds of bands, by what their terms need.
+// Kinds of bands. The kind determines the arithmetic of the terms.
 enum class Kind : std::uint8_t {
   kAny,    // the weight and the cut-off
   kFull,   // occupation 1 and no negative energies: no weight and no cut-off
   kEmpty,  // occupation 0: no ssx
 };
 
-// How u and v are formed: two divisions, or u = uv / v with one. The latter needs an ordinary pole,
-// because infinity times 0 is NaN where x is w or -w.
+// Computation of u and v: two divisions, or one division and u = uv / v. The latter requires an
+// ordinary pole, because infinity times 0 is NaN if x is w or -w.
 enum class Division : std::uint8_t { kSeparate, kShared };
 
-// Sums over bands of real factors times m. The factors are u, d u, and the real and the imaginary
-// part in ssx.
+// Sums over bands of real factors times m. The factors are u, d u, and the real and imaginary parts
+// of ssx.
 template <class V>
 struct FactorSums {
   ComplexOf<V> u, du, screened_re, screened_im;
@@ -218,7 +218,7 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
     const V norm_p = p * p + pole.im_squared, both = norm * norm_p;
     V u, v, uv;
     if constexpr (kOrdinary) {
-      // A division instruction: with Newton steps from the 14-bit estimate, or with one division
+      // A division instruction. With Newton steps from the 14-bit estimate, or with one division
       // for two energies, the loop takes 1.1 times as long (Zen 5, AVX-512).
       uv = 1.0 / both;
       u = uv * norm_p;
@@ -252,8 +252,8 @@ ADO_INLINE void add_term(const Pole<V>& pole, double x, double occ, const Comple
   }
 }
 
-// Sums `count` bands. `bands` gives, for each of them, aqsn of the lanes, aqsm, the energies and
-// the occupation.
+// Sums `count` bands. `bands` provides aqsn of the lanes, aqsm, the energies and the occupation of
+// each band.
 template <Kind kKind, bool kOrdinary, int kEnergies, class V, class Bands>
 ADO_INLINE void add_bands(const Pole<V>& pole, const Bands& bands, int64_t count,
                           SelfEnergy<V> (&terms)[kEnergies]) {

@@ -35,8 +35,8 @@ ADO_INLINE Image colour_image_of(const Array& a, int64_t i) {
           a.stride[col], a.stride[channel], a.shape[channel]};
 }
 
-// The row (or column) of an image with `length` rows that stands for row i, which may lie outside;
-// -1 if zeros do.
+// The row (or column) of an image with `length` rows that replaces row i, if row i is outside the
+// image. -1 if zeros replace it.
 ADO_INLINE int64_t source_index(Border border, int64_t i, int64_t length) {
   if (i >= 0 && i < length) return i;
   if (border == Border::kConstant) return -1;
@@ -45,8 +45,8 @@ ADO_INLINE int64_t source_index(Border border, int64_t i, int64_t length) {
   return i;
 }
 
-// Calls interior(row, col) for the pixels whose neighbours up to `radius` away all lie inside the
-// image, and border(row, col) for the others.
+// Calls interior(row, col) for the pixels whose neighbours up to `radius` away are all inside the
+// image, and border(row, col) for all other pixels.
 template <class AtBorder, class InInterior>
 ADO_INLINE void for_each_pixel(int64_t rows, int64_t cols, int64_t radius, AtBorder border,
                                InInterior interior) {

@@ -1,5 +1,5 @@
-// Kernels of the image filters for one row, in vector registers. The filters use them and so does
-// the fused edge detection.
+// Kernels of the image filters for one row, in vector registers. The filters and the fused edge
+// detection use them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ namespace {
 // --------------------------------------------------------------------------------------- grayscale
 
 // The colours of a vector of pixels as pairs of 16-bit numbers, one pair of each kind per pixel.
-// The second colour's weight does not fit a signed number, so it occurs twice with half the weight.
+// The weight of the second colour does not fit into a signed number, so the colour occurs twice
+// with half the weight.
 struct Colours {
   Int16s first_and_third, second_twice;
 };
@@ -36,7 +37,7 @@ ADO_INLINE Int16s spread(Int32s pixels, std::integer_sequence<int, kAt...>) {
 }
 #endif
 
-// Loads kWidth / 4 pixels of kSize bytes. May read kWidth bytes.
+// Loads kWidth / 4 pixels of kSize bytes. Reads up to kWidth bytes.
 template <int kSize>
 ADO_INLINE Colours load_colours(const std::byte* from) {
 #if defined(__AVX2__)
@@ -70,8 +71,8 @@ ADO_INLINE Colours weights_of(bool reversed) {
           reinterpret_cast<Int16s>(Int32s{} + (kSecond / 2 | (kSecond - kSecond / 2) << 16))};
 }
 
-// Gray values of kWidth pixels. Four vectors are narrowed to one lane by lane, so groups of four
-// pixels come out in the wrong order and are permuted: lane l has the l-th group of each vector.
+// Gray values of kWidth pixels. Four vectors are narrowed to one, lane by lane. The groups of four
+// pixels are then in the wrong order (lane l has the l-th group of each vector) and are permuted.
 template <int kSize>
 ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
   Int32s y[4];
@@ -120,8 +121,8 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
   const bool reversed = image.to_channel == -1;
   if (reversed || image.to_channel == 1) {
     const std::byte* first = reversed ? from - 2 : from;
-    // Up to the end of the row, but without a fourth byte of the last pixel that is not in the
-    // array.
+    // Bytes up to the end of the row, without a fourth byte of the last pixel, which may be outside
+    // the array.
     const int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
     const bool alpha = image.channels == 4 && !reversed;
     if (image.to_col == 4)
@@ -139,13 +140,14 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
 
 // ----------------------------------------------------------------------------------- Gaussian blur
 
-// Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280, so
-// 16-bit numbers, shifts by whole elements and additions suffice. Twice two independent
-// shifts are 1.05 to 1.1 times as fast as a chain of four, 1 1 and 1 0 1 twice each (Zen 5).
+// Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280. So
+// 16-bit numbers, shifts by whole elements and additions are sufficient. Two convolutions with two
+// independent shifts each are 1.05 to 1.1 times as fast as a chain of four (twice 1 1, twice 1 0 1;
+// Zen 5).
 struct BlurRow {
   ADO_INLINE void operator()(const Pixel* const (&rows)[7], int64_t, int64_t end, Pixel* to,
                              Ahead soon) const {
-    // Sums of an element and those before it belong to the output pixel 3 columns to the left.
+    // The sum of an element and the elements before it is the output pixel 3 columns to the left.
     constexpr int kBehind = 3;
     Neighbourhood down, pairs;
     for (int64_t col = -kWidth; col < end + kBehind; col += kWidth) {
@@ -166,14 +168,15 @@ struct BlurRow {
 
 // ------------------------------------------------------------------------------------------- Sobel
 
-// The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 here is below
-// 2^24, so a float holds it exactly. Its square root r is at least 1 / (2 r + 2) below the next
-// whole number, and rounding moves it by at most r 2^-24: too little to reach that number, because
-// r is below 2^11.
+// The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 is below 2^24,
+// so a float represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next
+// integer. Rounding changes r by at most r 2^-24, which is too little to reach that integer,
+// because r is below 2^11.
 //
-// The square root bounds this loop, at 4.4 cycles per vector of any width (Zen 5). A Newton step
-// from the processor's estimate of 1 / r still takes 1.1 to 1.3 times as long, and computing half
-// of the roots each way is no faster: the shorter chain from load to store counts for more.
+// The loop is bound by the square root, at 4.4 cycles per vector of any width (Zen 5). A Newton
+// step from the processor's estimate of 1 / r takes 1.1 to 1.3 times as long. To compute half of
+// the roots each way is not faster, because the shorter dependency chain from load to store is more
+// important.
 ADO_INLINE Bytes magnitude(Widened x, Widened y) {
   const auto half = [](Uint16s x, Uint16s y) {
     constexpr VectorOf<2, kWidth>::Indices kIndices;

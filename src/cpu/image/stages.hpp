@@ -1,5 +1,5 @@
-// A pipeline of image stages, row by row: from images with any strides into padded rows in the L1
-// cache, through stencils, and out again.
+// A pipeline of image stages, row by row. Rows of images with any strides are copied to padded rows
+// in the L1 cache, processed by stencils, and written to the output.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,13 @@ struct Band {
   int64_t width() const { return right - left; }
 };
 
-// Widest band, chosen so that the rows that a stencil needs at a time stay in the L1 cache: eleven
-// of them in the fused edge detection, and a row of colours. It is 1.1 times as fast as with 4096.
+// Maximum width of a band. The rows that a stencil needs at the same time stay in the L1 cache: in
+// the fused edge detection, these are eleven rows and a row of colours. It is 1.1 times as fast as
+// with a width of 4096.
 constexpr int64_t kBandWidth = 2048;
 
-// Images are divided into columns of bands. Calls work(band) for this thread's share of the rows of
-// all columns of all images; shares are equal whatever the images' shape.
+// Divides images into columns of bands. Calls work(band) for this thread's share of the rows of all
+// columns of all images. The shares are equal for images of any shape.
 template <class Work>
 ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int thread, int threads,
                               Work work) {
@@ -50,8 +51,8 @@ ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int th
 //
 //   | kMargin | the band, up to kBandWidth | kMargin | one line |
 //
-// Vectors may begin kMargin before the band's first column and end kMargin after its last, so only
-// the copies into such rows have to handle the image's border. The pitch is an odd number of cache
+// Vectors may start kMargin before the band's first column and end kMargin after its last one, so
+// only the copies into padded rows handle the image's border. The pitch is an odd number of cache
 // lines, so that the rows of a ring do not compete for the same cache sets.
 constexpr int64_t kMargin = 2 * kLine;
 constexpr int64_t kPitch = kMargin + kBandWidth + kMargin + kLine;
@@ -70,10 +71,10 @@ class Ring {
 
 // ------------------------------------------------------------------------------------------ stages
 
-// Memory that will be read soon. A kernel prefetches a little of it per vector, so that memory is
-// busy during the arithmetic. At 3840x2160 this makes the fused edge detection 1.25 times as fast
-// as prefetching the next row while one is read, and that is 1.3 times as fast as no prefetch
-// (Zen 5, 2 cores, AVX-512); with narrower vectors, which leave more time, there is no difference.
+// Memory that will be read soon. Kernels prefetch a little of it per vector, so that memory is busy
+// during the arithmetic. For 3840x2160 pixels, this makes the fused edge detection 1.25 times as
+// fast as prefetching the next row while a row is read, which is 1.3 times as fast as no prefetch
+// (Zen 5, 2 cores, AVX-512). With narrower vectors, which leave more time, there is no difference.
 struct Ahead {
   const std::byte* at;
   int64_t bytes;
@@ -85,9 +86,10 @@ struct Ahead {
   }
 };
 
-// A stage produces the rows of a band from top to bottom, beginning some rows above the band:
-// next(to) writes the next row, with some extra columns on either side. ahead(parts) takes one of
-// `parts` equal parts of the memory that remains to be prefetched before the next row is read.
+// A stage produces the rows of a band from top to bottom, starting a few rows above the band.
+// next(to) writes the next row, with a few extra columns on either side. ahead(parts) removes and
+// returns one of `parts` equal parts of the memory that has to be prefetched before the next row is
+// read.
 
 // The stage that reads the rows of an image and extends them beyond its border.
 // fill(row, begin, count, to) reads pixels inside the image.
@@ -120,7 +122,7 @@ struct ImageRows {
     };
     for (int64_t col = band.left - reach; col < begin; ++col) extend(col);
     for (int64_t col = end; col < band.right + reach; ++col) extend(col);
-    // Prefetching is worthwhile only where the pixels are close together.
+    // Prefetching is useful only if the pixels are close together.
     if (row < image.rows && image.to_col >= 1 && image.to_col <= 4)
       soon = {image.at(row, begin), (end - begin) * image.to_col};
   }
@@ -152,7 +154,7 @@ struct Stencil {
   InputRing& ring;
   Kernel kernel;
   int64_t begin, end;  // columns to compute, relative to the band's first
-  int parts = 1;       // prefetches one of `parts` parts of the memory that is read next
+  int parts = 1;       // prefetches one of `parts` parts of the next memory to read
   int64_t read = 0;
 
   ADO_INLINE Ahead ahead(int more) { return above.ahead(more); }
@@ -165,8 +167,7 @@ struct Stencil {
   }
 };
 
-// The stage that passes rows on, with zeros for the one pixel on each side that is outside the
-// image.
+// The stage that passes rows on, and sets the pixel on each side that is outside the image to zero.
 template <class Above>
 struct ZeroOutside {
   Above& above;
@@ -186,9 +187,9 @@ struct ZeroOutside {
 
 // ------------------------------------------------------------------------------------------ output
 
-// Whether to use non-temporal stores, given the bytes of inputs and output. At 3840x2160 they make
-// blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3 of 32 MiB); at 1920x1080, they
-// make grayscale 6 % slower.
+// Returns true if non-temporal stores are worthwhile for this number of bytes of inputs and output.
+// For 3840x2160 pixels, they make blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3
+// of 32 MiB). For 1920x1080 pixels, they make grayscale 6 % slower.
 ADO_INLINE bool worth_streaming(int64_t bytes_moved) { return bytes_moved >= 12 << 20; }
 
 // Writes a finished row of a band.
@@ -229,8 +230,8 @@ void copy_image(const Filter& p, const Launch&) {
 }
 template <class Filter>
 const char* copy_why_not(const Filter& p) {
-  if (!p.gray.packed()) return "needs packed gray";
-  if (!p.out.packed()) return "needs packed out";
+  if (!p.gray.packed()) return "gray is not packed";
+  if (!p.out.packed()) return "out is not packed";
   return nullptr;
 }
 template <class Filter>
