@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import zlib
@@ -101,16 +102,32 @@ def rng(request):
     return np.random.default_rng(_sequence(request))
 
 
-@pytest.fixture(autouse=True)
-def library_is_seeded(request, monkeypatch):
-    """Random numbers that the library draws derive from the seed, too."""
-    sequence, make = _sequence(request).spawn(1)[0], np.random.default_rng
+def _seed_library(monkeypatch, sequence):
+    """Random numbers that the library draws derive from `sequence`."""
+    make = np.random.default_rng
     monkeypatch.setattr(
         np.random,
         "default_rng",
         lambda seed=None: make(sequence.spawn(1)[0] if seed is None else seed),
     )
+
+
+@pytest.fixture(autouse=True)
+def library_is_seeded(request, monkeypatch):
+    """Random numbers that the library draws derive from the seed, too."""
+    _seed_library(monkeypatch, _sequence(request).spawn(1)[0])
     random.seed(_seed)
+
+
+@contextlib.contextmanager
+def shared_data(name):
+    """Random numbers that the library draws here depend on the run's seed and on `name` alone.
+
+    For data that several tests share: it must not depend on the test that comes first.
+    """
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _seed_library(monkeypatch, np.random.SeedSequence([_seed, zlib.crc32(name.encode())]))
+        yield
 
 
 def random_of(rng, shape, dtype):
