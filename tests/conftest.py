@@ -147,12 +147,12 @@ def why_not(routine, variant, operands, **options):
     return routine.problem(*operands, variant=variant, **options).why_not(variant)
 
 
-def check(routine, operands, expected, variant=None, block=None, **options):
+def check(routine, operands, expected, variant=None, **options):
     """Call with a poisoned result between guards; compare every byte.
 
     False if the variant declines the problem, which must then be an error with that reason.
     """
-    how = {"variant": variant, "block": block, **options}
+    how = {"variant": variant, **options}
     if reason := why_not(routine, variant, operands, **options):
         with pytest.raises(ValueError, match=re.escape(reason)):
             routine(*operands, **how)
@@ -167,19 +167,3 @@ def check(routine, operands, expected, variant=None, block=None, **options):
     assert (whole[:guard] == POISON).all()
     assert (whole[guard + out.nbytes :] == POISON).all()
     return True
-
-
-def strided_views(a):
-    """Views of one array that NumPy users make, none of them packed."""
-    return {
-        "rows padded": a[:, :-3],
-        "every other row": a[::2],
-        "every third column": a[:, ::3],
-        "rows reversed": a[::-1],
-        "columns reversed": a[:, ::-1],
-        "both reversed": a[::-1, ::-1],
-        "Fortran order": np.asfortranarray(a),
-        "transposed": a.swapaxes(0, 1),
-        "broadcast row": np.broadcast_to(a[:1], a.shape),
-        "broadcast column": np.broadcast_to(a[:, :1], a.shape),
-    }
