@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import zlib
@@ -101,16 +102,32 @@ def rng(request):
     return np.random.default_rng(_sequence(request))
 
 
-@pytest.fixture(autouse=True)
-def library_is_seeded(request, monkeypatch):
-    """Random numbers that the library draws derive from the seed, too."""
-    sequence, make = _sequence(request).spawn(1)[0], np.random.default_rng
+def _seed_library(monkeypatch, sequence):
+    """Random numbers that the library draws derive from `sequence`."""
+    make = np.random.default_rng
     monkeypatch.setattr(
         np.random,
         "default_rng",
         lambda seed=None: make(sequence.spawn(1)[0] if seed is None else seed),
     )
+
+
+@pytest.fixture(autouse=True)
+def library_is_seeded(request, monkeypatch):
+    """Random numbers that the library draws derive from the seed, too."""
+    _seed_library(monkeypatch, _sequence(request).spawn(1)[0])
     random.seed(_seed)
+
+
+@contextlib.contextmanager
+def shared_data(name):
+    """Random numbers that the library draws here depend on the run's seed and on `name` alone.
+
+    For data that several tests share: it must not depend on the test that comes first.
+    """
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _seed_library(monkeypatch, np.random.SeedSequence([_seed, zlib.crc32(name.encode())]))
+        yield
 
 
 def random_of(rng, shape, dtype):
@@ -130,12 +147,12 @@ def why_not(routine, variant, operands, **options):
     return routine.problem(*operands, variant=variant, **options).why_not(variant)
 
 
-def check(routine, operands, expected, variant=None, block=None, **options):
+def check(routine, operands, expected, variant=None, **options):
     """Call with a poisoned result between guards; compare every byte.
 
     False if the variant declines the problem, which must then be an error with that reason.
     """
-    how = {"variant": variant, "block": block, **options}
+    how = {"variant": variant, **options}
     if reason := why_not(routine, variant, operands, **options):
         with pytest.raises(ValueError, match=re.escape(reason)):
             routine(*operands, **how)
@@ -150,19 +167,3 @@ def check(routine, operands, expected, variant=None, block=None, **options):
     assert (whole[:guard] == POISON).all()
     assert (whole[guard + out.nbytes :] == POISON).all()
     return True
-
-
-def strided_views(a):
-    """Views of one array that NumPy users make, none of them packed."""
-    return {
-        "rows padded": a[:, :-3],
-        "every other row": a[::2],
-        "every third column": a[:, ::3],
-        "rows reversed": a[::-1],
-        "columns reversed": a[:, ::-1],
-        "both reversed": a[::-1, ::-1],
-        "Fortran order": np.asfortranarray(a),
-        "transposed": a.swapaxes(0, 1),
-        "broadcast row": np.broadcast_to(a[:1], a.shape),
-        "broadcast column": np.broadcast_to(a[:, :1], a.shape),
-    }
