@@ -36,9 +36,8 @@ dev: module $(VENV)/with-test
 
 # --- One routine ----------------------------------------------------------------------------------
 
-# The tests of a routine: its own file, and the contract tests of all routines.
-ROUTINE_TESTS = $(wildcard tests/test_$(T).py tests/test_contract.py)
-TESTS = $(if $(T),$(or $(ROUTINE_TESTS),tests) -k $(T))
+# The tests whose file, name or parameters contain the routine's name.
+TESTS = $(if $(T),tests -k $(T))
 
 check: module $(VENV)/with-test
 	$(RUN) -m pytest $(TESTS) $(ARGS)

@@ -1,5 +1,6 @@
 // Availability and properties of the device.
 #include "common/launch.cuh"
+#include "common/resources.cuh"
 #include "runtime/device.hpp"
 
 #ifdef __CUDACC__
@@ -11,12 +12,6 @@ namespace {
 
 // Used to test whether this build contains code for the device.
 __global__ void any_kernel() {}
-
-int attribute(cudaDeviceAttr which, int device) {
-  int value = 0;
-  ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
 
 }  // namespace
 
@@ -60,8 +55,8 @@ const Properties& properties() {
     }
     p.compute = 10 * prop.major + prop.minor;
     p.multiprocessors = prop.multiProcessorCount;
-    p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate, device);
-    p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
+    p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate);
+    p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate);
     p.memory_bus_bits = prop.memoryBusWidth;
     p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
     p.l2_bytes = prop.l2CacheSize;

@@ -14,15 +14,15 @@
 #include <string>
 
 namespace ado::cuda {
-namespace {
 
-// An attribute of the current device.
 int attribute(cudaDeviceAttr which) {
   int device = 0, value = 0;
   ADO_CUDA(cudaGetDevice(&device));
   ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
   return value;
 }
+
+namespace {
 
 // "void ado::cuda::(anonymous namespace)::blur<Shape<2>>(int)" becomes "blur<Shape<2>>".
 std::string short_name(const void* kernel) {

@@ -1,12 +1,20 @@
-// Resource usage of compiled kernels.
+// Resource usage of compiled kernels, and attributes of the device.
 #pragma once
 
+#include "common/launch.cuh"
 #include "runtime/device.hpp"
 
+#ifdef __CUDACC__
+
 namespace ado::cuda {
+
+// Returns an attribute of the current device.
+int attribute(cudaDeviceAttr which);
 
 // Returns the resource usage of `kernel` with the grid, block and shared memory of `go`, on the
 // current device.
 Kernel resources_of(const void* kernel, const Launch& go);
 
 }  // namespace ado::cuda
+
+#endif

@@ -38,12 +38,12 @@ __all__: list[str] = [
 
 class Unavailable(RuntimeError):
     """
-    Not in this build, no device, or a device that is too old.
+    The variant is not in this build, there is no device, or the device is too old.
     """
 
 class CudaError(RuntimeError):
     """
-    A CUDA call failed; the message names the call, the place and the error.
+    A CUDA call failed. The message contains the call, its source location and the error.
     """
 
 class DeviceArray:
@@ -55,7 +55,7 @@ class DeviceArray:
     """
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
         """
-        Refused: nothing is copied to the host silently.
+        Raises TypeError: arrays are not copied to the host implicitly.
         """
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
@@ -78,7 +78,7 @@ class DeviceArray:
 
 class OptionType:
     """
-    What an option accepts.
+    The values that an option accepts.
     """
     @property
     def choices(self) -> list[str]: ...
@@ -110,7 +110,7 @@ class Parameter:
 
 class VariantInfo:
     """
-    What a variant declares.
+    The declaration of a variant.
     """
     @property
     def blocks(self) -> list[list[int]]: ...
@@ -178,7 +178,7 @@ class Cost:
     @property
     def executed_instructions(self) -> float:
         """
-        Floating-point instructions per lane that do its FLOPs; 0: not counted.
+        Floating-point instructions per lane for the executed FLOPs; 0: not counted.
         """
     @property
     def flops(self) -> float:
@@ -197,7 +197,7 @@ class Call:
     """
     def kernels(self) -> list[KernelInfo]:
         """
-        The kernels that it launches; none on the CPU.
+        The kernels that the call launches; none on the CPU.
         """
     def run(self) -> None: ...
     @property
@@ -232,12 +232,12 @@ class Problem:
         """
     def why_not(self, variant: str) -> str:
         """
-        Why the variant declines this problem; empty if it can solve it.
+        Why the variant cannot solve this problem; empty if it can.
         """
     @property
     def arguments(self) -> tuple:
         """
-        The operands as they were bound, in the routine's order.
+        The operands, in the routine's order.
         """
     @property
     def device(self) -> str: ...
@@ -249,12 +249,12 @@ class Problem:
     @property
     def options(self) -> dict:
         """
-        The options that were given.
+        The options that were passed.
         """
 
 class Routine:
     """
-    What is computed, and the ladders that compute it.
+    A routine and its ladders.
     """
     def call(
         self,
@@ -267,7 +267,12 @@ class Routine:
     ) -> typing.Any: ...
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
-        self, variant: str, arguments: tuple, options: dict, block: typing.Any
+        self,
+        variant: str,
+        arguments: tuple,
+        options: dict,
+        block: typing.Any,
+        out: typing.Any = None,
     ) -> list[KernelInfo]: ...
     def operand_types(
         self,
@@ -300,7 +305,7 @@ class Routine:
 def caches() -> list[tuple[int, int, int]]: ...
 def cores() -> int:
     """
-    Cores behind the logical processors that are online.
+    Physical cores of the logical processors that are available to this process.
     """
 
 def cuda_properties() -> dict: ...
@@ -333,7 +338,7 @@ def set_device(arg0: str) -> None: ...
 def set_isa(arg0: str) -> None: ...
 def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
     """
-    What there is instead of an unknown name, and the nearest one.
+    The end of an error message for an unknown name: the known names and the most similar one.
     """
 
 def supported_isa() -> str: ...

@@ -38,11 +38,12 @@ void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
 void PyCall::bind_options(const py::dict& keywords) {
   const Routine& routine = bound_.routine();
   if (keywords.empty()) return;
-  for (const OptionInfo& option : routine.options) {
+  for (std::size_t i = 0; i < routine.options.size(); ++i) {
+    const OptionInfo& option = routine.options[i];
     if (!keywords.contains(option.name)) continue;
     const OptionValue value =
         option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
-    bound_.set_option(option, value);
+    bound_.set_option(i, value);
     options_[option.name] = to_python(value);
   }
 }
@@ -54,7 +55,7 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
                     " operands but got " + std::to_string(arguments.size()));
   for (const auto& item : keywords) {
     const std::string keyword = py::str(item.first);
-    if (routine.find_option(keyword) != nullptr) continue;
+    if (routine.find_option(keyword)) continue;
     const auto input = std::find_if(routine.inputs.begin(), routine.inputs.end(),
                                     [&](const OperandInfo& info) { return keyword == info.name; });
     if (input == routine.inputs.end())

@@ -16,6 +16,8 @@ class PyCall {
   // Operands by position or by name, options by name; `out` is None, an array or a tuple of arrays.
   PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
          const py::object& out);
+  PyCall(const PyCall&) = delete;
+  PyCall& operator=(const PyCall&) = delete;
 
   BoundProblem& bound() { return bound_; }
   const BoundProblem& bound() const { return bound_; }

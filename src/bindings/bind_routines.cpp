@@ -2,6 +2,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -30,11 +31,10 @@ py::object call(const Routine& routine, const py::tuple& arguments, const py::di
   PyCall python(routine, arguments, options, out);
   BoundProblem& bound = python.bound();
   const AnyVariant* const chosen = find(routine, variant_name);
-  const Device where = bound.resolve_device(chosen, device_name);
   {
     const ReleaseGil release;
     bound.check_values();
-    run(bound, chosen, where, lengths);
+    run(bound, chosen, device_name, lengths);
   }
   return python.results();
 }
@@ -93,11 +93,6 @@ class PyProblem {
   Device device_ = Device::kCpu;
   std::unique_ptr<StagedProblem> staged_;
 };
-
-// Binds operands of which only shapes and types matter, not their values or their device.
-PyCall bound_only(const Routine& routine, const py::tuple& arguments, const py::dict& options) {
-  return PyCall(routine, arguments, options, py::none());
-}
 
 // The operands for given lengths, without arrays: (name, shape, dtype) of each.
 std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
@@ -200,18 +195,22 @@ void bind_routines(py::module_& m) {
       .def(
           "kernels",
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
-             const py::dict& options, const py::object& block) {
-            const PyCall python = bound_only(r, arguments, options);
+             const py::dict& options, const py::object& block, const py::object& out) {
+            const PyCall python(r, arguments, options, out);
             return record_kernels(r, r.find(variant), python.bound().problem(),
                                   block_from_python(block));
           },
-          py::arg("variant"), py::arg("arguments"), py::arg("options"), py::arg("block"))
+          py::arg("variant"), py::arg("arguments"), py::arg("options"), py::arg("block"),
+          py::arg("out") = py::none())
       .def(
           "cost",
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
              const py::dict& options) {
-            PyCall python = bound_only(r, arguments, options);
-            python.bound().check_values();
+            PyCall python(r, arguments, options, py::none());
+            {
+              const ReleaseGil release;
+              python.bound().check_values();
+            }
             return cost_of(r.find(variant), python.bound().problem());
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))

@@ -73,6 +73,8 @@ OptionValue option_from_python(const std::string& who, const OptionType& type,
     PyErr_Clear();
     fail();
   }
+  if (static_cast<std::size_t>(length) != type.length)
+    throw ValueError(who + " must have " + std::to_string(type.length) + " elements" + got(object));
   value.is_tuple = true;
   const auto items = py::reinterpret_borrow<py::sequence>(object);
   for (py::ssize_t i = 0; i < length; ++i)

@@ -95,7 +95,11 @@ class ProblemOf final : public Problem {
  public:
   explicit ProblemOf(const R& problem = {}) : routine(problem) { routine.operands(*this); }
 
-  std::unique_ptr<Problem> clone() const override { return std::make_unique<ProblemOf>(routine); }
+  std::unique_ptr<Problem> clone() const override {
+    auto copy = std::make_unique<ProblemOf>(routine);
+    copy->memory = memory;
+    return copy;
+  }
 
   const char* why_not() const override {
     if constexpr (requires { routine.why_not(); }) return routine.why_not();

@@ -91,6 +91,7 @@ void BoundProblem::check_memory(const OperandInfo& info, bool on_device) {
                      (on_device ? "device" : "host") +
                      " memory, but the operands before it are not");
   on_device_ = on_device;
+  problem_->memory = on_device ? Device::kCuda : Device::kCpu;
 }
 
 void BoundProblem::check_type(const OperandInfo& info, const Argument& argument) const {
@@ -109,12 +110,12 @@ void BoundProblem::check_type(const OperandInfo& info, const Argument& argument)
   }
 }
 
-void BoundProblem::set_option(const OptionInfo& option, const OptionValue& value) {
-  check_option(routine_->name + ": " + option.name, option.type, value);
-  const auto index = static_cast<std::size_t>(&option - routine_->options.data());
-  const OptionSlot& slot = problem_->options[index];
+void BoundProblem::set_option(std::size_t option, const OptionValue& value) {
+  const OptionInfo& info = routine_->options[option];
+  check_option(routine_->name + ": " + info.name, info.type, value);
+  const OptionSlot& slot = problem_->options[option];
   slot.set(slot.member, value);
-  options_.emplace_back(option.name, value);
+  options_.emplace_back(info.name, value);
 }
 
 BoundProblem::ResultType BoundProblem::result_like() const {
@@ -127,7 +128,7 @@ BoundProblem::ResultType BoundProblem::result_like() const {
 
 void BoundProblem::finish(bool out_given) {
   if (const char* reason = problem_->why_not()) {
-    const std::string name(reason, std::string_view(reason).find(' '));
+    const std::string_view text(reason), name = text.substr(0, text.find(' '));
     std::string got;
     for (const auto& [option, value] : options_)
       if (option == name) got = ", got " + text_of(value);

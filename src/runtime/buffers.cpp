@@ -17,8 +17,8 @@ BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
   BoundProblem bound(routine);
   for (const Argument& input : inputs) bound.bind_input(input);
   for (const auto& [name, value] : options) {
-    const OptionInfo* option = routine.find_option(name);
-    if (option == nullptr) {
+    const auto option = routine.find_option(name);
+    if (!option) {
       std::vector<std::string> known;
       for (const OptionInfo& info : routine.options) known.emplace_back(info.name);
       throw NameError(routine.name + " has no option '" + name + "'" + suggest(name, known));
@@ -37,7 +37,7 @@ void run(const Routine& routine, const std::vector<Argument>& inputs,
   const AnyVariant* variant = how.variant.empty() ? nullptr : &routine.find(how.variant);
   std::optional<std::string> device;
   if (!how.device.empty()) device = how.device;
-  run(bound, variant, bound.resolve_device(variant, device), how.block);
+  run(bound, variant, device, how.block);
 }
 
 }  // namespace ado

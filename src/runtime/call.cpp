@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "runtime/host.hpp"
+#include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
 namespace ado {
@@ -29,15 +30,34 @@ Extent choose_block(const std::string& who, const std::vector<Extent>& blocks,
   throw ValueError(who + "block must be one of " + choices + ", got " + block_text(*wanted));
 }
 
+std::string who(const Routine& routine, const AnyVariant& variant) {
+  return routine.name + "[" + variant.name + "]";
+}
+
+void require_available(const Routine& routine, const AnyVariant& variant) {
+  if (const std::string missing = variant.why_unavailable(); !missing.empty())
+    throw Unavailable(who(routine, variant) + ": " + missing);
+}
+
 // Checks that the variant can solve the problem on this machine, and returns its launch parameters.
 Launch launch_for(const Routine& routine, const AnyVariant& variant, const Problem& problem,
                   const Block& block) {
-  const auto who = [&] { return routine.name + "[" + variant.name + "]: "; };
-  if (const std::string missing = variant.why_unavailable(); !missing.empty())
-    throw Unavailable(who() + missing);
-  if (const char* reason = variant.why_not(problem)) throw ValueError(who() + reason);
+  require_available(routine, variant);
+  if (variant.device != problem.memory)
+    throw ValueError(who(routine, variant) + " runs on " + name_of(variant.device) +
+                     ", but the operands are in the memory of " + name_of(problem.memory));
+  if (const char* reason = variant.why_not(problem))
+    throw ValueError(who(routine, variant) + ": " + reason);
   if (!block) return variant.launch(problem, choose_block({}, variant.blocks, block));
-  return variant.launch(problem, choose_block(who(), variant.blocks, block));
+  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant.blocks, block));
+}
+
+// The kernels that a run would launch, without launching them.
+std::vector<cuda::Kernel> record(const AnyVariant& variant, const Problem& problem, Launch launch) {
+  cuda::KernelRecorder recorder;
+  launch.recorder = &recorder;
+  if (problem.result_elements() != 0) variant.run(problem, launch);
+  return recorder.kernels;
 }
 
 // Allocates scratch memory. It is not initialised, because a variant writes its scratch memory
@@ -99,51 +119,41 @@ void Call::provide_scratch() {
 
 void Call::run() {
   if (empty_) return;
+  const std::lock_guard lock(turn_);
   provide_scratch();  // the size may have grown with the number of threads
   variant_->run(*problem_, launch_);
 }
 
 std::vector<cuda::Kernel> Call::kernels() const {
-  cuda::KernelRecorder recorder;
-  if (variant_->device == Device::kCuda && !empty_) {
-    Launch dry_run = launch_;
-    dry_run.recorder = &recorder;
-    variant_->run(*problem_, dry_run);
-  }
-  return recorder.kernels;
+  if (variant_->device == Device::kCpu) return {};
+  return record(*variant_, *problem_, launch_);
 }
 
-void run(const BoundProblem& bound, const AnyVariant* variant, Device device, const Block& block) {
+void run(const BoundProblem& bound, const AnyVariant* variant,
+         const std::optional<std::string>& device, const Block& block) {
   const Routine& routine = bound.routine();
-  if (device == Device::kCpu || bound.on_device())
-    return run_in_place(routine, variant, bound.problem(), device, block);
-  if (variant != nullptr)  // checked before operands are copied
-    if (const std::string missing = variant->why_unavailable(); !missing.empty())
-      throw Unavailable(routine.name + "[" + variant->name + "]: " + missing);
+  const Device where = bound.resolve_device(variant, device);
+  if (where == Device::kCpu || bound.on_device())
+    return run_in_place(routine, variant, bound.problem(), where, block);
+  if (variant != nullptr) require_available(routine, *variant);  // before operands are copied
   cuda::require();
   const StagedProblem staged(bound.problem());
-  run_in_place(routine, variant, staged.problem(), device, block);
+  run_in_place(routine, variant, staged.problem(), where, block);
   staged.fetch(bound.problem());
 }
 
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
                                          const Problem& problem, const Block& block) {
   if (variant.device == Device::kCpu)
-    throw ValueError(routine.name + "[" + variant.name +
-                     "] runs on the CPU and launches no kernels");
-  // Replaces all arrays with packed dummies at distinct addresses, aligned like device memory.
-  const std::unique_ptr<Problem> dummy = problem.clone();
+    throw ValueError(who(routine, variant) + " runs on the CPU and launches no kernels");
+  // Dummies at distinct addresses, aligned like device memory.
   std::uintptr_t arrays = 0;
   const auto dummy_address = [&] { return reinterpret_cast<std::byte*>(++arrays << 52); };
-  for (Array* input : dummy->inputs) *input = packed_like(*input, dummy_address());
-  for (Array* output : dummy->outputs) *output = packed_like(*output, dummy_address());
+  const std::unique_ptr<Problem> dummy = problem.clone();
+  dummy->move_arrays(Device::kCuda, [&](const Array&) { return dummy_address(); });
   Launch launch = launch_for(routine, variant, *dummy, block);
-  if (problem.result_elements() == 0) return {};
-  cuda::KernelRecorder recorder;
   launch.scratch = dummy_address();
-  launch.recorder = &recorder;
-  variant.run(*dummy, launch);
-  return recorder.kernels;
+  return record(variant, *dummy, launch);
 }
 
 cuda::Sample sample(Call& call, bool cold, int repeats) {

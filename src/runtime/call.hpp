@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,7 +43,7 @@ class BoundProblem {
   // type of the next output. The type is that of the input number `same_as`, unless `same_as` is
   // -1.
   void bind_input(const Argument& argument);
-  void set_option(const OptionInfo& option, const OptionValue& value);
+  void set_option(std::size_t option, const OptionValue& value);  // an index into options
   struct ResultType {
     std::vector<std::int64_t> shape;
     ElementType type;
@@ -87,8 +88,6 @@ class StagedProblem {
   void fetch(const Problem& host) const;
 
  private:
-  void place(Array& array);
-
   std::unique_ptr<Problem> problem_;
   std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
 };
@@ -114,6 +113,7 @@ class Call {
   Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
        const Block& block);
 
+  // Calls from several threads wait for each other, because they share the scratch memory.
   void run();
   // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
   std::vector<cuda::Kernel> kernels() const;
@@ -130,16 +130,18 @@ class Call {
   Launch launch_;
   std::shared_ptr<void> scratch_;
   std::size_t scratch_bytes_ = 0;
+  std::mutex turn_;
   bool empty_;
 };
 
 // Runs a bound problem once, in its own memory or staged to the device and back. nullptr for
-// `variant` selects the default. Staged runs return after the results have been copied. Does not
-// need the GIL.
-void run(const BoundProblem& bound, const AnyVariant* variant, Device device, const Block& block);
+// `variant` selects the default; `device` is that of resolve_device. Staged runs return after the
+// results have been copied. Does not need the GIL.
+void run(const BoundProblem& bound, const AnyVariant* variant,
+         const std::optional<std::string>& device, const Block& block);
 
-// Returns the kernels that a variant would launch on operands of these shapes. The operands are
-// neither read nor written.
+// A dry run: returns the kernels that a variant would launch on operands of these shapes. The
+// operands are neither read nor written.
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
                                          const Problem& problem, const Block& block);
 

@@ -1,6 +1,7 @@
 // Values of options, independent of the C++ types of the routines' members.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -21,8 +22,9 @@ struct OptionValue {
 
   OptionValue() = default;
   OptionValue(bool value) : items{value} {}
-  OptionValue(int value) : items{std::int64_t{value}} {}
-  OptionValue(std::int64_t value) : items{value} {}
+  template <std::integral Integer>
+  requires(!std::same_as<Integer, bool>) OptionValue(Integer value)
+      : items{static_cast<std::int64_t>(value)} {}
   OptionValue(double value) : items{value} {}
   OptionValue(const char* word) : items{std::string(word)} {}
   OptionValue(std::string word) : items{std::move(word)} {}

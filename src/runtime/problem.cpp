@@ -1,5 +1,6 @@
 #include "runtime/problem.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.hpp"
@@ -14,6 +15,12 @@ double distinct_bytes(const Array& a) {
   for (int d = 0; d < a.rank; ++d)
     if (a.stride[d] != 0 || a.shape[d] == 0) bytes *= static_cast<double>(a.shape[d]);
   return bytes;
+}
+
+bool same_memory(const Array& a, const Array& b) {
+  if (a.data != b.data || a.type != b.type || a.rank != b.rank || a.elements() == 0) return false;
+  return std::equal(a.shape, a.shape + a.rank, b.shape) &&
+         std::equal(a.stride, a.stride + a.rank, b.stride);
 }
 
 }  // namespace
@@ -54,6 +61,25 @@ std::int64_t Problem::result_elements() const {
   std::int64_t total = 0;
   for (const Array* output : outputs) total += output->elements();
   return total;
+}
+
+void Problem::move_arrays(Device device, const std::function<std::byte*(const Array&)>& address) {
+  std::vector<Array> before;
+  for (Array* input : inputs) {
+    before.push_back(*input);
+    *input = packed_like(*input, address(*input));
+  }
+  for (Array* output : outputs) {
+    const auto overwritten = std::find_if(before.begin(), before.end(), [&](const Array& input) {
+      return same_memory(input, *output);
+    });
+    std::byte* const data =
+        overwritten == before.end()
+            ? address(*output)
+            : inputs[static_cast<std::size_t>(overwritten - before.begin())]->data;
+    *output = packed_like(*output, data);
+  }
+  memory = device;
 }
 
 }  // namespace ado

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/array.hpp"
+#include "core/variant.hpp"
 #include "runtime/option.hpp"
 
 namespace ado {
@@ -36,6 +37,7 @@ class Problem {
   // Pointers to the arrays and options of the struct, in the order of the routine's lists.
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
+  Device memory = Device::kCpu;  // holds the arrays
 
   virtual std::unique_ptr<Problem> clone() const = 0;
   // why_not: why the values of the options are invalid. why_not_overlap: why results must not
@@ -50,6 +52,10 @@ class Problem {
   double compulsory_bytes() const;
   // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
+
+  // Replaces all arrays by packed arrays in `device` memory, at the addresses that `address`
+  // returns. An output that overwrites an input does so afterwards too.
+  void move_arrays(Device device, const std::function<std::byte*(const Array&)>& address);
 
  protected:
   Problem() = default;

@@ -101,7 +101,7 @@ class Routine {
   const AnyVariant& best(const Problem& problem, Device device) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
-  const OptionInfo* find_option(std::string_view option) const;
+  std::optional<std::size_t> find_option(std::string_view option) const;  // an index into options
 
   // Returns the shape and type of each input for these lengths. `type` is for operands without a
   // fixed type. Throws ValueError for invalid lengths, and TypeError for a type that the routine

@@ -1,6 +1,6 @@
 // Lists, finds and selects variants.
 #include <algorithm>
-#include <cstring>
+#include <set>
 
 #include "core/error.hpp"
 #include "runtime/device.hpp"
@@ -68,17 +68,17 @@ const AnyVariant& Routine::best(const Problem& problem, Device device) const {
   throw ValueError(name + ": no variant on " + name_of(device) + " can solve this problem");
 }
 
-const OptionInfo* Routine::find_option(std::string_view option) const {
-  const auto found = std::find_if(options.begin(), options.end(),
-                                  [&](const OptionInfo& info) { return option == info.name; });
-  return found == options.end() ? nullptr : &*found;
+std::optional<std::size_t> Routine::find_option(std::string_view option) const {
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (option == options[i].name) return i;
+  return std::nullopt;
 }
 
 std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
                                                 const std::vector<std::int64_t>& batch,
                                                 std::optional<ElementType> type) const {
   Lengths table(dimensions);
-  std::size_t given = 0;
+  std::set<std::string> given;
   const auto set = [&](const std::string& word, std::int64_t length) {
     if (length < 0)
       throw ValueError(name + ": lengths must not be negative, got " + std::to_string(length));
@@ -86,12 +86,12 @@ std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
     if (known == dimensions.end())
       throw ValueError(name + " has no length '" + word + "'" + suggest(word, dimensions));
     table.set(static_cast<std::size_t>(known - dimensions.begin()), length);
-    ++given;
+    if (!given.insert(word).second) throw ValueError(name + " got the length " + word + " twice");
   };
   for (const auto& [word, length] : lengths) set(word, length);
-  if (given != dimensions.size())
+  if (given.size() != dimensions.size())
     throw ValueError(name + " takes " + std::to_string(dimensions.size()) + " lengths, got " +
-                     std::to_string(given));
+                     std::to_string(given.size()));
   if (!batch.empty() && !batched()) throw ValueError(name + " takes no batch dimensions");
   for (const std::int64_t length : batch)
     if (length < 0)

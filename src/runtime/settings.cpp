@@ -1,6 +1,6 @@
 #include "runtime/settings.hpp"
 
-#include <optional>
+#include <atomic>
 
 #include "core/error.hpp"
 #include "runtime/device.hpp"
@@ -9,10 +9,11 @@
 namespace ado {
 namespace {
 
-std::optional<Device> chosen_device;
+// Both are read without the GIL. The device is -1 until it is chosen.
+std::atomic<int> chosen_device = -1;
 
-Isa& current_isa() {
-  static Isa current = host::supported_isa();
+std::atomic<Isa>& current_isa() {
+  static std::atomic<Isa> current = host::supported_isa();
   return current;
 }
 
@@ -27,14 +28,15 @@ Device device_named(const std::string& name) {
 }
 
 Device default_device() {
-  if (!chosen_device)
-    chosen_device = cuda::why_unavailable().empty() ? Device::kCuda : Device::kCpu;
-  return *chosen_device;
+  if (chosen_device < 0)
+    chosen_device =
+        static_cast<int>(cuda::why_unavailable().empty() ? Device::kCuda : Device::kCpu);
+  return static_cast<Device>(chosen_device.load());
 }
 
 void set_default_device(Device device) {
   if (device == Device::kCuda) cuda::require();
-  chosen_device = device;
+  chosen_device = static_cast<int>(device);
 }
 
 Isa isa() { return current_isa(); }

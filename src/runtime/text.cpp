@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 namespace ado {
@@ -25,10 +26,15 @@ std::size_t edit_distance(const std::string& from, const std::string& to) {
 }  // namespace
 
 std::string text_of(double value) {
+  if (std::isnan(value)) return "nan";
+  const double magnitude = std::abs(value);
+  const bool fixed = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  const auto end = std::to_chars(digits, digits + sizeof digits, value,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr;
   std::string text(digits, end);
-  // Python writes a float with a point or an exponent; "inf" and "nan" contain an 'n'.
+  // Python writes a float with a point or an exponent; "inf" contains an 'n'.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -65,6 +71,7 @@ std::string name_of(ElementType type) {
 }
 
 std::string suggest(const std::string& name, const std::vector<std::string>& known) {
+  if (known.empty()) return {};
   std::string text = "; there is ";
   for (std::size_t i = 0; i < known.size(); ++i) text += (i == 0 ? "" : ", ") + known[i];
   const std::string* nearest = nullptr;

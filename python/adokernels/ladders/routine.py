@@ -84,7 +84,7 @@ class Variant:
         return self.routine._core.cost(self.name, args, options)
 
     def resources(
-        self, *args: Any, block: tuple[int, ...] | None = None, **options: Any
+        self, *args: Any, block: tuple[int, ...] | None = None, out: Any = None, **options: Any
     ) -> Resources:
         """Resource usage of its compiled kernels: registers, shared memory, occupancy.
 
@@ -95,6 +95,8 @@ class Variant:
             launched; nothing is computed. Default: the task's default problem.
         block : tuple of int, optional
             One of ``blocks``; default the first.
+        out : array or tuple of arrays, optional
+            The results of the call, for variants that depend on where results are.
 
         Returns
         -------
@@ -110,7 +112,7 @@ class Variant:
         """
         if not args:
             args = empty_operands(self.routine)
-        infos = self.routine._core.kernels(self.name, args, options, block)
+        infos = self.routine._core.kernels(self.name, args, options, block, out)
         kernels = tuple(map(Kernel.from_core, infos))
         return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
 
@@ -240,6 +242,8 @@ class Routine:
         return self._core.call(args, options, variant, block, device, out)
 
     def __getitem__(self, name: str) -> Variant:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a variant must be a str, got {type(name).__name__}")
         variants = self.variants
         for variant in variants:
             if variant.name == name:
