@@ -30,6 +30,7 @@ KERNEL = ado.Kernel(
 
 
 # Operands for variants that decline the default problem.
+SQUARE = np.zeros((512, 512), np.float32)
 DECLINING = {
     ("transpose", "unaligned_rows"): ((np.zeros((8191, 8193), np.float32),), None),
     ("transpose", "in_place"): ((SQUARE,), SQUARE),
