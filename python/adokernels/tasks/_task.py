@@ -20,19 +20,25 @@ SMALL_SHAPES = (
 
 @dataclass(frozen=True)
 class SanitizerCases:
-    """Problems that ``benchmarks/sanitize.py`` runs under compute-sanitizer.
+    """Problems that compute-sanitizer and the contract tests run.
+
+    ``benchmarks/sanitize.py`` runs all of them. ``tests/test_contract.py`` uses `shapes`, `dtypes`,
+    `options` and `in_place`. List every accepted dtype and at least two values of every option:
+    they do not test what is not listed.
 
     Attributes
     ----------
     shapes
-        Lengths of small problems, which every CUDA variant computes with every block shape.
+        Lengths of small problems, which every variant computes; CUDA variants with every block
+        shape.
     large
         Lengths of a problem for which kernels may take another path; the default variant
-        computes it.
+        computes it, under compute-sanitizer only.
     dtypes
-        Element types to use; None stands for the only type of a routine.
+        All accepted element types; one per element size if only the size matters. None stands for
+        the only type of a routine.
     options
-        Values of each option that select different paths through a kernel.
+        At least two values of each option, which select different paths through a kernel.
     in_place
         Lengths of problems whose result overwrites the operand.
     """
@@ -71,7 +77,7 @@ class Task:
         If `expected` would take too long, maps its arguments to operands of the same shapes with
         mostly zero terms, else to None. Every variant does the same work on these operands.
     sanitizer
-        The problems that the sanitizer runs.
+        The problems that compute-sanitizer and the contract tests run.
     benchmark_problems
         The problems whose measured ladders are stored, by name, as additional arguments of
         ``adokernels bench ROUTINE --device cuda``.
