@@ -2,12 +2,13 @@
 
 import inspect
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core
+from adokernels import _core, tasks
 
 ROUTINES = list(ado.routines.values())
 
@@ -104,3 +105,17 @@ def test_cupy_reads_device_arrays():
     cupy = pytest.importorskip("cupy")
     host = np.arange(12.0).reshape(3, 4)
     assert np.array_equal(cupy.asnumpy(cupy.asarray(ado.to_device(host))), host)
+
+
+def test_threads_share_a_prepared_call(rng):
+    """A prepared call has one scratch memory, so its runs wait for each other."""
+    operands = rng.random((40, 64, 500)), rng.random((64, 64))
+    task = tasks.TASKS["average_matvec"]
+    expected, unit = task.expected(*operands), task.error_unit(*operands)
+    problem = ado.average_matvec.problem(*operands, device="cpu")
+    call = problem.prepare("interchange")
+    for _ in range(5):
+        problem.fill_results(0xFF)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: call.run(), range(8)))
+        task.check(problem.results(), expected, unit)
