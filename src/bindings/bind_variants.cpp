@@ -81,7 +81,6 @@ void bind_variants(py::module_& m) {
       .def_readonly("doc", &Parameter::doc)
       .def_readonly("shape", &Parameter::shape)
       .def_readonly("elements", &Parameter::elements)
-      .def_readonly("any_elements", &Parameter::any_elements)
       .def_readonly("type", &Parameter::type)
       .def_readonly("default", &Parameter::default_value);
   bind_variant_info(m);

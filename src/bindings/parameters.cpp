@@ -10,8 +10,7 @@ Parameter parameter_of(const OperandInfo& info, const char* role) {
           .role = role,
           .doc = info.doc,
           .shape = info.shape.text(),
-          .elements = info.type_text(),
-          .any_elements = info.type.fixed.size == 0};
+          .elements = info.type_text()};
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace py = pybind11;
 struct Parameter {
   std::string name, role, doc;  // role: "input", "output" or "option"
   std::string shape = {}, elements = {};
-  bool any_elements = false;  // an operand with several allowed types
   OptionType type = {};
   py::object default_value = py::none();
 };
