@@ -1,6 +1,8 @@
 // Resource usage of compiled kernels, and attributes of the device.
 #pragma once
 
+#include <string>
+
 #include "common/launch.cuh"
 #include "runtime/device.hpp"
 
@@ -10,6 +12,13 @@ namespace ado::cuda {
 
 // Returns an attribute of the current device.
 int attribute(cudaDeviceAttr which);
+
+// The readable name of a kernel without namespaces, return type and parameters.
+std::string short_name(const char* mangled);
+
+// Completes the resource usage of a kernel: warps and blocks per multiprocessor, from its launch
+// configuration, registers and shared memory.
+Kernel resources_from(Kernel kernel);
 
 // Returns the resource usage of `kernel` with the grid, block and shared memory of `go`, on the
 // current device.

@@ -10,5 +10,6 @@ void bind_arrays(pybind11::module_& m);
 void bind_variants(pybind11::module_& m);
 void bind_routines(pybind11::module_& m);
 void bind_machine(pybind11::module_& m);
+void bind_profiler(pybind11::module_& m);
 
 }  // namespace ado::bindings

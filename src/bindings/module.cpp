@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, m) {
   bind_variants(m);
   bind_routines(m);
   bind_machine(m);
+  bind_profiler(m);
 }

@@ -1,0 +1,83 @@
+// Lists launched kernels with CUPTI's activity records.
+#include "cupti/launches.cuh"
+
+#ifdef ADO_WITH_CUPTI
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "common/resources.cuh"
+#include "core/scope_exit.hpp"
+
+namespace ado::cupti {
+namespace {
+
+using Record = CUpti_ActivityKernel10;
+constexpr std::size_t kBufferBytes = 1 << 20, kAlignment = 8;
+
+struct Started {
+  std::uint64_t nanoseconds;
+  cuda::Kernel kernel;
+};
+
+// The callbacks of CUPTI have no argument for a caller's data.
+std::mutex turn;
+std::vector<Started> found;
+
+void CUPTIAPI provide_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
+  *size = *buffer == nullptr ? 0 : kBufferBytes;
+  *max_records = 0;  // as many as fit
+}
+
+Extent extent(std::int32_t x, std::int32_t y, std::int32_t z) {
+  return {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                          std::size_t valid) {
+  CUpti_Activity* activity = nullptr;
+  while (library().ActivityGetNextRecord(buffer, valid, &activity) == CUPTI_SUCCESS) {
+    if (activity->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
+    const auto& r = *reinterpret_cast<const Record*>(activity);
+    found.push_back(
+        {r.start, cuda::resources_from({
+                      .name = cuda::short_name(r.name),
+                      .grid = extent(r.gridX, r.gridY, r.gridZ),
+                      .block = extent(r.blockX, r.blockY, r.blockZ),
+                      .registers = r.registersPerThread,
+                      .local_bytes = r.localMemoryPerThread,
+                      .static_shared_bytes = static_cast<std::size_t>(r.staticSharedMemory),
+                      .dynamic_shared_bytes = static_cast<std::size_t>(r.dynamicSharedMemory),
+                  })});
+  }
+  std::free(buffer);
+}
+
+}  // namespace
+
+std::vector<cuda::Kernel> launches_of(const std::function<void()>& work) {
+  const std::lock_guard lock(turn);
+  found.clear();
+  ADO_CUPTI(ActivityRegisterCallbacks, provide_buffer, take_buffer);
+  ADO_CUPTI(ActivityEnable, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  {
+    const ScopeExit disable(
+        [] { library().ActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL); });
+    work();
+    ADO_CUDA(cudaDeviceSynchronize());
+    ADO_CUPTI(ActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Started& a, const Started& b) {
+    return a.nanoseconds < b.nanoseconds;
+  });
+  std::vector<cuda::Kernel> kernels;
+  for (Started& started : found) kernels.push_back(std::move(started.kernel));
+  return kernels;
+}
+
+}  // namespace ado::cupti
+
+#endif

@@ -1,0 +1,54 @@
+// Python functions for hardware counters.
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "runtime/call.hpp"
+#include "runtime/counters.hpp"
+
+namespace ado::bindings {
+namespace {
+
+namespace py = pybind11;
+using Metrics = std::vector<std::string>;
+using Counted = std::vector<std::pair<cuda::Kernel, std::vector<double>>>;
+
+Counted count(const std::function<void()>& work, const Metrics& metrics, bool cold) {
+  Counted list;
+  for (counters::Counted& c : counters::count(work, metrics, cold))
+    list.emplace_back(std::move(c.kernel), std::move(c.values));
+  return list;
+}
+
+Counted count_call(Call& call, const Metrics& metrics, bool cold) {
+  return count([&] { call.run(); }, metrics, cold);
+}
+
+Counted count_callable(const py::function& work, const Metrics& metrics, bool cold) {
+  const auto locked_work = [&] {
+    const py::gil_scoped_acquire lock;
+    work();
+  };
+  const ReleaseGil release;
+  return count(locked_work, metrics, cold);
+}
+
+}  // namespace
+
+void bind_profiler(py::module_& m) {
+  m.def("why_no_counters", &counters::why_unavailable,
+        "Empty if the hardware counters can be read, else the reason and the remedy.");
+  m.def("profiler_version", &counters::version, "The version of the loaded CUPTI.");
+  m.def("chip", &counters::chip, "The chip of the current GPU, for example 'GH100'.");
+  m.def("existing_metrics", &counters::existing, py::arg("metrics"), py::arg("chip"),
+        "Those of the metrics that exist on a chip.");
+  m.def("counter_passes", &counters::passes, py::arg("metrics"), py::arg("chip"),
+        "Runs that are needed to collect the metrics on a chip.");
+  m.def("count", &count_call, py::arg("call"), py::arg("metrics"), py::arg("cold"),
+        py::call_guard<ReleaseGil>(),
+        "The kernels of a call, each with the values of the metrics.");
+  m.def("count", &count_callable, py::arg("work"), py::arg("metrics"), py::arg("cold"));
+}
+
+}  // namespace ado::bindings
