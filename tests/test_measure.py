@@ -1,5 +1,6 @@
 """The measuring core: statistics, protocol, records. No test depends on measured times."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import adokernels as ado
 from adokernels import _core, tasks
 from adokernels.ladders.registry import ceilings
 from adokernels.measuring import statistics
+from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.problem import Problem
+from adokernels.measuring.records import Ceiling, Machine
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.measuring.schema_one import problem_of
 from adokernels.measuring.statistics import Verdict
@@ -303,6 +306,92 @@ def test_ceilings_count_what_they_do():
             assert three.executed_flops == 3 * one.executed_flops > 0
             fused = ceilings[v.name.replace("add", "fma")].cost(src, passes=1)
             assert fused.executed_flops >= one.executed_flops
+
+
+def test_ceilings_of_nearest_memory_count_what_they_do():
+    src = np.zeros(1 << 16)
+    for name in ("cuda_read_l1", "cuda_read_shared"):
+        one, three = (ceilings[name].cost(src, passes=n) for n in (1, 3))
+        blocks, set_bytes, sweeps = src.nbytes // (8 * 256), 16 << 10, 16
+        assert one.requested_bytes == blocks * set_bytes * sweeps
+        assert three.requested_bytes == 3 * one.requested_bytes
+        assert one.executed_flops == 0
+        too_small = ceilings.problem(src[: (1 << 11) - 1], device="cpu")
+        assert too_small.why_not(name) == "src is smaller than 16 KiB"
+        assert not ceilings.problem(src[: 1 << 11], device="cpu").why_not(name)
+
+
+H200 = {
+    "compute": 90,
+    "multiprocessors": 132,
+    "core_hertz": 1.98e9,
+    "memory_hertz": 3.201e9,
+    "memory_bus_bits": 6016,
+    "memory_bytes": 150_109_880_320,
+    "l2_bytes": 62_914_560,
+}
+
+
+def cases_of(monkeypatch, **properties):
+    monkeypatch.setattr(_core, "cuda_properties", lambda: {**H200, **properties})
+    return {f"{case.level} {case.operation}": case for case in machine_cases("cuda")}
+
+
+def test_cases_of_a_gpu(monkeypatch):
+    cases = cases_of(monkeypatch)
+    bandwidths = [name for name, case in cases.items() if case.kind == "bandwidth"]
+    dram = ["DRAM copy", "DRAM read", "DRAM write"]
+    assert bandwidths == [*dram, "L2 read", "L1 read", "shared read"]
+    assert all(case.variant in {v.name for v in ceilings} for case in cases.values())
+    for name in ("L1 read", "shared read"):
+        assert cases[name].theoretical == pytest.approx(33.4e12, rel=2e-3)
+        assert cases[name].basis == "132 multiprocessors x 128 B x 1.98 GHz"
+    assert cases["L2 read"].theoretical is None
+    assert cases["L2 read"].bytes == H200["l2_bytes"] // 4
+
+
+def test_cases_of_other_gpus(monkeypatch):
+    turing = cases_of(monkeypatch, compute=75, multiprocessors=40, core_hertz=1.59e9)
+    assert turing["L1 read"].theoretical == 40 * 64 * 1.59e9
+    unknown = cases_of(monkeypatch, compute=999)
+    assert unknown["L1 read"].theoretical is unknown["shared read"].theoretical is None
+
+
+def gpu(fma=66.9e12, **properties):
+    ceiling = Ceiling(
+        kind="compute", level="FP32", operation="fma", measured=65.2e12, theoretical=fma
+    )
+    context = {"cuda": {**H200, **properties}}
+    return Machine(device="cuda", name="GPU", threads=0, ceilings=(ceiling,), context=context)
+
+
+def test_issue_rate():
+    peak = 132 * 4 * 1.98e9
+    rate = gpu(fma=64 * peak).issue_rate
+    assert (rate.kind, rate.name) == ("instructions", "warp issue")
+    assert rate.theoretical == peak
+    assert rate.measured == 65.2e12 / 64
+    assert "warp issue" in repr(gpu(fma=64 * peak))
+
+
+def test_issue_rate_is_unknown():
+    peak = 132 * 4 * 1.98e9
+    assert gpu(fma=32 * peak).issue_rate is None  # FMAs use half of the issue slots
+    assert gpu(fma=None).issue_rate is None
+    assert dataclasses.replace(gpu(fma=64 * peak), context={}).issue_rate is None
+    assert dataclasses.replace(gpu(fma=64 * peak), ceilings=()).issue_rate is None
+
+
+def test_machines_stored_before_load():
+    path = DATA / "transpose-float32-8192.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    # Files of earlier releases have no ceilings of L1 and shared memory.
+    stored["ceilings"] = [c for c in stored["ceilings"] if c["level"] not in ("L1", "shared")]
+    machine = Machine.from_dict(stored)
+    assert [c.level for c in machine.of_kind("bandwidth")] == ["DRAM", "DRAM", "DRAM", "L2"]
+    assert machine.issue_rate.theoretical == pytest.approx(132 * 4 * 1.98e9)
+    assert "L2 read" in repr(machine)
+    assert "L1 read" not in repr(machine)
 
 
 def test_options_are_checked():

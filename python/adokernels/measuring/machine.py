@@ -43,6 +43,12 @@ _LANES: dict[int, tuple[int, int]] = {
     120: (128, 2),
 }
 
+# Bytes per cycle that L1 and shared memory of a multiprocessor return. Shared memory has 32 banks
+# of 4 bytes (CUDA C++ Programming Guide, "Shared Memory"). L1 shares its data path, and Nsight
+# Compute's hierarchical roofline counts 128 bytes per cycle for both. Turing has half the width
+# (NVIDIA Ampere GA102 whitepaper).
+_NEAREST_BYTES = {**dict.fromkeys(_LANES, 128), 75: 64}
+
 
 @dataclass(frozen=True)
 class _Case:
@@ -70,14 +76,15 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     Returns
     -------
     Machine
-        Bandwidth of DRAM (copy, read, write) and of the caches (read), and peaks of FMAs and
-        additions in FP64 and FP32, with the number of threads that CPU variants use. Theoretical
-        figures come from queried device properties, where known.
+        Bandwidth of DRAM (copy, read, write), of the caches and of a GPU's shared memory (read),
+        and peaks of FMAs and additions in FP64 and FP32, with the number of threads that CPU
+        variants use. Theoretical figures come from queried device properties, where known.
 
     Notes
     -----
     The files are in ``$ADOKERNELS_CACHE``, else ``$XDG_CACHE_HOME/adokernels``, else
-    ``~/.cache/adokernels``: one per device, thread count, instruction set and version.
+    ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
+    ceilings.
     """
     where = device or _core.device()
     if where not in ("cpu", "cuda"):
@@ -121,6 +128,7 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
         identity += [facts["threads"], facts["isa"], _core.caches()]
     else:
         identity += [facts["cuda"]["uuid"], facts["cuda"]["driver_version"]]
+    identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return folder / f"machine-{device}-{digest}.json"
 
@@ -202,9 +210,23 @@ def _cuda_cases() -> Iterator[_Case]:
     for operation in ("copy", "read", "write"):
         name = f"cuda_{operation}"
         yield _Case(name, "bandwidth", "DRAM", operation, large, dram or None, basis)
-    yield _Case("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 2)
+    # The working set is a quarter of L2. On GPUs with two L2 partitions, each may keep copies of
+    # lines of the other, so a larger set might not fit. There is no theoretical figure, because
+    # the clock of L2 cannot be queried.
+    yield _Case("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 4)
     lanes = _LANES.get(gpu["compute"])
-    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # one 8-byte element per thread
+    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # one thread per 8 bytes
+    nearest = _NEAREST_BYTES.get(gpu["compute"])
+    for level in ("L1", "shared"):
+        peak, basis = None, ""
+        if nearest:
+            peak = gpu["multiprocessors"] * nearest * gpu["core_hertz"]
+            basis = (
+                f"{gpu['multiprocessors']} multiprocessors x {nearest} B"
+                f" x {gpu['core_hertz'] / 1e9:.2f} GHz"
+            )
+        name = f"cuda_read_{level.lower()}"
+        yield _Case(name, "bandwidth", level, "read", eight_waves, peak, basis)
     for index, level in ((1, "FP64"), (0, "FP32")):
         for operation, flops in (("fma", 2), ("add", 1)):
             name, peak, basis = f"cuda_{operation}_{level.lower()}", None, ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -227,12 +228,13 @@ class Ceiling:
     Attributes
     ----------
     kind
-        ``"bandwidth"`` in bytes per second, or ``"compute"`` in FLOPs per second.
+        ``"bandwidth"`` in bytes per second, ``"compute"`` in FLOPs per second, or
+        ``"instructions"`` in warp instructions per second.
     level
-        The memory level, ``"DRAM"``, ``"L3"``, ``"L2"`` or ``"L1"``, or the precision, ``"FP64"``
-        or ``"FP32"``.
+        The memory level, ``"DRAM"``, ``"L3"``, ``"L2"``, ``"L1"`` or ``"shared"``; the precision,
+        ``"FP64"`` or ``"FP32"``; or ``"warp"``.
     operation
-        ``"copy"`` (read and write), ``"read"``, ``"write"``, ``"fma"`` or ``"add"``.
+        ``"copy"`` (read and write), ``"read"``, ``"write"``, ``"fma"``, ``"add"`` or ``"issue"``.
     measured
         The best sample, per second: no code on this machine should exceed it.
     theoretical
@@ -241,7 +243,7 @@ class Ceiling:
         The formula of the theoretical figure.
     """
 
-    kind: Literal["bandwidth", "compute"]
+    kind: Literal["bandwidth", "compute", "instructions"]
     level: str
     operation: str
     measured: float
@@ -273,7 +275,7 @@ class Machine(ShownAsTables):
         raise KeyError(f"no ceiling {name!r}{_core.suggest(name, names)}")
 
     def of_kind(self, kind: Literal["bandwidth", "compute"]) -> tuple[Ceiling, ...]:
-        """The ceilings of one kind, in the order measured (DRAM first, nearest cache last)."""
+        """The ceilings of one kind, in the order measured (DRAM first, nearest memory last)."""
         return tuple(c for c in self.ceilings if c.kind == kind)
 
     @property
@@ -297,6 +299,31 @@ class Machine(ShownAsTables):
         compute = self.of_kind("compute")
         ours = [c for c in compute if c.level == precision]
         return max((c.measured for c in ours or compute), default=None)
+
+    @property
+    def issue_rate(self) -> Ceiling | None:
+        """Warp instructions per second that a GPU issues; None if unknown, and for a CPU.
+
+        Four schedulers per multiprocessor issue one instruction per cycle each. The measured rate
+        is that of FP32 FMAs, of which one warp instruction is 64 FLOPs. It is unknown on GPUs with
+        fewer than 128 FP32 lanes per multiprocessor, where FMAs cannot use all issue slots.
+        """
+        gpu, per_fma = self.context.get("cuda"), 2 * 32
+        fma = next((c for c in self.ceilings if c.name == "FP32 fma"), None)
+        if not (gpu and fma and fma.theoretical):
+            return None
+        peak = gpu["multiprocessors"] * 4 * gpu["core_hertz"]
+        if not math.isclose(fma.theoretical / per_fma, peak, rel_tol=1e-6):
+            return None
+        return Ceiling(
+            kind="instructions",
+            level="warp",
+            operation="issue",
+            measured=fma.measured / per_fma,
+            theoretical=peak,
+            basis=f"{gpu['multiprocessors']} multiprocessors x 4 schedulers"
+            f" x {gpu['core_hertz'] / 1e9:.2f} GHz",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The machine as JSON types."""

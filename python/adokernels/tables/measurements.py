@@ -140,13 +140,15 @@ def hotspot_table(sweep: Sweep) -> Table:
 
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
-    units = {"bandwidth": "B/s", "compute": "FLOP/s"}
+    units = {"bandwidth": "B/s", "compute": "FLOP/s", "instructions": "inst/s"}
     headers = [("ceiling", True), ("measured", False)]
-    known = any(c.theoretical for c in machine.ceilings)
+    issue = machine.issue_rate
+    ceilings = (*machine.ceilings, *([issue] if issue else []))
+    known = any(c.theoretical for c in ceilings)
     if known:
         headers += [("theoretical", False), ("share", False), ("basis", True)]
     table = new_table(machine.title, headers)
-    for c in machine.ceilings:
+    for c in ceilings:
         theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
         cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
