@@ -31,11 +31,12 @@ Names pointers_to(const std::vector<std::string>& metrics) {
 // Evaluates metrics of one chip. Knows which counters they need and how to schedule them in passes.
 class Host {
  public:
-  explicit Host(const std::string& chip, const Bytes& availability = {}) {
+  explicit Host(std::string chip, Bytes availability = {})
+      : chip_(std::move(chip)), availability_(std::move(availability)) {
     ADO_CUPTI_PARAMS(CUpti_Profiler_Host_Initialize_Params, params);
     params.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
-    params.pChipName = chip.c_str();
-    params.pCounterAvailabilityImage = availability.empty() ? nullptr : availability.data();
+    params.pChipName = chip_.c_str();
+    params.pCounterAvailabilityImage = availability_.empty() ? nullptr : availability_.data();
     ADO_CUPTI(ProfilerHostInitialize, &params);
     object_ = params.pHostObject;
   }
@@ -88,6 +89,8 @@ class Host {
   }
 
  private:
+  std::string chip_;  // CUPTI keeps pointers to both
+  Bytes availability_;
   CUpti_Profiler_Host_Object* object_ = nullptr;
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <utility>
+#include <string>
 
 #include "common/resources.cuh"
 #include "core/scope_exit.hpp"
@@ -19,7 +19,10 @@ constexpr std::size_t kBufferBytes = 1 << 20, kAlignment = 8;
 
 struct Started {
   std::uint64_t nanoseconds;
-  cuda::Kernel kernel;
+  std::string name;
+  Extent grid, block;
+  int registers;
+  std::size_t local_bytes, static_shared_bytes, dynamic_shared_bytes;
 };
 
 // The callbacks of CUPTI have no argument for a caller's data.
@@ -36,24 +39,33 @@ Extent extent(std::int32_t x, std::int32_t y, std::int32_t z) {
   return {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
 }
 
+// Only copies values: a callback of CUPTI must not call CUDA.
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
                           std::size_t valid) {
   CUpti_Activity* activity = nullptr;
   while (library().ActivityGetNextRecord(buffer, valid, &activity) == CUPTI_SUCCESS) {
     if (activity->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& r = *reinterpret_cast<const Record*>(activity);
-    found.push_back(
-        {r.start, cuda::resources_from({
-                      .name = cuda::short_name(r.name),
-                      .grid = extent(r.gridX, r.gridY, r.gridZ),
-                      .block = extent(r.blockX, r.blockY, r.blockZ),
-                      .registers = r.registersPerThread,
-                      .local_bytes = r.localMemoryPerThread,
-                      .static_shared_bytes = static_cast<std::size_t>(r.staticSharedMemory),
-                      .dynamic_shared_bytes = static_cast<std::size_t>(r.dynamicSharedMemory),
-                  })});
+    found.push_back({.nanoseconds = r.start,
+                     .name = r.name,
+                     .grid = extent(r.gridX, r.gridY, r.gridZ),
+                     .block = extent(r.blockX, r.blockY, r.blockZ),
+                     .registers = r.registersPerThread,
+                     .local_bytes = r.localMemoryPerThread,
+                     .static_shared_bytes = static_cast<std::size_t>(r.staticSharedMemory),
+                     .dynamic_shared_bytes = static_cast<std::size_t>(r.dynamicSharedMemory)});
   }
   std::free(buffer);
+}
+
+cuda::Kernel kernel_of(const Started& s) {
+  return cuda::resources_from({.name = cuda::short_name(s.name.c_str()),
+                               .grid = s.grid,
+                               .block = s.block,
+                               .registers = s.registers,
+                               .local_bytes = s.local_bytes,
+                               .static_shared_bytes = s.static_shared_bytes,
+                               .dynamic_shared_bytes = s.dynamic_shared_bytes});
 }
 
 }  // namespace
@@ -74,7 +86,7 @@ std::vector<cuda::Kernel> launches_of(const std::function<void()>& work) {
     return a.nanoseconds < b.nanoseconds;
   });
   std::vector<cuda::Kernel> kernels;
-  for (Started& started : found) kernels.push_back(std::move(started.kernel));
+  for (const Started& started : found) kernels.push_back(kernel_of(started));
   return kernels;
 }
 

@@ -105,7 +105,7 @@ def _key(canvas: Canvas, sweep: Sweep, reach: float) -> list[Artist]:
     if any(map(_requests_more, sweep)):
         style = {"marker": "D", "ms": 4.5, "mfc": canvas.paper, "mec": canvas.ink}
         key.append(entry("requested bytes / time", **style))
-    key += level_entries(level for m in sweep for level in m.measured_bytes)
+    key += level_entries(level for m in sweep for level in m.counted_bytes)
     if any(m.ceiling for m in sweep):
         key.append(Patch(**_CEILING, label="ceiling: does not compute the result"))
     if sweep.peers:
@@ -139,7 +139,7 @@ def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str
     low, high = (m.bytes / t for t in reversed(m.interval))
     canvas.ax.barh([y], [rate], height=0.42, zorder=1, **style)
     canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
-    for level, moved in m.measured_bytes.items():
+    for level, moved in m.counted_bytes.items():
         colour, marker = level_style(level)
         if moved / m.seconds < reach:
             canvas.mark(moved / m.seconds, y, marker=marker, color=colour, mec=canvas.paper)
@@ -163,7 +163,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
     ink, label_box = (canvas.ink, canvas.label_box) if m.ceiling else ("black", None)
     inside: dict[str, Any] = {"ha": "right", "color": ink, "bbox": label_box}
     beyond = {"ha": "left", "color": canvas.ink, "bbox": canvas.label_box}
-    marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.measured_bytes.values()))
+    marks = sorted(moved / m.seconds for moved in (m.requested_bytes, *m.counted_bytes.values()))
     high, low = (m.bytes / t for t in m.interval)  # the ends of the error bar
     spots = [(high, 5, beyond), (low, -5, inside), (low, -15, inside)]
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]

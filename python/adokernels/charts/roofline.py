@@ -112,8 +112,8 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     m = measurement
     cache = machine.context.get("last_level_cache_bytes", 0)
     streams = m.cache == "cold" and m.bytes > _BEYOND_CACHE * cache
-    rates = [(max(m.executed_flops, m.measured_flops or 0), machine.peak(m.problem.precision))]
-    traffic = [*m.measured_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]
+    rates = [(max(m.executed_flops, m.counted_flops or 0), machine.peak(m.problem.precision))]
+    traffic = [*m.counted_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]
     rates += [(moved, _fastest(machine, level)) for level, moved in traffic]
     return any(roof and amount / m.seconds > _TOLERANCE * roof for amount, roof in rates)
 
@@ -138,7 +138,7 @@ def _mix(m: Measurement, machine: Machine) -> Ceiling | None:
 def _same_intensity(variants: Sequence[Measurement], machine: Machine) -> bool:
     """Whether all points would have the same intensity, in the memory-bound region."""
     intensities = [m.intensity for m in variants]
-    if len(variants) < 2 or any(m.measured_bytes for m in variants):
+    if len(variants) < 2 or any(m.counted_bytes for m in variants):
         return False
     highest = [machine.peak(m.problem.precision) or 0.0 for m in variants]
     same = max(intensities) <= _SAME_INTENSITY * min(intensities)
@@ -264,7 +264,7 @@ def _draw_roofs(canvas: Canvas, roofs: _Roofs) -> None:
 
 def _point(canvas: Canvas, m: Measurement, shape: str) -> None:
     (x, y), *measured = _places(m)
-    for level, place in zip(m.measured_bytes, measured, strict=True):
+    for level, place in zip(m.counted_bytes, measured, strict=True):
         colour, marker = level_style(level)
         canvas.ax.plot([x, place[0]], [y, place[1]], color=colour, lw=0.7, zorder=2.5)
         canvas.mark(*place, marker=marker, color=colour, mec=canvas.paper, mew=0.5)
@@ -313,7 +313,7 @@ def _key(canvas: Canvas, sweep: Sweep, points: Sequence[Measurement], roofs: _Ro
         key.append(entry("executed FLOPs / requested bytes", marker=_VARIANT, **hollow))
     if any(m in sweep.peers for m in points):
         key.append(entry("peer, useful FLOPs / compulsory bytes", marker=_PEER, **hollow))
-    key += level_entries(level for m in points for level in m.measured_bytes)
+    key += level_entries(level for m in points for level in m.counted_bytes)
     key.append(entry("measured ceiling", color=canvas.ink, ls="-", lw=1.3))
     key.append(entry("theoretical", color=canvas.ink, ls="--", lw=0.8))
     if roofs.mix:
@@ -415,8 +415,8 @@ def _shade(canvas: Canvas, roofs: _Roofs) -> None:
 
 def _places(m: Measurement) -> list[Point]:
     """Positions of a measurement: first the algorithmic one, then one per measured level."""
-    flops = m.measured_flops or m.executed_flops
-    measured = [(flops / moved, flops / m.seconds) for moved in m.measured_bytes.values()]
+    flops = m.counted_flops or m.executed_flops
+    measured = [(flops / moved, flops / m.seconds) for moved in m.counted_bytes.values()]
     return [(m.intensity, m.flops_per_second), *measured]
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from adokernels import _core
+from adokernels.counters.metrics import LEVEL_BYTES
+from adokernels.counters.records import Profile
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
@@ -67,8 +69,8 @@ class Measurement:
     executed_instructions
         Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
         counted.
-    measured_flops, measured_bytes
-        From hardware counters: FLOPs, and bytes by memory level. Empty without counters.
+    profile
+        Hardware counters of the same call, collected after timing; None if they were not.
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
@@ -100,8 +102,7 @@ class Measurement:
     clocks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     session: str = ""
     calls_per_sample: int = 1
-    measured_flops: float | None = None
-    measured_bytes: Mapping[str, float] = field(default_factory=dict)
+    profile: Profile | None = None
     block: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
     kernels: tuple[Kernel, ...] = ()
@@ -158,6 +159,19 @@ class Measurement:
         return float(np.median(self.clocks)) if len(self.clocks) else None
 
     @property
+    def counted_flops(self) -> float | None:
+        """FP64 and FP32 FLOPs from hardware counters; None without counters."""
+        return self.profile.get("flops") if self.profile else None
+
+    @property
+    def counted_bytes(self) -> dict[str, float]:
+        """Bytes that moved at each memory level, from hardware counters; empty without counters."""
+        if self.profile is None:
+            return {}
+        moved = ((level, self.profile.get(key)) for level, key in LEVEL_BYTES.items())
+        return {level: value for level, value in moved if value}
+
+    @property
     def resources(self) -> Resources:
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
@@ -183,7 +197,7 @@ class Measurement:
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         record["samples"] = [float(x) for x in self.samples]
         record["clocks"] = [float(x) for x in self.clocks]
-        record["measured_bytes"] = dict(self.measured_bytes)
+        record["profile"] = self.profile.to_dict() if self.profile else None
         record["problem"] = self.problem.to_dict()
         record["kernels"] = [dataclasses.asdict(kernel) for kernel in self.kernels]
         return record
@@ -211,6 +225,8 @@ class Measurement:
         values["flags"] = tuple(values["flags"])
         values["stages"] = tuple((str(r), str(v)) for r, v in values.get("stages", ()))
         values["kernels"] = tuple(map(Kernel.from_dict, values.get("kernels", ())))
+        profile = values.get("profile")
+        values["profile"] = Profile.from_dict(profile) if profile else None
         return cls(**values)
 
     def save(self, path: str | Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from adokernels.measuring.problem import Problem
 
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
+#: Totals of counters, which a profile has replaced.
+_REMOVED = ("measured_flops", "measured_bytes")
 # Operands such as "a: (8192, 8192) float32": a name, which arguments of callables lack, a shape,
 # and a dtype that ends before the next operand or option.
 _NEXT = r"(?=$|, (?:\w+: )?\(\d*,|, (?:\w+: )?\(\)|, \w+=|, \w+$|, \w+,)"
@@ -23,7 +25,8 @@ def converted(record: Any) -> Any:
         return [converted(item) for item in record]
     if not isinstance(record, dict):
         return record
-    result = {name: converted(value) for name, value in record.items() if name != "context"}
+    kept = {name: value for name, value in record.items() if name not in ("context", *_REMOVED)}
+    result = {name: converted(value) for name, value in kept.items()}
     if "context" in record:
         result["context"] = record["context"]
     if isinstance(sentence := result.get("problem"), str):

@@ -1,0 +1,161 @@
+"""Records of hardware counters: one profile per function, one set of values per kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from adokernels.counters.metrics import BY_KEY, QUANTITIES, combined
+from adokernels.counters.tables import comparison_table, profile_tables
+from adokernels.ladders.resources import Kernel
+from adokernels.tables.rendering import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+
+class _Counted:
+    """Values of metrics by name, and the quantities that are computed from them."""
+
+    values: Mapping[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        """A quantity (``"dram_bytes"``), or a metric by its name in Nsight Compute.
+
+        Raises
+        ------
+        KeyError
+            If it was not collected. :meth:`get` returns None instead.
+        """
+        value = self.get(name)
+        if value is None:
+            raise KeyError(f"{name!r} was not collected")
+        return value
+
+    def get(self, name: str) -> float | None:
+        """A quantity or a metric; None if it was not collected or nothing was counted."""
+        if quantity := BY_KEY.get(name):
+            return quantity.of(self.values)
+        return self.values.get(name)
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """All quantities that were collected, in SI units; shares are fractions."""
+        known = ((q.key, q.of(self.values)) for q in QUANTITIES)
+        return {key: value for key, value in known if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelProfile(_Counted):
+    """The counters of one launched kernel.
+
+    Attributes
+    ----------
+    kernel
+        Its name, launch configuration and resource usage.
+    values
+        Metrics by their names in Nsight Compute, in its units: percentages and nanoseconds.
+    multiprocessors
+        Multiprocessors of the device.
+    """
+
+    kernel: Kernel
+    values: Mapping[str, float]
+    multiprocessors: int
+
+    @property
+    def waves(self) -> float:
+        """Blocks of the grid relative to the blocks that are resident on the whole device."""
+        warps = math.ceil(math.prod(self.kernel.block) / 32)
+        resident = self.kernel.resident_warps // warps * self.multiprocessors
+        return math.prod(self.kernel.grid) / resident if resident else math.inf
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Profile(_Counted, ShownAsTables):
+    """The counters of all kernels that a variant or a function launches.
+
+    Index it by a quantity or a metric for the total over its kernels: sums add up, percentages and
+    ratios are weighted by time.
+
+    Attributes
+    ----------
+    label
+        What was profiled, for example ``"transpose[naive]"``.
+    kernels
+        One entry per launched kernel, in order.
+    cache
+        ``"cold"``: L2 was overwritten before each run. ``"warm"``: the run before filled it.
+    collector
+        The tool that read the counters, with its version and method.
+    context
+        Machine, software and settings.
+    """
+
+    label: str
+    kernels: tuple[KernelProfile, ...]
+    cache: str
+    collector: str
+    context: dict[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[KernelProfile]:
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    @cached_property
+    def values(self) -> Mapping[str, float]:  # type: ignore[override]
+        """Metrics of all kernels together."""
+        return combined([k.values for k in self.kernels]) if self.kernels else {}
+
+    @property
+    def longest(self) -> KernelProfile:
+        """The kernel that takes the most time."""
+        return max(self.kernels, key=lambda k: k.get("seconds") or 0.0)
+
+    def compare(self, before: Profile) -> ProfileComparison:
+        """Compare with an earlier profile, quantity by quantity, as with a baseline."""
+        return ProfileComparison(before=before, after=self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        kernels = tuple(
+            KernelProfile(
+                kernel=Kernel.from_dict(k["kernel"]),
+                values={str(name): float(value) for name, value in k["values"].items()},
+                multiprocessors=int(k["multiprocessors"]),
+            )
+            for k in record["kernels"]
+        )
+        return cls(**{**record, "kernels": kernels})
+
+    def _tables(self) -> list[Table]:
+        return profile_tables(self)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProfileComparison(ShownAsTables):
+    """Two profiles side by side. Iterate over it for the quantities that both have."""
+
+    before: Profile
+    after: Profile
+
+    def __iter__(self) -> Iterator[tuple[str, float, float]]:
+        """Quantity, value before, value after."""
+        before, after = self.before.quantities, self.after.quantities
+        return ((key, before[key], after[key]) for key in before if key in after)
+
+    def _tables(self) -> list[Table]:
+        return [comparison_table(self)]
