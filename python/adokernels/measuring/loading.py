@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from adokernels.measuring import schema_one
-from adokernels.measuring.records import SCHEMA, Machine, Measurement, Sweep
+from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.storage import SCHEMA
 
 _KINDS: dict[str, type[Measurement | Machine | Sweep]] = {
     "measurement": Measurement,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Verdict
+from adokernels.storage import write
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from rich.table import Table
-
-#: Version of the JSON layout. A reader rejects files of later versions.
-SCHEMA = 2
 
 Cache = Literal["cold", "warm"]
 Context = dict[str, Any]
@@ -498,9 +495,3 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
         for before, m in itertools.pairwise(variants)
         if (m.routine, m.problem, m.cache) == (before.routine, before.problem, before.cache)
     }
-
-
-def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
-    """Write one record with its kind and schema version."""
-    document = {"schema": SCHEMA, "kind": kind, **record}
-    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
