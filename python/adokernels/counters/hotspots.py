@@ -30,6 +30,8 @@ _LINES, _CODE = 12, 60
 _REASONS, _LEAST = 2, 0.1
 #: An excerpt is shown if it has at least this share of all samples.
 _SHOWN = 0.01
+#: Counts below this are written out; larger ones get a decimal prefix.
+_LARGEST_WHOLE = 100_000
 _NOT_ISSUED = "_not_issued"
 _HEAT = "rgba(234,110,20,{:.2f})"  # on light and dark pages
 
@@ -293,6 +295,10 @@ def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[st
     return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
 
 
+def _count(samples: int) -> str:
+    return str(samples) if samples < _LARGEST_WHOLE else quantity(samples, "").strip()
+
+
 def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     total = Counter[str]()
     for each in counts:
@@ -339,24 +345,24 @@ def _line_table(hotspots: Hotspots) -> Table:
         code = line.text.strip()
         cells = (
             line.place,
-            quantity(line.samples, "").strip(),
+            _count(line.samples),
             percent(line.share),
             percent(line.not_issued / line.samples) if line.samples else "",
             _reasons_of(line, _REASONS),
             code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
         )
         table.add_row(*map(Text, cells))
-    notes = [f"{quantity(hotspots.samples, '').strip()} samples."]
+    notes = [f"{_count(hotspots.samples)} samples."]
     if rest := len(hotspots.lines) - _LINES:
         share = sum(line.share for line in hotspots.lines[_LINES:])
         if rest > 0:
             notes.append(f"{rest} more lines have {percent(share)} of them.")
     notes.append("Not issued: share of samples in which the scheduler issued no instruction.")
     if hotspots.dropped:
-        notes.append(f"The hardware dropped {quantity(hotspots.dropped, '').strip()} samples.")
+        notes.append(f"The hardware dropped {_count(hotspots.dropped)} samples.")
     if hotspots.unattributed:
         notes.append(
-            f"{quantity(hotspots.unattributed, '').strip()} further samples belong to kernels that "
+            f"{_count(hotspots.unattributed)} further samples belong to kernels that "
             "cannot be named."
         )
     table.caption = Text(" ".join(notes))
@@ -371,5 +377,5 @@ def _kernel_table(hotspots: Hotspots) -> Table:
         name = kernel.partition("<")[0]
         shown = name if kernel in with_lines else f"{name} (no source lines)"
         share = percent(samples / hotspots.samples) if hotspots.samples else ""
-        table.add_row(*map(Text, (shown, quantity(samples, "").strip(), share)))
+        table.add_row(*map(Text, (shown, _count(samples), share)))
     return table
