@@ -1,4 +1,4 @@
-"""The files of stored records: JSON with the kind of the record and a version."""
+"""The layout of stored records: one JSON document with a kind and a schema version."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from adokernels import _core
 from adokernels.arrays.operands import random_operands
 from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.ladders.definitions import definitions_of
+from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.problem import Problem
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
-
-    from adokernels.ladders.routine import Variant
 
 _CHILD = "adokernels.measuring.hotspot_run"
 #: Lines around a line that belongs to no definition.
@@ -70,11 +69,16 @@ def hotspots(
 
     Raises
     ------
+    TypeError
+        If `variant` is no variant, or an operand has the wrong type.
     ValueError
         For a CPU variant, or if the variant cannot solve the problem.
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
+    if not isinstance(variant, Variant):
+        kind = type(variant).__name__
+        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
         raise ValueError(
             f"variant must be a CUDA variant, got {variant.routine.name}[{variant.name!r}] on "
