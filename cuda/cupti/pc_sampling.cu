@@ -120,6 +120,7 @@ Place place_of(const Cubin& cubin, const std::string& function, std::uint64_t pc
 struct Sampler::State {
   CUcontext context = nullptr;
   CUpti_SubscriberHandle subscriber = nullptr;
+  bool enabled = false;
   Reasons reasons;
   std::unique_ptr<Buffer> configured, fetched;
 
@@ -149,6 +150,7 @@ struct Sampler::State {
     auto params =
         params_of<CUpti_PCSamplingEnableParams>(context, CUpti_PCSamplingEnableParamsSize);
     ADO_CUPTI(PCSamplingEnable, &params);
+    enabled = true;
   }
 
   // Kernels need not be serialised: samples of concurrent kernels carry the kernel's own PCs, and
@@ -257,12 +259,16 @@ struct Sampler::State {
     return reason.find("_not_issued") != std::string::npos;
   }
 
+  // Ends sampling. CUPTI then writes what it had not decoded yet to the configured buffer.
+  CUptiResult disable() {
+    enabled = false;
+    auto params =
+        params_of<CUpti_PCSamplingDisableParams>(context, CUpti_PCSamplingDisableParamsSize);
+    return cupti::library().PCSamplingDisable(&params);
+  }
+
   ~State() {
-    if (configured != nullptr) {
-      auto params =
-          params_of<CUpti_PCSamplingDisableParams>(context, CUpti_PCSamplingDisableParamsSize);
-      cupti::library().PCSamplingDisable(&params);
-    }
+    if (enabled) disable();
     if (subscriber != nullptr) cupti::library().Unsubscribe(subscriber);
   }
 };
@@ -280,6 +286,7 @@ Sampler::~Sampler() = default;
 
 Samples Sampler::collect(const std::function<void()>& work, double seconds) {
   State& state = *state_;
+  if (!state.enabled) throw ValueError("a Sampler collects once");
   work();
   ADO_CUDA(cudaDeviceSynchronize());
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -294,6 +301,8 @@ Samples Sampler::collect(const std::function<void()>& work, double seconds) {
     state.stop();
     state.fetch();
   } while (Clock::now() < end);
+  cupti::check(state.disable(), "cuptiPCSamplingDisable", __FILE__, __LINE__);
+  state.add(*state.configured->data());
   return state.by_line();
 }
 

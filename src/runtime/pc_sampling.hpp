@@ -39,6 +39,7 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   // Runs `work` once, which loads its modules, and then repeats it for about `seconds`, sampled.
+  // Call it once: it ends sampling.
   Samples collect(const std::function<void()>& work, double seconds);
 
  private:
