@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 from typing import TYPE_CHECKING
 
 from pygments.lexers import CudaLexer
@@ -60,9 +61,9 @@ class ShownAsCode:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        console = Console()
-        if not console.is_terminal:
+        if not sys.stdout.isatty():
             return str(self)
+        console = Console()
         with console.capture() as capture:
             for line in self._lines():
                 console.print(line, soft_wrap=True)
