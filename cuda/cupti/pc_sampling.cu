@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "cupti/library.cuh"
+#include "runtime/device.hpp"
 
 #ifdef ADO_WITH_CUPTI
 
@@ -274,6 +275,7 @@ struct Sampler::State {
 };
 
 Sampler::Sampler() : state_(std::make_unique<State>()) {
+  cuda::require();
   cupti::library();             // throws before the device is touched
   ADO_CUDA(cudaFree(nullptr));  // creates the context
   state_->context = cupti::current_context();

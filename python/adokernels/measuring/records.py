@@ -169,6 +169,24 @@ class Measurement:
         return {level: value for level, value in moved if value}
 
     @property
+    def provenance(self) -> dict[str, str]:
+        """Where each number comes from.
+
+        ``"measured"``: timed. ``"counted"``: read from hardware counters. ``"modelled"``: computed
+        by a formula of the routine or the variant. ``"not available"``: neither.
+        """
+        counted = "counted" if self.profile else "not available"
+        modelled = ("flops", "bytes", "executed_flops", "requested_bytes")
+        return {
+            "seconds": "measured",
+            "clock": "measured" if len(self.clocks) else "not available",
+            **dict.fromkeys(modelled, "modelled"),
+            "executed_instructions": "modelled" if self.executed_instructions else "not available",
+            "counted_flops": "not available" if self.counted_flops is None else "counted",
+            "counted_bytes": counted,
+        }
+
+    @property
     def resources(self) -> Resources:
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
