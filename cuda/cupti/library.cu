@@ -114,6 +114,16 @@ void check(CUptiResult result, const char* call, const char* file, int line) {
   throw CudaError(call, file, line, name, text);
 }
 
+CUcontext current_context() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult status;
+  ADO_CUDA(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &function, 4000, cudaEnableDefault,
+                                            &status));
+  CUcontext context = nullptr;
+  reinterpret_cast<CUresult (*)(CUcontext*)>(function)(&context);
+  return context;
+}
+
 }  // namespace ado::cupti
 
 #else

@@ -12,10 +12,13 @@ __all__: list[str] = [
     "CudaError",
     "DeviceArray",
     "KernelInfo",
+    "LineSamples",
     "OptionType",
     "Parameter",
     "Problem",
     "Routine",
+    "Sampler",
+    "Samples",
     "Unavailable",
     "VariantInfo",
     "caches",
@@ -305,6 +308,42 @@ class Routine:
     def summary(self) -> str: ...
     @property
     def variants(self) -> list: ...
+
+class LineSamples:
+    """
+    The samples of one source line of one kernel.
+    """
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def samples(self) -> list[int]: ...
+
+class Samples:
+    """
+    Samples by stall reason and source line.
+    """
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def lines(self) -> list[LineSamples]: ...
+    @property
+    def reasons(self) -> list[str]: ...
+    @property
+    def unattributed(self) -> int: ...
+
+class Sampler:
+    """
+    Samples the kernels of modules that are loaded while it exists.
+    """
+    def __init__(self) -> None: ...
+    def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
+        """
+        Repeats a call for about this time, and returns its samples.
+        """
 
 def caches() -> list[tuple[int, int, int]]: ...
 def chip() -> str:
