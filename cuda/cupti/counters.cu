@@ -342,7 +342,7 @@ std::vector<Counted> count(const std::function<void()>& work,
 namespace ado::counters {
 namespace {
 
-[[noreturn]] void missing() { throw Unavailable("hardware counters: " + cupti::why_missing()); }
+[[noreturn]] void missing() { throw Unavailable(cupti::why_missing()); }
 
 }  // namespace
 

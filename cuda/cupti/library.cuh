@@ -25,21 +25,22 @@
 namespace ado::cupti {
 
 // The functions that this library calls, by their names without "cupti".
-#define ADO_CUPTI_FUNCTIONS(X)                                                                \
-  X(GetVersion)                                                                               \
-  X(GetResultString) X(GetErrorMessage) X(DeviceGetChipName) X(ActivityRegisterCallbacks)     \
-      X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll) X(ActivityGetNextRecord)       \
-          X(ProfilerInitialize) X(ProfilerDeviceSupported) X(ProfilerGetCounterAvailability)  \
-              X(ProfilerHostInitialize) X(ProfilerHostDeinitialize)                           \
-                  X(ProfilerHostGetMetricProperties) X(ProfilerHostConfigAddMetrics)          \
-                      X(ProfilerHostGetConfigImageSize) X(ProfilerHostGetConfigImage)         \
-                          X(ProfilerHostGetNumOfPasses) X(ProfilerHostEvaluateToGpuValues)    \
-                              X(RangeProfilerEnable) X(RangeProfilerDisable)                  \
-                                  X(RangeProfilerSetConfig) X(RangeProfilerStart)             \
-                                      X(RangeProfilerStop) X(RangeProfilerPushRange)          \
-                                          X(RangeProfilerPopRange) X(RangeProfilerDecodeData) \
-                                              X(RangeProfilerGetCounterDataSize)              \
-                                                  X(RangeProfilerCounterDataImageInitialize)  \
+#define ADO_CUPTI_FUNCTIONS(X)                                                                   \
+  X(GetVersion)                                                                                  \
+  X(GetResultString)                                                                             \
+  X(GetErrorMessage) X(DeviceGetChipName) X(ActivityRegisterCallbacks) X(ActivityEnable)         \
+      X(ActivityDisable) X(ActivityFlushAll) X(ActivityGetNextRecord) X(ProfilerInitialize)      \
+          X(ProfilerDeviceSupported) X(ProfilerGetCounterAvailability) X(ProfilerHostInitialize) \
+              X(ProfilerHostDeinitialize) X(ProfilerHostGetMetricProperties)                     \
+                  X(ProfilerHostConfigAddMetrics) X(ProfilerHostGetConfigImageSize)              \
+                      X(ProfilerHostGetConfigImage) X(ProfilerHostGetNumOfPasses)                \
+                          X(ProfilerHostEvaluateToGpuValues) X(RangeProfilerEnable)              \
+                              X(RangeProfilerDisable) X(RangeProfilerSetConfig)                  \
+                                  X(RangeProfilerStart) X(RangeProfilerStop)                     \
+                                      X(RangeProfilerPushRange) X(RangeProfilerPopRange)         \
+                                          X(RangeProfilerDecodeData)                             \
+                                              X(RangeProfilerGetCounterDataSize)                 \
+                                                  X(RangeProfilerCounterDataImageInitialize)     \
                                                       X(RangeProfilerGetCounterDataInfo)
 
 struct Library {
