@@ -6,6 +6,7 @@ Colours: Okabe & Ito.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,11 @@ _LEVELS = {
     "L3": ("#009E73", "D"),
     "L2": ("#E69F00", "s"),
     "L1": ("#CC79A7", "^"),
+    "shared": ("#56B4E9", "v"),
 }
-_OTHER_LEVEL = ("#56B4E9", "v")
+_OTHER_LEVEL = ("#8C510A", "X")
+#: Colours of what memory limits, and of what arithmetic or instructions limit.
+MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 _COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 
@@ -47,7 +51,7 @@ class Canvas:
         box, points = ax.get_window_extent(), 72 / ax.figure.dpi
         self.ax, self.annotate = ax, annotate
         self.width, self.height = box.width * points, box.height * points
-        self.font = float(np.clip(self.width / 45, 5.0, 8.0))
+        self.font = float(np.clip(self.width / 45, 5.0, 8.5))
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
         # A box, because a stroke around the letters would draw the text as paths, which are wider
@@ -133,6 +137,44 @@ class Canvas:
         legend.set_zorder(5)
         self.ax.add_artist(legend)
         self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
+
+    def legend_below(self, handles: Sequence[Artist]) -> None:
+        """Add a legend below the axes, in as many columns as fit."""
+        words = [str(handle.get_label()) for handle in handles]
+        widths = [self.font * (3.0 + 0.56 * len(word)) for word in words]
+        columns = max(1, min(len(words), int(1.1 * self.width / max(widths, default=1.0))))
+        self.ax.legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=self.ax.transAxes + self.shift(0, -3.6 * self.font),
+            ncols=columns,
+            fontsize=self.font,
+            frameon=False,
+            borderaxespad=0.2,
+            handlelength=1.4,
+            columnspacing=1.4,
+        )
+
+    def title(self, finding: str, subject: str) -> None:
+        """Write what the chart shows, in bold, and below it what was measured."""
+        size = self.font
+        lines = textwrap.wrap(subject, max(20, int(self.width / (0.52 * size))))
+        self.ax.annotate(
+            "\n".join(lines),
+            (0, 1),
+            (0, 4),
+            "axes fraction",
+            "offset points",
+            fontsize=size,
+            color=FADED,
+            va="bottom",
+            annotation_clip=False,
+        )
+        bold = textwrap.wrap(finding, max(20, int(self.width / (0.62 * (size + 2)))))
+        pad = 6 + 1.25 * size * len(lines)
+        style = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
+        self.ax.set_title("\n".join(bold), pad=pad, **style)
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
