@@ -33,7 +33,7 @@ _LEVELS = {
     "L3": ("#009E73", "D"),
     "L2": ("#E69F00", "s"),
     "L1": ("#CC79A7", "^"),
-    "shared": ("#56B4E9", "v"),
+    "shared": ("#009E73", "v"),  # of GPUs, which have no L3
 }
 _OTHER_LEVEL = ("#8C510A", "X")
 #: Colours of what memory limits, and of what arithmetic or instructions limit.
@@ -139,10 +139,16 @@ class Canvas:
         self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend below the axes, in as many columns as fit."""
+        """Add a legend below the axes, in as many columns as fit; notes are above it.
+
+        Notes are entries without marker and line.
+        """
+        notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
+        handles = [handle for handle in handles if not _is_note(handle)]
         words = [str(handle.get_label()) for handle in handles]
-        widths = [self.font * (3.0 + 0.56 * len(word)) for word in words]
+        widths = [self.font * (3.6 + 0.56 * len(word)) for word in words]
         columns = max(1, min(len(words), int(1.1 * self.width / max(widths, default=1.0))))
+        width = int(1.1 * self.width / (0.56 * self.font))
         self.ax.legend(
             handles=handles,
             loc="upper center",
@@ -150,6 +156,8 @@ class Canvas:
             bbox_transform=self.ax.transAxes + self.shift(0, -3.6 * self.font),
             ncols=columns,
             fontsize=self.font,
+            title="\n".join(textwrap.wrap("; ".join(notes), width)) or None,
+            title_fontsize=self.font,
             frameon=False,
             borderaxespad=0.2,
             handlelength=1.4,
@@ -173,7 +181,7 @@ class Canvas:
         )
         bold = textwrap.wrap(finding, max(20, int(self.width / (0.62 * (size + 2)))))
         pad = 6 + 1.25 * size * len(lines)
-        style = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
+        style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
         self.ax.set_title("\n".join(bold), pad=pad, **style)
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
@@ -212,6 +220,12 @@ class Canvas:
 def level_style(level: str) -> tuple[str, str]:
     """Colour and marker of a memory level."""
     return _LEVELS.get(level, _OTHER_LEVEL)
+
+
+def _is_note(handle: Artist) -> bool:
+    if not isinstance(handle, Line2D):
+        return False
+    return handle.get_linestyle() == "None" and handle.get_marker() in ("None", "", None)
 
 
 def entry(words: str, **style: Any) -> Line2D:

@@ -6,7 +6,7 @@ Source: the section "GPU Speed Of Light Throughput" of Nsight Compute 2025.3 and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.patches import Patch
 
@@ -115,8 +115,8 @@ def _frame(canvas: Canvas) -> None:
         middle = canvas.shift(0, -0.9 * canvas.font)
         top = canvas.ax.get_xaxis_transform() + middle
         for x, words in ((0.3, "both below 60 %: latency"), (0.7, "close"), (0.9, "limiter")):
-            style = {"ha": "center", "va": "center", "color": FADED, "bbox": None}
-            canvas.label(words, position=(x, 1.0), transform=top, **style)
+            place: dict[str, Any] = {"ha": "center", "va": "center", "color": FADED, "bbox": None}
+            canvas.label(words, position=(x, 1.0), transform=top, **place)
 
 
 def _name_units(
@@ -149,7 +149,7 @@ def _name_units(
 
 def _sides(profile: Profile) -> dict[str, tuple[str, float]]:
     """The busiest unit of compute and of memory, with its share."""
-    units = {"compute": _compute_shares(profile), "memory": _memory_shares(profile)}
+    units = {"compute": _compute_shares(profile), "memory": memory_shares(profile)}
     return {
         side: (
             max(shares, key=lambda unit: shares[unit], default=""),
@@ -163,7 +163,8 @@ def _compute_shares(profile: Profile) -> dict[str, float]:
     return _shares(profile, COMPUTE_BREAKDOWN)
 
 
-def _memory_shares(profile: Profile) -> dict[str, float]:
+def memory_shares(profile: Profile) -> dict[str, float]:
+    """The share of its peak at which each memory level works: that of its busiest part."""
     parts = {level: _shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
     return {level: max(shares.values()) for level, shares in parts.items() if shares}
 

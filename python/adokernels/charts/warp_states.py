@@ -5,7 +5,7 @@ Source: the section "Warp State Statistics" of Nsight Compute 2025.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patches import Patch
@@ -100,7 +100,7 @@ def warp_states(
     font = min(canvas.font, 0.65 * draw_rows(canvas, measurements, 2))
     _frame(canvas)
     longest = max(sum(of.values()) for of in states)
-    for row, ((m, profile), of) in enumerate(zip(rows, states, strict=True)):
+    for row, ((_, profile), of) in enumerate(zip(rows, states, strict=True)):
         _bar(canvas, row, _parts(of, named), font)
         _columns(canvas, row, sum(of.values()), longest, profile.get("issue_active"), font)
     if annotate:
@@ -147,7 +147,7 @@ def _frame(canvas: Canvas) -> None:
     if canvas.annotate:
         heads = ((_CYCLES, "cycles between\ninstructions"), (_ISSUED, "issue\nslots"))
         for x, words in heads:
-            style = {"va": "bottom", "color": FADED, "linespacing": 1.0}
+            style: dict[str, Any] = {"va": "bottom", "color": FADED, "linespacing": 1.0}
             canvas.label(words, position=(x, -0.5), **style)
 
 
@@ -155,7 +155,7 @@ def _bar(canvas: Canvas, row: int, parts: dict[str, float], font: float) -> None
     total, left = sum(parts.values()) or 1.0, 0.0
     for name, cycles in parts.items():
         share = cycles / total
-        style = {"color": _COLOURS[name], "ec": canvas.paper, "lw": 0.5}
+        style: dict[str, Any] = {"color": _COLOURS[name], "ec": canvas.paper, "lw": 0.5}
         canvas.ax.barh([row], [share], left=left, height=0.74, zorder=2, **style)
         room = share * canvas.width / _REACH - 4
         words = next((w for w in _spellings(name, cycles) if 0.56 * font * len(w) < room), "")
@@ -188,7 +188,7 @@ def _columns(
     length = _CYCLES_WIDTH * cycles / longest
     canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
     if canvas.annotate:
-        style = {"va": "center", "fontsize": font, "zorder": 3}
+        style: dict[str, Any] = {"va": "center", "fontsize": font, "zorder": 3}
         shift = canvas.ax.transData + canvas.shift(2)
         canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
         if issued is not None:
