@@ -52,6 +52,8 @@ class Canvas:
         self.ax, self.annotate = ax, annotate
         self.width, self.height = box.width * points, box.height * points
         self.font = float(np.clip(self.width / 45, 5.0, 8.5))
+        if annotate:  # the layout will make room for title and legend
+            self.height = max(self.height - 5.5 * self.font, self.height / 2)
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
         # A box, because a stroke around the letters would draw the text as paths, which are wider
@@ -153,7 +155,7 @@ class Canvas:
             handles=handles,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
-            bbox_transform=self.ax.transAxes + self.shift(0, -3.6 * self.font),
+            bbox_transform=self.ax.transAxes + self.shift(0, -13 - 2.5 * self.font),
             ncols=columns,
             fontsize=self.font,
             title="\n".join(textwrap.wrap("; ".join(notes), width)) or None,
@@ -178,6 +180,7 @@ class Canvas:
             color=FADED,
             va="bottom",
             annotation_clip=False,
+            gid="subject",
         )
         bold = textwrap.wrap(finding, max(20, int(self.width / (0.62 * (size + 2)))))
         pad = 6 + 1.25 * size * len(lines)

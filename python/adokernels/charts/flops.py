@@ -53,11 +53,15 @@ def draw_flops(
     """Draw the roofline; return what it shows in a few words."""
     everything = (*sweep.measurements, *sweep.peers)
     tracks = [_track(m, peer=m in sweep.peers) for m in everything if _work(m)]
-    roofs = _roofs(canvas, machine, sweep, tracks)
+    tracks = [t for t in tracks if t.intensities]
+    known = _roofs(canvas, machine, sweep, tracks)
+    ours = {t.m.problem.precision for t in tracks}
+    roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
+    roofs = roofs if ours <= {c.level for c in machine.of_kind("compute")} and ours else known
     tracks = [_with_mix(t, roofs) for t in tracks]
     limits = [r for r in roofs if not r.name.endswith("add")]
     roofs += [r for t in tracks if sweep.variants and t.m is sweep.fastest for r in t.own]
-    draw_frame(canvas, tracks, roofs, full=full)
+    draw_frame(canvas, tracks, roofs, full=known if full else ())
     canvas.ax.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=canvas.font + 1)
     canvas.ax.set_ylabel("Performance [FLOP/s]", fontsize=canvas.font + 1)
     visible = draw_roofs(canvas, roofs)
@@ -95,23 +99,19 @@ def _roofs(canvas: Canvas, machine: Machine, sweep: Sweep, tracks: Sequence[Trac
     rates += [sweep.roof] if sweep.roof else []
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
     roofs = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
-    every = {c.level for c in machine.of_kind("compute")}
-    ours = {t.m.problem.precision for t in tracks} or every
-    precisions = ours if ours <= every else every
     for c in machine.of_kind("compute"):
-        if c.level in precisions:
-            operation = "FMA" if c.operation == "fma" else c.operation
-            roofs.append(
-                Roof(
-                    name=f"{c.level} {operation}",
-                    value=c.measured,
-                    theoretical=c.theoretical,
-                    slope=0,
-                    unit="FLOP/s",
-                    colour=canvas.ink,
-                    style={"lw": 1.5 if c.operation == "fma" else 1.0},
-                )
+        operation = "FMA" if c.operation == "fma" else c.operation
+        roofs.append(
+            Roof(
+                name=f"{c.level} {operation}",
+                value=c.measured,
+                theoretical=c.theoretical,
+                slope=0,
+                unit="FLOP/s",
+                colour=canvas.ink,
+                style={"lw": 1.5 if c.operation == "fma" else 1.0},
             )
+        )
     return roofs
 
 

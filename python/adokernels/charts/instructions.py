@@ -88,7 +88,7 @@ def draw_instructions(
         )
     )
     walls = _walls(tracks)
-    draw_frame(canvas, tracks, roofs, walls=walls, full=full)
+    draw_frame(canvas, tracks, roofs, walls=walls, full=roofs if full else ())
     canvas.ax.set_xlabel(
         "Instruction intensity [warp instructions / 32-byte sector]", fontsize=canvas.font + 1
     )

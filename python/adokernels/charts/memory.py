@@ -13,9 +13,12 @@ from matplotlib.patches import FancyArrow, Rectangle
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
 from adokernels.charts.counted import counted, new_axes, subject
 from adokernels.charts.speed_of_light import memory_shares
+from adokernels.counters.metrics import SECTOR
 from adokernels.tables.numbers import number, percent, quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
     from adokernels.counters.records import Profile
@@ -29,15 +32,13 @@ _LAYERS = {
     "L2": (0.20, 0.32),
     "DRAM": (0.0, 0.10),
 }
+#: Between an arrow and the boxes.
+_GAP = 0.006
 #: Accesses with this much more than the ideal are coloured as a loss.
 _LOSS = 1.1
 #: NVIDIA's rule for shared-memory bank conflicts fires at this share of wavefronts.
 _CONFLICTS = 0.1
-_BYTES = {
-    "loads": "sm__sass_data_bytes_mem_{}_op_ld.sum",
-    "copies": "sm__sass_data_bytes_mem_{}_op_ldgsts.sum",
-    "stores": "sm__sass_data_bytes_mem_{}_op_st.sum",
-}
+_SASS = "sm__sass_data_bytes_mem_{}_op_{}.sum"
 
 
 def memory_chart(
@@ -50,7 +51,8 @@ def memory_chart(
     """Draw how many bytes move between registers, L1 and shared memory, L2, and DRAM.
 
     Arrows show bytes: up for loads and reads, down for stores and writes. Their widths are
-    proportional to the bytes, with one scale for the chart. Boxes show hit rates, and as a bar
+    proportional to the bytes, with one scale for the chart; a line without a head is the total in
+    both directions. Boxes show hit rates, and as a bar
     the share of the level's peak. Instructions show sectors per request beside the ideal, and the
     share of shared-memory wavefronts that are bank conflicts; losses are coloured.
 
@@ -79,6 +81,8 @@ def memory_chart(
     columns = [counted(x)[0] for x in shown]
     ax = ax or new_axes(5.5 * len(columns), 6.0)
     ax.set_axis_off()
+    ax.set_xticks([])
+    ax.set_yticks([])
     ax.set_xlim(0, len(columns))
     ax.set_ylim(-0.01, 1.1)
     canvas = Canvas(ax, annotate=annotate)
@@ -96,38 +100,62 @@ def memory_chart(
 
 @dataclass(frozen=True)
 class _Flow:
-    """Bytes that move between two layers, up or down, at a horizontal place in the column."""
+    """Bytes that move between two layers at a horizontal place: up, down, or both (None)."""
 
     upper: str
     lower: str
     x: float
-    up: bool
+    up: bool | None
     bytes: float
     words: str = ""
 
 
 def _flows(profile: Profile) -> list[_Flow]:
-    """What moves on each link; links without traffic or without counters are left out."""
+    """What moves on each link; links without traffic are left out.
 
-    def of(kind: str, *operations: str) -> float:
-        return sum(profile.get(_BYTES[op].format(kind)) or 0.0 for op in operations)
+    Where the counters do not tell loads from stores, one link has the total.
+    """
+    get = profile.get
 
-    sectors = {op: 32 * (profile.get(f"{op}_sectors") or 0.0) for op in ("load", "store")}
-    found = [
-        _Flow("kernel", "instructions", 0.14, True, of("global", "loads", "copies"), "loads"),
-        _Flow("kernel", "instructions", 0.36, False, of("global", "stores"), "stores"),
-        _Flow("kernel", "instructions", 0.62, True, of("shared", "loads"), "loads"),
-        _Flow("kernel", "instructions", 0.82, False, of("shared", "stores", "copies"), "stores"),
-        _Flow("instructions", "L1", 0.14, True, sectors["load"], "sectors"),
-        _Flow("instructions", "L1", 0.36, False, sectors["store"], "sectors"),
-        _Flow("instructions", "L1", 0.62, True, of("shared", "loads")),
-        _Flow("instructions", "L1", 0.82, False, of("shared", "stores", "copies")),
-        _Flow("L1", "L2", 0.14, True, profile.get("l1tex__m_xbar2l1tex_read_bytes.sum") or 0.0),
-        _Flow("L1", "L2", 0.36, False, profile.get("l1tex__m_l1tex2xbar_write_bytes.sum") or 0.0),
-        _Flow("L2", "DRAM", 0.14, True, profile.get("dram_read_bytes") or 0.0),
-        _Flow("L2", "DRAM", 0.36, False, profile.get("dram_write_bytes") or 0.0),
+    def total(names: Sequence[str], unit: float = 1.0) -> float | None:
+        values = [get(name) for name in names]
+        return None if None in values else unit * sum(v for v in values if v)
+
+    def link(
+        upper: str,
+        lower: str,
+        xs: tuple[float, float],
+        parts: tuple[float | None, float | None],
+        both: float | None = None,
+        words: tuple[str, str] = ("", ""),
+    ) -> list[_Flow]:
+        if None in parts:
+            middle = sum(xs) / 2
+            return [_Flow(upper, lower, middle, None, both, "in total")] if both else []
+        ways = zip(xs, (True, False), parts, words, strict=True)
+        return [_Flow(upper, lower, x, up, amount, said) for x, up, amount, said in ways if amount]
+
+    accesses = ("loads", "stores")
+    loads = total([_SASS.format("global", op) for op in ("ld", "ldgsts")])
+    stores = total([_SASS.format("global", "st")])
+    shared = (
+        total([_SASS.format("shared", "ld")]),
+        # Asynchronous copies go from global to shared memory.
+        total([_SASS.format("shared", op) for op in ("st", "ldgsts")]),
+    )
+    sectors = (total(["load_sectors"], SECTOR), total(["store_sectors"], SECTOR))
+    l2 = (get("l1tex__m_xbar2l1tex_read_bytes.sum"), get("l1tex__m_l1tex2xbar_write_bytes.sum"))
+    dram = (get("dram_read_bytes"), get("dram_write_bytes"))
+    left, right = (0.14, 0.36), (0.62, 0.82)
+    every = get("shared_bytes")
+    return [
+        *link("kernel", "instructions", left, (loads, stores), words=accesses),
+        *link("kernel", "instructions", right, shared, every, accesses),
+        *link("instructions", "L1", left, sectors, get("l1_bytes"), ("sectors", "sectors")),
+        *link("instructions", "L1", right, shared, every),
+        *link("L1", "L2", left, l2, get("l2_bytes")),
+        *link("L2", "DRAM", left, dram, get("dram_bytes")),
     ]
-    return [flow for flow in found if flow.bytes]
 
 
 class _Column:
@@ -227,16 +255,16 @@ class _Column:
         height = self.canvas.height
         for flow in flows:
             top, bottom = _LAYERS[flow.upper][0], _LAYERS[flow.lower][1]
-            start, end = (bottom, top) if flow.up else (top, bottom)
             thick = max(0.03 * flow.bytes / largest, 0.002)
-            gap = 0.006
+            low, high = bottom + _GAP, top - _GAP
+            start, end = (high, low) if flow.up is False else (low, high)
             arrow = FancyArrow(
                 self.x(flow.x),
-                start + (gap if flow.up else -gap),
+                start,
                 0,
-                (end - start) - (2 * gap if flow.up else -2 * gap),
+                end - start,
                 width=thick,
-                head_width=max(1.8 * thick, 0.018),
+                head_width=thick if flow.up is None else max(1.8 * thick, 0.018),
                 head_length=6 / height,
                 length_includes_head=True,
                 fc=FADED,

@@ -35,6 +35,8 @@ _SAME_LINE = 1.03
 _FEW = 3
 #: Above this share of a roof, the roof is no limit.
 _NO_LIMIT = 1.05
+#: A roof of which less is visible, relative to its label, is named in the legend.
+_ROOM = 0.9
 _DECADES_WITH_STEPS = 2.5  # a shorter axis has labels at 2 and 5 as well
 
 
@@ -166,18 +168,18 @@ def draw_frame(
     roofs: Sequence[Roof],
     *,
     walls: Sequence[Wall] = (),
-    full: bool,
+    full: Sequence[Roof] = (),
 ) -> None:
     """Set logarithmic limits: around the points and their roofs, or decades for the machine.
 
-    With `full`, the limits depend on the machine alone unless points are outside, so that all
-    charts of a machine have the same axes.
+    With `full`, all roofs of the machine, the limits depend on them alone unless points are
+    outside, so that all charts of a machine have the same axes.
     """
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
     points = np.log10(places).reshape(-1, 2)
-    speeds = [v for r in roofs if r.slope for v in r.values]
-    peaks = [v for r in roofs if not r.slope for v in r.values]
+    speeds = [v for r in full or roofs if r.slope for v in r.values]
+    peaks = [v for r in full or roofs if not r.slope for v in r.values]
     if full or not places:
         left = math.floor(math.log10(min(peaks) / max(speeds))) - 1
         right = math.ceil(math.log10(max(peaks) / min(speeds))) + 1
@@ -219,7 +221,13 @@ def _roof_at(x: float, level: str, speeds: Sequence[float], roofs: Sequence[Roof
 
 
 def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
-    """Draw the roofs and the ridge points at which they meet; return those that are visible."""
+    """Draw the roofs and the ridge points at which they meet.
+
+    Returns
+    -------
+    list of Roof
+        Those of which enough is visible for a label.
+    """
     left, right = canvas.ax.get_xlim()
     bottom, top = canvas.ax.get_ylim()
     peak = max(v for r in roofs if not r.slope for v in r.values)
@@ -236,7 +244,7 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
             if start < end and (roof.slope or bottom < value < top):
                 ys = [value * x**roof.slope for x in (start, end)]
                 canvas.line([start, end], ys, color=roof.colour, **style)
-                seen = seen or not dashed
+                seen = seen or (not dashed and _length(canvas, start, end, roof) > _ROOM)
         if seen:
             visible.append(roof)
     flat = max(r.value for r in roofs if not r.slope)
@@ -247,6 +255,14 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
             style = {"marker": "o", "ms": 3.5, "color": roof.colour, "mec": canvas.ink, "mew": 0.5}
             canvas.ax.plot([x], [flat], zorder=4, **style)
     return visible
+
+
+def _length(canvas: Canvas, start: float, end: float, roof: Roof) -> float:
+    """Length of a roof on the chart, relative to that of its label."""
+    limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
+    run = math.log10(end / start) / np.diff(limits)[:, 0] * (1, roof.slope)
+    length = float(np.hypot(*(run * (canvas.width, canvas.height))))
+    return length / (0.56 * canvas.font * len(roof.words))
 
 
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
@@ -297,7 +313,7 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
     """Label the roofs: along diagonal lines, and at the right end of horizontal lines."""
     left, right = np.log10(canvas.ax.get_xlim())
     bottom, top = np.log10(canvas.ax.get_ylim())
-    peak = math.log10(max(r.value for r in roofs if not r.slope)) if roofs else top
+    peak = math.log10(max((r.value for r in roofs if not r.slope), default=10.0**top))
     for roof in sorted(roofs, key=lambda r: -r.slope):
         height = math.log10(roof.value)
         if roof.slope:
@@ -377,7 +393,7 @@ def common_key(
         words = f"{others} other variant{'s' if others > 1 else ''}"
         key.append(entry(words, marker="o", color=FADED, ms=_SMALL))
     if hidden := [r for r in roofs if r not in visible]:
-        key.append(entry("off scale: " + ", ".join(r.words for r in hidden)))
+        key.append(entry("off scale or at the edge: " + ", ".join(r.words for r in hidden)))
     return key
 
 

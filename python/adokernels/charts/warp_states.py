@@ -99,10 +99,11 @@ def warp_states(
     canvas = Canvas(ax, annotate=annotate)
     font = min(canvas.font, 0.65 * draw_rows(canvas, measurements, 2))
     _frame(canvas)
-    longest = max(sum(of.values()) for of in states)
+    latencies = [_latency(profile) for _, profile in rows]
     for row, ((_, profile), of) in enumerate(zip(rows, states, strict=True)):
         _bar(canvas, row, _parts(of, named), font)
-        _columns(canvas, row, sum(of.values()), longest, profile.get("issue_active"), font)
+        issued = profile.get("issue_active")
+        _columns(canvas, row, latencies[row], max(latencies), issued, font)
     if annotate:
         used = [name for name in (*named, _OTHER) if any(_parts(of, named)[name] for of in states)]
         canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
@@ -114,6 +115,11 @@ def _states(profile: Profile) -> dict[str, float]:
     """Cycles by reason, of those that were collected."""
     known = ((name, profile.get(f"stall_{name}")) for name in STALLS)
     return {name: value for name, value in known if value}
+
+
+def _latency(profile: Profile) -> float:
+    """Cycles between two instructions of a warp."""
+    return profile.get("warp_latency") or sum(_states(profile).values())
 
 
 def _largest(states: Sequence[dict[str, float]]) -> list[str]:
@@ -204,12 +210,13 @@ def _finding(rows: Counted) -> str:
     """The largest stall of the first and of the fastest variant."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
-    return "; ".join(f"{m.variant}: {_limit(_states(profile))}" for m, profile in shown.items())
+    return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
 
 
-def _limit(of: dict[str, float]) -> str:
+def _limit(profile: Profile) -> str:
+    of = _states(profile)
     stalls = {name: cycles for name, cycles in of.items() if name != _SELECTED}
     if not stalls:
         return "no stalls counted"
     name = max(stalls, key=lambda n: stalls[n])
-    return f"{_words(name)} {_cycles(stalls[name])} of {_cycles(sum(of.values()))} cycles"
+    return f"{_words(name)} {_cycles(stalls[name])} of {_cycles(_latency(profile))} cycles"
