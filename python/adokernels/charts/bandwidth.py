@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adokernels.charts.canvas import Canvas, entry, level_entries, level_style
+from adokernels.charts.canvas import Canvas, entry, level_entries, level_size, level_style
 from adokernels.tables.numbers import percent, quantity, ratio
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "/
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
 _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
 _NAME, _BAR = -0.24, 0.16  # vertical position of a row's name and bar
+_MARKS = 0.7  # size of the markers relative to those of a roofline
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
 _DIFFERS = 0.02
 #: Above this share of the roof, the roof is no limit: the data come from caches.
@@ -124,16 +125,18 @@ def _key(canvas: Canvas, sweep: Sweep, reach: float) -> list[Artist]:
     if any(map(_requests_more, sweep)):
         style = {"marker": "D", "ms": 4.5, "mfc": canvas.paper, "mec": canvas.ink}
         key.append(entry("requested bytes / time", **style))
-    key += level_entries(level for m in sweep for level in m.counted_bytes)
+    levels = {level for m in sweep for level in m.counted_bytes}
+    key += level_entries(levels, "{} bytes, counted / time", _MARKS)
     if any(m.ceiling for m in sweep):
         key.append(Patch(**_CEILING, label="ceiling: does not compute the result"))
     if sweep.peers:
         key.append(Patch(**_PEER, label="peer: code of another library"))
-    for c in level_bandwidths(sweep.machine) if sweep.machine else []:
-        if c.measured > reach:
-            key.append(entry(f"off scale: {c.name} {quantity(c.measured, 'B/s')}"))
+    ceilings = level_bandwidths(sweep.machine) if sweep.machine else []
+    beyond = [f"{c.name} {quantity(c.measured, 'B/s')}" for c in ceilings if c.measured > reach]
     if sweep.roof:
-        key.append(entry(f"% of the roof, {quantity(sweep.roof, 'B/s')}"))
+        key.append(entry(f"percentages are of the roof, {quantity(sweep.roof, 'B/s')}"))
+    if beyond:
+        key.append(entry(f"off scale: {', '.join(beyond)}"))
     return key
 
 
@@ -164,10 +167,12 @@ def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str
     low, high = (m.bytes / t for t in reversed(m.interval))
     canvas.ax.barh([y], [rate], height=0.42, zorder=1, **style)
     canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
-    for level, moved in m.counted_bytes.items():
+    for level, moved in sorted(m.counted_bytes.items(), key=lambda item: -level_size(item[0])):
         colour, marker = level_style(level)
         if moved / m.seconds < reach:
-            canvas.mark(moved / m.seconds, y, marker=marker, color=colour, mec=canvas.paper)
+            shape: dict[str, Any] = {"marker": marker, "ms": _MARKS * level_size(level)}
+            place = (moved / m.seconds, y)
+            canvas.mark(*place, color=colour, mec=canvas.paper, mew=0.5, **shape)
     if _requests_more(m):
         marker = ">" if requested > reach else "D"
         canvas.mark(min(requested, reach), y, marker=marker, mfc=canvas.paper, mec=canvas.ink)

@@ -36,6 +36,9 @@ _LEVELS = {
     "shared": ("#009E73", "v"),  # of GPUs, which have no L3
 }
 _OTHER_LEVEL = ("#8C510A", "X")
+#: Marker sizes in points: points of different levels at the same place remain visible.
+_SIZES = {"DRAM": 11.0, "L3": 9.5, "L2": 8.5, "shared": 8.0, "L1": 6.0}
+_OTHER_SIZE = 6.5
 #: Colours of what memory limits, and of what arithmetic or instructions limit.
 MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
@@ -225,6 +228,11 @@ def level_style(level: str) -> tuple[str, str]:
     return _LEVELS.get(level, _OTHER_LEVEL)
 
 
+def level_size(level: str) -> float:
+    """Size of the markers of a memory level, in points; draw the largest first."""
+    return _SIZES.get(level, _OTHER_SIZE)
+
+
 def _is_note(handle: Artist) -> bool:
     if not isinstance(handle, Line2D):
         return False
@@ -236,13 +244,14 @@ def entry(words: str, **style: Any) -> Line2D:
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
-def level_entries(levels: Iterable[str]) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, with its marker."""
-    styles = {level: level_style(level) for level in levels}
-    return [
-        entry(f"measured, {level}", color=colour, marker=marker)
-        for level, (colour, marker) in styles.items()
-    ]
+def level_entries(levels: Iterable[str], words: str, scale: float = 0.8) -> list[Line2D]:
+    """Make one legend entry per distinct memory level, nearest first, with its marker."""
+    found = []
+    for level in sorted(set(levels), key=level_size):
+        colour, marker = level_style(level)
+        size = scale * level_size(level)
+        found.append(entry(words.format(level), color=colour, marker=marker, ms=size))
+    return found
 
 
 class Labels(Artist):

@@ -10,13 +10,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry
+from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry, level_entries
 from adokernels.charts.roofs import (
     REQUESTED,
     Roof,
     Track,
     Wall,
     bandwidth_roofs,
+    chosen_levels,
     common_key,
     draw_frame,
     draw_roofs,
@@ -24,7 +25,6 @@ from adokernels.charts.roofs import (
     draw_walls,
     finding,
     label_roofs,
-    level_key,
     name_tracks,
     slower,
 )
@@ -76,7 +76,7 @@ def draw_flops(
         label_roofs(canvas, visible)
         name_tracks(canvas, tracks, highlight)
         others = sum(t.m.variant not in highlight and not t.peer for t in tracks)
-        key = _key(canvas, sweep, tracks, roofs, walls)
+        key = _key(canvas, sweep, tracks, roofs, walls, highlight)
         canvas.legend_below([*key, *common_key(canvas, roofs, visible, others)])
     _shade(canvas, roofs)
     return finding(tracks, limits, sweep) if tracks else "Ceilings"
@@ -143,11 +143,12 @@ def _key(
     tracks: Sequence[Track],
     roofs: Sequence[Roof],
     walls: Sequence[Wall],
+    highlight: set[str],
 ) -> list[Artist]:
     hollow = {"mfc": canvas.paper, "mec": canvas.ink}
     counted = [t.m for t in tracks if t.m.counted_flops]
     modelled = [t.m for t in tracks if not t.m.counted_flops and not t.peer]
-    key = level_key(tracks, "{} bytes, counted")
+    key: list[Artist] = list(level_entries(chosen_levels(tracks, highlight), "{} bytes, counted"))
     if any(REQUESTED in t.intensities and not t.peer for t in tracks):
         key.append(entry("requested bytes, by formula", marker="o", **hollow))
     if any(t.peer for t in tracks):

@@ -12,12 +12,13 @@ import numpy as np
 
 from adokernels._core import Unavailable
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import entry
+from adokernels.charts.canvas import entry, level_entries
 from adokernels.charts.roofs import (
     Roof,
     Track,
     Wall,
     bandwidth_roofs,
+    chosen_levels,
     common_key,
     draw_frame,
     draw_roofs,
@@ -25,7 +26,6 @@ from adokernels.charts.roofs import (
     draw_walls,
     finding,
     label_roofs,
-    level_key,
     name_tracks,
 )
 from adokernels.counters.metrics import SECTOR, WARP
@@ -104,7 +104,7 @@ def draw_instructions(
         name_tracks(canvas, tracks, highlight)
         others = sum(t.m.variant not in highlight and not t.peer for t in tracks)
         hollow = {"mfc": canvas.paper, "mec": canvas.ink}
-        key = level_key(tracks, "all instructions / {} sectors")
+        key = level_entries(chosen_levels(tracks, highlight), "all instructions / {} sectors")
         key += [
             entry(f"global {op}s only / their sectors", **style, **hollow)
             for op, style in _ACCESS.items()

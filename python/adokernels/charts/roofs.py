@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-from adokernels.charts.canvas import FADED, Canvas, entry, level_style
+from adokernels.charts.canvas import FADED, Canvas, entry, level_size, level_style
 from adokernels.measuring.records import steps
 from adokernels.tables.numbers import number, percent, prefix, quantity
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 #: The level of a point whose bytes come from the formula of the variant, not from counters.
 REQUESTED = "requested"
-#: Marker sizes in points: points of different levels at the same place remain visible.
-_SIZES = {"DRAM": 11.0, "L3": 9.5, "L2": 8.5, "shared": 8.0, "L1": 6.0}
-_SIZE, _SMALL = 6.5, 3.5
+_SMALL = 3.5
 #: The frame is larger than the points by this factor.
 _MARGIN = 1.8
 #: Ceilings of L1 and shared memory that differ by less than this factor are one line.
@@ -276,9 +274,9 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
         if chosen:
             low, high = (t.amount / s for s in reversed(t.m.interval))
             canvas.error_bar(max(xs), t.height, yerr=[[t.height - low], [high - t.height]])
-        for level, x in sorted(t.intensities.items(), key=lambda item: -_SIZES.get(item[0], 0)):
+        for level, x in sorted(t.intensities.items(), key=lambda item: -level_size(item[0])):
             colour, marker = level_style(level)
-            size = _SIZES.get(level, _SIZE)
+            size = level_size(level)
             style: dict[str, Any] = {"marker": marker, "color": colour, "mec": canvas.paper}
             if level == REQUESTED:
                 style = {"marker": "P" if t.peer else "o", "mfc": canvas.paper, "mew": 1.2}
@@ -296,7 +294,8 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
 
 def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
     """Label the highlighted measurements with name and time."""
-    for t in tracks:
+    # The highest has the first choice, so that labels have the order of the points.
+    for t in sorted(tracks, key=lambda t: -t.height):
         if t.m.variant in highlight or t.peer:
             words = f"{t.m.variant}, {quantity(t.m.seconds, 's')}"
             right = max(t.intensities.values())
@@ -371,15 +370,10 @@ def draw_walls(canvas: Canvas, walls: Sequence[Wall]) -> None:
             canvas.label(wall.words, places, x=wall.x, **style)
 
 
-def level_key(tracks: Sequence[Track], words: str) -> list[Artist]:
-    """One legend entry per memory level that has points."""
-    levels = {level for t in tracks for level in t.intensities} - {REQUESTED}
-    ordered = sorted(levels, key=lambda level: _SIZES.get(level, _SIZE))
-    known = {level: level_style(level) for level in ordered}
-    return [
-        entry(words.format(level), color=colour, marker=marker, ms=_SIZES.get(level, _SIZE) * 0.8)
-        for level, (colour, marker) in known.items()
-    ]
+def chosen_levels(tracks: Sequence[Track], highlight: set[str]) -> set[str]:
+    """The memory levels of the points in colour."""
+    chosen = (t for t in tracks if t.m.variant in highlight or t.peer)
+    return {level for t in chosen for level in t.intensities} - {REQUESTED}
 
 
 def common_key(

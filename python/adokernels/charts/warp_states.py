@@ -49,6 +49,10 @@ _COLOURS = {
     _OTHER: "#C8C8C8",
 }
 _NAMED = 6
+#: States in which a warp does not wait.
+_READY = (_SELECTED, "not_selected")
+#: NVIDIA's rule for stalls does not fire if this share of the issue slots is used.
+_BUSY = 0.8
 _CYCLES, _ISSUED = 1.03, 1.34  # where the columns at the right begin
 _CYCLES_WIDTH, _REACH = 0.16, 1.42
 
@@ -123,9 +127,9 @@ def _latency(profile: Profile) -> float:
 
 
 def _largest(states: Sequence[dict[str, float]]) -> list[str]:
-    """The reasons to name: "selected", then those with the largest shares over all variants."""
+    """The reasons to name: "selected", then those with the largest share in any variant."""
     shares = {
-        name: sum(of.get(name, 0.0) / sum(of.values()) for of in states if of)
+        name: max((of.get(name, 0.0) / sum(of.values()) for of in states if of), default=0.0)
         for name in STALLS
         if name != _SELECTED
     }
@@ -207,7 +211,7 @@ def _ink_on(colour: str) -> str:
 
 
 def _finding(rows: Counted) -> str:
-    """The largest stall of the first and of the fastest variant."""
+    """The largest stall of the first and of the fastest variant, unless they issue all the time."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
     return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
@@ -215,7 +219,10 @@ def _finding(rows: Counted) -> str:
 
 def _limit(profile: Profile) -> str:
     of = _states(profile)
-    stalls = {name: cycles for name, cycles in of.items() if name != _SELECTED}
+    issued = profile.get("issue_active") or 0.0
+    if issued >= _BUSY:
+        return f"issue slots {percent(issued)} used"
+    stalls = {name: cycles for name, cycles in of.items() if name not in _READY}
     if not stalls:
         return "no stalls counted"
     name = max(stalls, key=lambda n: stalls[n])
