@@ -1,0 +1,282 @@
+"""Facts about one measurement that its limiter and the next step are derived from.
+
+A share is a fraction of a limit: of the hardware's maximum as a counter reports it, or of a
+measured ceiling of the machine. Each fact states its provenance.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from adokernels.counters.metrics import (
+    COMPUTE_BREAKDOWN,
+    MEMORY_BREAKDOWN,
+    STALLS,
+    WARP,
+    of_peak,
+)
+from adokernels.tables.numbers import percent
+
+if TYPE_CHECKING:
+    from adokernels.counters.records import KernelProfile
+    from adokernels.measuring.records import Machine, Measurement
+
+# NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the rules beside it).
+#: At this share of its maximum, a unit is the limiter.
+BOUND = 0.8
+#: Above this share, a unit is likely to be the limiter; if all units are below, latency is.
+LEANING = 0.6
+#: Two units whose shares differ by less than this are balanced.
+BALANCED = 0.1
+#: Bank conflicts, and floating-point instructions that are not fused, matter from this share.
+NOTABLE = 0.1
+#: A stall reason matters from this share of the cycles between two instructions of a warp.
+STALL = 0.3
+#: Lanes per instruction below which divergence matters.
+LANES = 24
+
+# Thresholds of this package.
+#: DRAM traffic beyond the compulsory bytes matters from this factor.
+EXCESS = 1.25
+#: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
+REACHED = 0.9
+#: A load or store instruction with this many bytes per lane fills whole cache lines.
+FULL_LINE = 4.0
+#: Bytes per lane of the widest access.
+WIDEST = 16.0
+
+
+class Provenance(enum.StrEnum):
+    """Where a number comes from."""
+
+    COUNTED = "counted"
+    MODELLED = "modelled"
+    CEILING = "measured ceiling"
+    DATA_SHEET = "data sheet"
+    COMPILED = "compiled"
+    TIMED = "timed"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One statement with its number.
+
+    Attributes
+    ----------
+    statement
+        A sentence without a full stop that contains the number.
+    value
+        The number.
+    threshold
+        What it was compared with; None if it only informs.
+    provenance
+        Where the number comes from.
+    """
+
+    statement: str
+    value: float
+    threshold: float | None
+    provenance: Provenance
+
+    def __str__(self) -> str:
+        return f"{self.statement} ({self.provenance})"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A hardware unit and how busy it was, relative to its maximum, over the kernel's time."""
+
+    name: str
+    level: str
+    share: float
+
+
+def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
+    """Measured DRAM bandwidth in bytes per second, if a fraction `written` of them is written.
+
+    Reads and writes in turn cost bandwidth, so the ceiling is interpolated between the measured
+    read, copy and write ceilings.
+    """
+    if machine is None:
+        return None
+    known = {c.operation: c.measured for c in machine.ceilings if c.level == "DRAM"}
+    if "copy" not in known:
+        return max(known.values(), default=None)
+    pure = known.get("read" if written <= 0.5 else "write", known["copy"])
+    mixed = min(written, 1 - written) / 0.5
+    return pure + (known["copy"] - pure) * mixed
+
+
+class KernelFacts:
+    """What the counters of one kernel say; a missing metric makes a fact None, never 0."""
+
+    def __init__(self, profile: KernelProfile, machine: Machine | None) -> None:
+        self.profile = profile
+        self.machine = machine
+
+    def get(self, name: str) -> float | None:
+        """A quantity or a metric; None if it was not collected or is not a finite number."""
+        value = self.profile.get(name)
+        return value if value is not None and math.isfinite(value) else None
+
+    def ratio(self, above: str, below: str) -> float | None:
+        """The quotient of two quantities; None if one is missing or the second is 0."""
+        first, second = self.get(above), self.get(below)
+        return None if first is None or not second else first / second
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All units of the breakdown of the speed of light, the busiest first."""
+        found = []
+        for level, parts in {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}.items():
+            for name, metric in parts.items():
+                share = self.get(of_peak(metric))
+                if share is not None:
+                    found.append(Unit(name, level, share / 100))
+        return tuple(sorted(found, key=lambda unit: -unit.share))
+
+    def busiest(self, level: str) -> Unit | None:
+        """The busiest unit of compute or of a memory level."""
+        return next((unit for unit in self.units if unit.level == level), None)
+
+    @cached_property
+    def written(self) -> float:
+        """The fraction of the DRAM bytes that were written."""
+        return self.ratio("dram_write_bytes", "dram_bytes") or 0.0
+
+    @cached_property
+    def dram_of_ceiling(self) -> float | None:
+        """DRAM bytes per second relative to the measured ceiling."""
+        rate, ceiling = (
+            self.ratio("dram_bytes", "seconds"),
+            bandwidth_of_dram(self.machine, self.written),
+        )
+        return None if rate is None or not ceiling else rate / ceiling
+
+    @cached_property
+    def stalls(self) -> tuple[tuple[str, float], ...]:
+        """Stall reasons and their shares of the cycles between two instructions of a warp."""
+        shares = [
+            (name, self.ratio(f"stall_{name}", "warp_latency"))
+            for name in STALLS
+            if name != "selected"
+        ]
+        return tuple(sorted(((n, s) for n, s in shares if s), key=lambda item: -item[1]))
+
+    def stall(self, *names: str) -> float:
+        """The share of these stall reasons; 0 if they were not collected."""
+        return sum(share for name, share in self.stalls if name in names)
+
+    @cached_property
+    def shared_of_l1(self) -> float | None:
+        """The fraction of the wavefronts in L1 that access shared memory.
+
+        L1 processes one wavefront per cycle and multiprocessor.
+        """
+        share = self.get(of_peak(MEMORY_BREAKDOWN["L1"]["L1 wavefronts"]))
+        seconds, clock = self.get("seconds"), self.get("clock")
+        loads, stores = self.get("shared_load_wavefronts"), self.get("shared_store_wavefronts")
+        if not share or not seconds or not clock or loads is None or stores is None:
+            return None
+        everything = share / 100 * seconds * clock * self.profile.multiprocessors
+        return min((loads + stores) / everything, 1.0)
+
+    def bytes_per_lane(self, access: str) -> float | None:
+        """Bytes that a lane moves per load or store instruction, if all lanes are active.
+
+        It is an underestimate if lanes share words.
+        """
+        ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
+        return None if not requests or ideal is None else 32 * ideal / requests / WARP
+
+    def excess(self, access: str) -> float:
+        """The fraction of the sectors of loads or stores that hold no byte that was asked for."""
+        share = self.ratio(f"ideal_{access}_sectors", f"{access}_sectors")
+        return 0.0 if share is None else max(1 - share, 0.0)
+
+    @cached_property
+    def loads_per_byte(self) -> float | None:
+        """How often global loads ask for each byte that DRAM delivers."""
+        ideal, read = self.get("ideal_load_sectors"), self.get("dram_read_bytes")
+        return None if ideal is None or not read else 32 * ideal / read
+
+    @cached_property
+    def memory_instructions(self) -> float | None:
+        """The fraction of the instructions that access memory."""
+        operations, instructions = self.get("memory_operations"), self.get("instructions")
+        return None if operations is None or not instructions else operations / instructions / WARP
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return math.prod(self.profile.kernel.grid)
+
+
+class Facts:
+    """What is known about a measurement."""
+
+    def __init__(self, m: Measurement, machine: Machine | None) -> None:
+        self.m = m
+        self.machine = machine
+        self.kernels = [KernelFacts(k, machine) for k in (m.profile or ())]
+
+    @cached_property
+    def longest(self) -> KernelFacts | None:
+        """The kernel that takes the most time; None without counters."""
+        return max(self.kernels, key=lambda k: k.get("seconds") or 0.0, default=None)
+
+    @cached_property
+    def share_of_longest(self) -> float:
+        """The share of the kernels' time that the longest takes."""
+        total = sum(k.get("seconds") or 0.0 for k in self.kernels)
+        longest = self.longest.get("seconds") if self.longest else None
+        return longest / total if longest and total else 1.0
+
+    @cached_property
+    def traffic(self) -> float | None:
+        """Counted DRAM bytes relative to the compulsory bytes."""
+        counted = self.m.profile.get("dram_bytes") if self.m.profile else None
+        return counted / self.m.bytes if counted and self.m.bytes else None
+
+    @cached_property
+    def fits_in_cache(self) -> bool:
+        """Whether the compulsory bytes fit into the last-level cache, or its size is unknown."""
+        size = self.m.context.get("last_level_cache_bytes")
+        return size is None or self.m.bytes <= size
+
+    @cached_property
+    def compulsory(self) -> tuple[float, str] | None:
+        """The share of the time that the compulsory bytes need at least, and the limit used.
+
+        Data that fit into the last-level cache may never move to or from DRAM during a call, so
+        the fastest cache is the limit then.
+        """
+        if self.machine is None or not self.m.bytes:
+            return None
+        if self.fits_in_cache:
+            levels = self.machine.of_kind("bandwidth")
+            fastest = max(levels, key=lambda c: c.measured, default=None)
+            rate, name = (fastest.measured, fastest.name) if fastest else (None, "")
+        else:
+            written = [k.written for k in self.kernels if len(self.kernels) == 1]
+            rates = [bandwidth_of_dram(self.machine, w) for w in written or (0.0, 0.5, 1.0)]
+            rate, name = max((r for r in rates if r), default=None), "DRAM"
+        if not rate:
+            return None
+        return self.m.bytes / rate / self.m.seconds, name
+
+    @cached_property
+    def useful_arithmetic(self) -> float | None:
+        """The share of the time that the useful FLOPs need at least, at the measured peak."""
+        precision = self.m.problem.precision
+        peak = self.machine.peak(precision) if self.machine and precision else None
+        return self.m.flops / peak / self.m.seconds if peak else None
+
+
+def at(name: str, share: float, threshold: float | None, provenance: Provenance) -> Evidence:
+    """State a unit's share of its maximum."""
+    return Evidence(f"{name} at {percent(share)} of peak", share, threshold, provenance)

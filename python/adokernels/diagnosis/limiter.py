@@ -1,0 +1,345 @@
+"""What limits a variant: compute, a memory level, latency, or too little work.
+
+With counters, this is the decision tree of Nsight Compute (SOLBottleneck), except that DRAM is also
+compared with the bandwidth that was measured on the device: no code reaches the data sheet's.
+Without counters, only limits that the time and the variant's own counts prove are named.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adokernels.diagnosis.evidence import (
+    BALANCED,
+    BOUND,
+    LEANING,
+    NOTABLE,
+    STALL,
+    Evidence,
+    Facts,
+    KernelFacts,
+    Provenance,
+    Unit,
+    at,
+    bandwidth_of_dram,
+)
+from adokernels.tables.numbers import number, percent
+
+if TYPE_CHECKING:
+    from adokernels.measuring.records import Machine, Measurement
+
+_COUNTED = Provenance.COUNTED
+#: A share of a ceiling above this means that the data or the work are not of that level.
+_BEYOND = 1.05
+
+
+class Kind(enum.StrEnum):
+    """What can limit a variant."""
+
+    COMPUTE = "compute"
+    L1 = "L1"
+    SHARED = "shared memory"
+    L2 = "L2"
+    L3 = "L3"
+    DRAM = "DRAM"
+    LATENCY = "latency"
+    PARALLELISM = "too little work"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Limiter:
+    """What limits one variant, with the evidence; its ``repr`` is a sentence.
+
+    Attributes
+    ----------
+    kind
+        ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
+        ``"latency"``, ``"too little work"``, or ``"unknown"`` if nothing proves a limit.
+    unit
+        The busiest unit of it, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
+    share
+        How busy that is, as a fraction of its maximum; None if unknown.
+    evidence
+        Statements, the deciding one first.
+    counted
+        Whether hardware counters were available.
+    kernel
+        Name of the kernel that was judged, the longest; empty if there are no counters.
+    share_of_time
+        The share of the time of all kernels that it takes.
+    """
+
+    kind: Kind
+    unit: str = ""
+    share: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    counted: bool = False
+    kernel: str = ""
+    share_of_time: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Kind and unit: ``"compute (FP64 pipe)"``."""
+        redundant = not self.unit or self.unit.startswith(self.kind)
+        return self.unit or str(self.kind) if redundant else f"{self.kind} ({self.unit})"
+
+    def __repr__(self) -> str:
+        parts = [str(e) for e in self.evidence]
+        if self.share_of_time < 1:
+            parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
+        note = "" if self.counted else ", without counters"
+        return f"{self.name}{note}: {'; '.join(parts)}"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
+    """Name what limits a variant.
+
+    Parameters
+    ----------
+    m
+        A measurement; with hardware counters (``m.profile``) if it was profiled.
+    machine
+        The ceilings of its device, from :func:`adokernels.machine` or ``sweep.machine``. Without
+        them, counters are compared with the hardware's maximum only.
+
+    Returns
+    -------
+    Limiter
+        For a variant of several kernels, the limiter of the longest.
+    """
+    facts = Facts(m, machine)
+    if facts.longest:
+        return _with_counters(facts, facts.longest)
+    return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
+
+
+# --- with counters -------------------------------------------------------------------------------
+
+
+def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
+    kind, unit, first = _decide(k)
+    evidence = [*first, *_details(k, kind)]
+    return Limiter(
+        kind=kind,
+        unit=unit.name if unit else "",
+        share=unit.share if unit else None,
+        evidence=tuple(evidence),
+        counted=True,
+        kernel=k.profile.kernel.name.partition("<")[0],
+        share_of_time=facts.share_of_longest if len(facts.kernels) > 1 else 1.0,
+    )
+
+
+def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
+    """The decision tree; returns the kind, the unit, and the statements that decided."""
+    if not k.units:
+        return Kind.UNKNOWN, None, []
+    levels = [unit for level in ("compute", "L1", "L2") if (unit := k.busiest(level))]
+    dram, of_ceiling = k.busiest("DRAM"), k.dram_of_ceiling
+    if dram or of_ceiling:
+        levels.append(Unit("DRAM", "DRAM", max(dram.share if dram else 0.0, of_ceiling or 0.0)))
+    levels.sort(key=lambda unit: -unit.share)
+    top = levels[0]
+    if top.share < LEANING:
+        return _below_all(k, top)
+    kind = _kind_of(k, top)
+    threshold = BOUND if top.share >= BOUND else LEANING
+    if kind is Kind.DRAM and of_ceiling:
+        statements = [
+            Evidence(
+                f"DRAM at {percent(of_ceiling)} of the bandwidth measured on this device",
+                of_ceiling,
+                threshold,
+                Provenance.CEILING,
+            )
+        ]
+        statements += [at("DRAM", dram.share, None, _COUNTED)] if dram else []
+    else:
+        statements = [at(top.name, top.share, threshold, _COUNTED)]
+    close = [u for u in levels[1:] if top.share - u.share < BALANCED and u.share >= LEANING]
+    statements += [
+        Evidence(
+            f"balanced with {u.name} at {percent(u.share)}",
+            u.share,
+            top.share - BALANCED,
+            _COUNTED,
+        )
+        for u in close
+    ]
+    return kind, top, statements
+
+
+def _kind_of(k: KernelFacts, unit: Unit) -> Kind:
+    if unit.level == "compute":
+        return Kind.COMPUTE
+    if unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5:
+        return Kind.SHARED
+    return Kind(unit.level)
+
+
+def _below_all(k: KernelFacts, top: Unit) -> tuple[Kind, Unit | None, list[Evidence]]:
+    busiest = Evidence(
+        f"no unit above {percent(LEANING)} of peak, the busiest is {top.name}"
+        f" at {percent(top.share)}",
+        top.share,
+        LEANING,
+        _COUNTED,
+    )
+    if k.profile.waves < 1:
+        processors = k.profile.multiprocessors
+        text = f"{k.blocks} block{'s' if k.blocks != 1 else ''} on {processors} multiprocessors"
+        work = Evidence(
+            f"{text}, {number(k.profile.waves)} waves", k.profile.waves, 1.0, Provenance.COMPILED
+        )
+        return Kind.PARALLELISM, None, [work, busiest]
+    return Kind.LATENCY, None, [busiest]
+
+
+def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
+    """Statements that explain the limiter, the strongest first."""
+    found: list[Evidence] = []
+    if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
+        for access in ("store", "load"):
+            times = k.ratio(f"{access}_sectors", f"ideal_{access}_sectors")
+            if k.excess(access) >= NOTABLE and times:
+                text = f"{access}s move {number(times)} times the sectors they need"
+                found.append(Evidence(text, times, 1.0, _COUNTED))
+    conflicts = k.get("conflict_share")
+    if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:
+        text = f"{percent(conflicts)} of the wavefronts of shared memory are bank conflicts"
+        found.append(Evidence(text, conflicts, NOTABLE, _COUNTED))
+    issue = k.get("issue_active")
+    if kind in (Kind.LATENCY, Kind.PARALLELISM) and issue is not None:
+        found.append(
+            Evidence(f"schedulers issue in {percent(issue)} of cycles", issue, LEANING, _COUNTED)
+        )
+    if kind is Kind.LATENCY or (issue is not None and issue < LEANING and kind is not Kind.DRAM):
+        for name, share in k.stalls[:2]:
+            text = f"{percent(share)} of a warp's time is {name.replace('_', ' ')}"
+            found.append(Evidence(text, share, STALL, _COUNTED))
+    if (spilled := k.get("local_bytes")) and (moved := k.get("l1_bytes")):
+        text = f"{percent(spilled / moved)} of the bytes in L1 are local memory"
+        found.append(Evidence(text, spilled / moved, 0.0, _COUNTED))
+    return found
+
+
+# --- without counters ----------------------------------------------------------------------------
+
+
+def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
+    """Shares of ceilings that the time and the variant's counts prove."""
+    found = []
+    if facts.compulsory and not facts.fits_in_cache:
+        share, name = facts.compulsory
+        text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
+        found.append((Kind.DRAM, "DRAM", share, text))
+    m, machine = facts.m, facts.machine
+    peak = machine.peak(m.problem.precision) if machine else None
+    if peak and m.executed_flops:
+        share, precision = m.flops_per_second / peak, m.problem.precision or "floating-point"
+        text = f"the executed FLOPs are {percent(share)} of the measured {precision} peak"
+        found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
+    if machine and m.device != "cpu":
+        for level in (Kind.L2, Kind.L1):
+            ceiling = next((c for c in machine.ceilings if c.name == f"{level} read"), None)
+            share = m.requested_bytes / m.seconds / ceiling.measured if ceiling else 0.0
+            # Requested bytes that L1 serves never reach L2, so only L1 is proved by them.
+            if ceiling and share <= _BEYOND and level is Kind.L1:
+                text = f"the requested bytes are {percent(share)} of the measured L1 bandwidth"
+                found.append((level, level, share, text))
+    return [
+        (kind, unit, share, Evidence(text, share, BOUND, Provenance.MODELLED))
+        for kind, unit, share, text in found
+    ]
+
+
+def _from_rates(
+    rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
+) -> Limiter:
+    """The limiter that the largest share proves; unknown if it is below the threshold."""
+    rates = sorted((r for r in rates if r[2] <= _BEYOND), key=lambda rate: -rate[2])
+    evidence = tuple([*(rate[3] for rate in rates), *others])
+    if rates and rates[0][2] >= LEANING:
+        kind, unit, share, _ = rates[0]
+        return Limiter(kind=kind, unit=unit, share=share, evidence=evidence)
+    missing = Evidence(unknown, math.nan, None, Provenance.TIMED)
+    return Limiter(kind=Kind.UNKNOWN, evidence=(*evidence, missing))
+
+
+def _without_counters(facts: Facts) -> Limiter:
+    m, machine = facts.m, facts.machine
+    rates = _rates(facts)
+    gpu = (machine.context if machine else m.context).get("cuda") or {}
+    processors = gpu.get("multiprocessors")
+    others = []
+    if m.kernels:
+        largest = max(m.kernels, key=lambda kernel: math.prod(kernel.grid))
+        blocks = math.prod(largest.grid)
+        if processors and blocks < processors:
+            text = f"{blocks} block{'s' if blocks != 1 else ''} on {processors} multiprocessors"
+            work = Evidence(text, blocks, processors, Provenance.COMPILED)
+            if all(share < LEANING for _, _, share, _ in rates):
+                evidence = (work, *(rate[3] for rate in rates))
+                return Limiter(kind=Kind.PARALLELISM, evidence=evidence)
+        occupancy = min(kernel.occupancy for kernel in m.kernels)
+        text = f"theoretical occupancy is {percent(occupancy)}"
+        others.append(Evidence(text, occupancy, BOUND, Provenance.COMPILED))
+    unknown = "latency, excess traffic, bank conflicts and busy pipes are known only with counters"
+    return _from_rates(rates, others, unknown)
+
+
+def _on_cpu(facts: Facts) -> Limiter:
+    m, machine = facts.m, facts.machine
+    rates = _rates(facts)
+    if machine and facts.fits_in_cache and m.cache == "warm" and m.bytes:
+        # The data are in some cache. The farthest one that can deliver this fast may be the limit.
+        caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
+        for c in sorted(caches, key=lambda c: c.measured):
+            share = m.bytes_per_second / c.measured
+            if share <= _BEYOND and c.level in Kind.__members__:
+                text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
+                evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
+                rates.append((Kind(c.level), c.level, share, evidence))
+                break
+    elif machine and facts.fits_in_cache and m.bytes:
+        written = max(bandwidth_of_dram(machine, w) or 0.0 for w in (0.0, 0.5, 1.0))
+        if written:
+            share = m.bytes_per_second / written
+            text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
+            evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
+            rates.append((Kind.DRAM, "DRAM", share, evidence))
+    unknown = "instruction mix, cache misses and stalls of CPU variants are not counted"
+    return _from_rates(rates, _scalar_or_not(facts), unknown)
+
+
+def _scalar_or_not(facts: Facts) -> list[Evidence]:
+    """What the rate of FLOPs proves about lanes and threads of a CPU variant."""
+    m, machine = facts.m, facts.machine
+    precision = m.problem.precision
+    peak = machine.peak(precision) if machine and precision else None
+    lanes = {"baseline": 2, "avx2": 4, "avx512": 8}.get(str(m.context.get("isa")))
+    if not (machine and peak and lanes and m.executed_flops):
+        return []
+    lanes *= 2 if precision == "FP32" else 1
+    threads = max(machine.threads, 1)
+    scalar = peak / lanes
+    one_thread = peak / threads
+    rate = m.flops_per_second
+    found = []
+    if rate > scalar * _BEYOND:
+        text = f"{number(rate / scalar)} times the rate of scalar code on {threads} threads"
+        found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
+    elif rate < scalar / threads * _BEYOND:
+        text = f"{percent(rate / scalar * threads)} of what scalar code reaches on one thread"
+        found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
+    if threads > 1 and rate > one_thread * _BEYOND:
+        text = f"several threads: {number(rate / one_thread)} times the peak of one"
+        found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
+    return found
