@@ -224,9 +224,10 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
         for name, share in k.stalls[:2]:
             text = f"{percent(share)} of a warp's time is {name.replace('_', ' ')}"
             found.append(Evidence(text, share, STALL, _COUNTED))
-    if (spilled := k.get("local_bytes")) and (moved := k.get("l1_bytes")):
-        text = f"{percent(spilled / moved)} of the bytes in L1 are local memory"
-        found.append(Evidence(text, spilled / moved, 0.0, _COUNTED))
+    spilled = k.ratio("local_bytes", "l1_bytes")
+    if spilled is not None and spilled >= NOTABLE:
+        text = f"{percent(spilled)} of the bytes in L1 are local memory"
+        found.append(Evidence(text, spilled, NOTABLE, _COUNTED))
     return found
 
 
@@ -245,6 +246,9 @@ def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
     if peak and m.executed_flops:
         share, precision = m.flops_per_second / peak, m.problem.precision or "floating-point"
         text = f"the executed FLOPs are {percent(share)} of the measured {precision} peak"
+        if m.device != "cpu" and m.fma_share is not None:
+            share /= (1 + m.fma_share) / 2
+            text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
         found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
     if machine and m.device != "cpu":
         for level in (Kind.L2, Kind.L1):
