@@ -18,6 +18,7 @@ from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
     LANES,
+    NARROW,
     NOTABLE,
     REACHED,
     STALL,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 #: Sectors of a cache line.
 _LINE = 4
-#: Sharing of loads counts from this many loads of each byte.
-_REDUNDANT = 2.0
 #: Instructions that vanish with a load at most: the load, its address, its test, its conversion.
 _PER_LOAD = 4
 #: The other kernels of a variant matter from this share of the time.
@@ -120,7 +119,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     elif found.kind is Kind.DRAM:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
-        yield from _access(k, found.share or 0.0)
+        yield from _access(k, found.share or 0.0, l1_limits=found.kind is not Kind.L2)
         yield from _volume(k)
         yield from _latency(k)
     elif found.kind is Kind.COMPUTE:
@@ -158,10 +157,13 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
         )
     elif share >= REACHED:
         yield Step.DONE, "the data stream at the bandwidth that was measured on this device"
+    elif share >= BOUND:
+        # Enough bytes are in flight at this bandwidth; fewer, larger requests are what is left.
+        yield from _narrow(k, WIDEST)
     yield from _latency(k)
 
 
-def _access(k: KernelFacts, share: float) -> Iterator[tuple[Step, str]]:
+def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
     """Corrections of how memory is accessed, for a kernel whose memory unit is this busy."""
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.busiest("L1")
@@ -172,14 +174,16 @@ def _access(k: KernelFacts, share: float) -> Iterator[tuple[Step, str]]:
             " bank conflicts",
         )
     if k.excess("store") * share >= NOTABLE:
-        times = number(1 / (1 - k.excess("store")))
+        times = number(k.ratio("store_sectors", "ideal_store_sectors") or 0.0)
         yield (
             Step.COALESCING,
             f"let neighbouring lanes store neighbouring elements{{of}}: stores move {times} times"
             " the sectors they need",
         )
+    # Sectors that other loads use are hits in L1, and cost nothing unless L1 is the limiter.
+    excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
     sectors, width = k.get("load_sectors_per_request") or 0.0, k.bytes_per_lane("load")
-    if k.excess("load") * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
+    if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
         yield (
             Step.COALESCING,
             f"let neighbouring lanes load neighbouring elements{{of}}: a load of a warp touches"
@@ -196,7 +200,7 @@ def _access(k: KernelFacts, share: float) -> Iterator[tuple[Step, str]]:
 
 def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Reductions of how often memory is accessed."""
-    if (k.loads_per_byte or 0.0) >= _REDUNDANT:
+    if (k.loads_per_byte or 0.0) >= EXCESS:
         yield (
             Step.REUSE,
             f"keep data in registers or shared memory{{of}}: each byte from DRAM is loaded"
@@ -208,11 +212,13 @@ def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
             f"keep values in registers{{of}}: {percent(k.shared_of_l1 or 0.0)} of the work of L1"
             " are accesses to shared memory",
         )
-    yield from _narrow(k, FULL_LINE)
+    yield from _narrow(k, NARROW)
 
 
 def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
-    widths = [(k.bytes_per_lane(access), access) for access in ("load", "store")]
+    requests = {access: k.get(f"{access}_requests") or 0.0 for access in ("load", "store")}
+    many = [access for access in requests if requests[access] >= NOTABLE * sum(requests.values())]
+    widths = [(k.bytes_per_lane(access), access) for access in many]
     known = [(width, access) for width, access in widths if width]
     if known and min(known)[0] < below:
         width, access = min(known)
@@ -230,14 +236,13 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
             Step.DIVERGENCE,
             f"let the lanes of a warp take the same branch{{of}}: {number(lanes)} of 32 are active",
         )
-    memory = k.memory_instructions or 0.0
+    loads, times = k.load_instructions or 0.0, max(k.loads_per_byte or 0.0, 1.0)
     general = not found.unit.startswith(("FP64", "tensor"))
-    if general and memory >= NOTABLE and (k.loads_per_byte or 0.0) >= _REDUNDANT:
+    if general and times >= EXCESS and loads * _PER_LOAD * (1 - 1 / times) >= NOTABLE:
         yield (
             Step.REUSE,
-            f"load less often{{of}}: each byte from DRAM is loaded"
-            f" {number(k.loads_per_byte or 0.0)} times, and {percent(memory)} of the instructions"
-            " access memory",
+            f"load less often{{of}}: each byte from DRAM is loaded {number(times)} times, and"
+            f" {percent(loads)} of the instructions are loads",
         )
     fused = k.get("fma_share")
     if fused is not None and fused < NOTABLE and found.unit.startswith(("FP64", "FMA")):
@@ -252,13 +257,13 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
         f"use fewer or cheaper operations{{of}}: {found.unit} at {share}",
     )
     if general:
-        yield from _narrow(k, FULL_LINE)
+        yield from _narrow(k, NARROW)
 
 
 def _latency(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Steps for warps that wait, by the dominant reason."""
     l1 = k.busiest("L1")
-    yield from _access(k, l1.share if l1 else 0.0)
+    yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
     groups = {
         "memory": k.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain"),
         "synchronisation": k.stall("barrier", "membar"),
@@ -276,7 +281,13 @@ def _latency(k: KernelFacts) -> Iterator[tuple[Step, str]]:
 def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, str]]:
     text = f"warps wait for {reason} in {share} of their time"
     if reason == "memory":
-        yield from _narrow(k, FULL_LINE)
+        if (k.loads_per_byte or 0.0) >= EXCESS:
+            yield (
+                Step.REUSE,
+                f"keep data in registers or shared memory{{of}}: {text}, and each byte from DRAM"
+                f" is loaded {number(k.loads_per_byte or 0.0)} times",
+            )
+        yield from _narrow(k, NARROW)
         theoretical = k.profile.kernel.occupancy
         if theoretical < BOUND:
             limit = k.profile.kernel.limiter

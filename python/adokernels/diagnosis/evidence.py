@@ -44,8 +44,10 @@ LANES = 24
 EXCESS = 1.25
 #: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
 REACHED = 0.9
-#: A load or store instruction with this many bytes per lane fills whole cache lines.
+#: Bytes per lane of an access that fills whole cache lines if all lanes are active.
 FULL_LINE = 4.0
+#: Mean bytes per lane below which most accesses are narrower: inactive lanes lower the mean.
+NARROW = 3.0
 #: Bytes per lane of the widest access.
 WIDEST = 16.0
 
@@ -194,15 +196,21 @@ class KernelFacts:
         return None if not requests or ideal is None else 32 * ideal / requests / WARP
 
     def excess(self, access: str) -> float:
-        """The fraction of the sectors of loads or stores that hold no byte that was asked for."""
-        share = self.ratio(f"ideal_{access}_sectors", f"{access}_sectors")
-        return 0.0 if share is None else max(1 - share, 0.0)
+        """Sectors of loads or of stores without a byte that was asked for, of all sectors."""
+        moved, ideal = self.get(f"{access}_sectors"), self.get(f"ideal_{access}_sectors")
+        everything = (self.get("load_sectors") or 0.0) + (self.get("store_sectors") or 0.0)
+        return max(moved - ideal, 0.0) / everything if moved and ideal is not None else 0.0
 
     @cached_property
     def loads_per_byte(self) -> float | None:
         """How often global loads ask for each byte that DRAM delivers."""
         ideal, read = self.get("ideal_load_sectors"), self.get("dram_read_bytes")
         return None if ideal is None or not read else 32 * ideal / read
+
+    @cached_property
+    def load_instructions(self) -> float | None:
+        """The fraction of the instructions that load from global memory."""
+        return self.ratio("load_requests", "instructions")
 
     @cached_property
     def memory_instructions(self) -> float | None:
