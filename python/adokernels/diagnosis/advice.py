@@ -85,7 +85,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     """
     facts = Facts(m, machine)
     found = limiter(m, machine)
-    where = f" of {found.kernel}" if len(facts.kernels) > 1 else ""
+    where = f" of {_hottest(facts, found)}" if len(facts.kernels) > 1 else ""
     advices: dict[Step, Advice] = {}
     for step, sentence in _proposals(facts, found):
         if step not in advices:
@@ -100,7 +100,13 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     return tuple(advices.values())
 
 
-_Proposals = "Iterator[tuple[Step, str]]"
+def _hottest(facts: Facts, found: Limiter) -> str:
+    """The stage of a pipeline, or the kernel, that takes the most time."""
+    stages = facts.m.stages
+    if facts.longest and len(stages) == len(facts.kernels):
+        routine, variant = stages[facts.kernels.index(facts.longest)]
+        return f"the stage {routine}[{variant}]"
+    return found.kernel
 
 
 def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
