@@ -1,1 +1,1 @@
-"""What limits a variant, which step comes next and what it can gain, and how often that is right."""
+"""What limits a variant, which step comes next, what it can gain, and how often that is right."""

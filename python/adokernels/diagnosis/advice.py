@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Sectors of a cache line.
 _LINE = 4
-#: Instructions that vanish with a load at most: the load, its address, its test, its conversion.
+#: Instructions that may vanish with a load: the load, its address, its test, its conversion.
 _PER_LOAD = 4
 #: The other kernels of a variant matter from this share of the time.
 _REST = 0.05
@@ -383,12 +383,6 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
     if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
         remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
         yield _Floor(remaining, "the other wavefronts of L1 remain", counted)
-    issue = k.busiest("compute")
-    memory = k.memory_instructions
-    if step is Step.REUSE and memory is not None and pipes and issue:
-        remaining = pipes[0].share * max(1 - _PER_LOAD * memory, 0.0)
-        text = f"{percent(memory)} of the instructions access memory, and at most {_PER_LOAD}"
-        yield _Floor(remaining, f"{text} vanish with each", (*counted, Provenance.MODELLED))
     if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):
         text = f"{number(lanes)} of 32 lanes are active already"
         yield _Floor(pipes[0].share * min(lanes / 32, 1.0), text, counted)

@@ -44,6 +44,8 @@ LANES = 24
 EXCESS = 1.25
 #: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
 REACHED = 0.9
+#: A share of a ceiling above this means that the bytes or the FLOPs are not of that level.
+BEYOND = 1.05
 #: Bytes per lane of an access that fills whole cache lines if all lanes are active.
 FULL_LINE = 4.0
 #: Mean bytes per lane below which most accesses are narrower: inactive lanes lower the mean.
@@ -113,6 +115,21 @@ def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
     return pure + (known["copy"] - pure) * mixed
 
 
+def ceiling_named(machine: Machine | None, name: str) -> float | None:
+    """The measured value of a ceiling, per second; None if the machine has none of that name."""
+    ceilings = machine.ceilings if machine else ()
+    return next((c.measured for c in ceilings if c.name == name), None)
+
+
+#: Memory levels, their ceilings, and the quantities with the bytes that these limit.
+_CEILINGS = (
+    ("L1", "L1 read", "l1_bytes"),
+    ("shared memory", "shared read", "shared_bytes"),
+    ("L2", "L2 read", "l2_bytes"),
+    ("DRAM", "", "dram_bytes"),
+)
+
+
 class KernelFacts:
     """What the counters of one kernel say; a missing metric makes a fact None, never 0."""
 
@@ -151,13 +168,23 @@ class KernelFacts:
         return self.ratio("dram_write_bytes", "dram_bytes") or 0.0
 
     @cached_property
-    def dram_of_ceiling(self) -> float | None:
-        """DRAM bytes per second relative to the measured ceiling."""
-        rate, ceiling = (
-            self.ratio("dram_bytes", "seconds"),
-            bandwidth_of_dram(self.machine, self.written),
-        )
-        return None if rate is None or not ceiling else rate / ceiling
+    def of_ceilings(self) -> tuple[Unit, ...]:
+        """Counted bytes per second of each memory level, relative to its measured ceiling.
+
+        Levels are left out if there is no ceiling, or if the bytes exceed it: then they are not
+        the bytes that it limits, for example words that several lanes read at once.
+        """
+        found = []
+        for level, name, moved in _CEILINGS:
+            rate, ceiling = self.ratio(moved, "seconds"), self._ceiling(level, name)
+            if rate is not None and ceiling and rate / ceiling <= BEYOND:
+                found.append(Unit(level, level, rate / ceiling))
+        return tuple(found)
+
+    def _ceiling(self, level: str, name: str) -> float | None:
+        if level == "DRAM":
+            return bandwidth_of_dram(self.machine, self.written)
+        return ceiling_named(self.machine, name)
 
     @cached_property
     def stalls(self) -> tuple[tuple[str, float], ...]:
@@ -213,12 +240,6 @@ class KernelFacts:
         return self.ratio("load_requests", "instructions")
 
     @cached_property
-    def memory_instructions(self) -> float | None:
-        """The fraction of the instructions that access memory."""
-        operations, instructions = self.get("memory_operations"), self.get("instructions")
-        return None if operations is None or not instructions else operations / instructions / WARP
-
-    @cached_property
     def blocks(self) -> int:
         """Blocks of the grid."""
         return math.prod(self.profile.kernel.grid)
@@ -260,22 +281,29 @@ class Facts:
     def compulsory(self) -> tuple[float, str] | None:
         """The share of the time that the compulsory bytes need at least, and the limit used.
 
-        Data that fit into the last-level cache may never move to or from DRAM during a call, so
-        the fastest cache is the limit then.
+        Data that fit into the last-level cache may never move to or from DRAM during a call. On a
+        GPU they still pass through L2, which reads and writes at the same time; on a CPU, the
+        fastest cache is the limit then.
         """
         if self.machine is None or not self.m.bytes:
             return None
-        if self.fits_in_cache:
-            levels = self.machine.of_kind("bandwidth")
-            fastest = max(levels, key=lambda c: c.measured, default=None)
-            rate, name = (fastest.measured, fastest.name) if fastest else (None, "")
+        if self.fits_in_cache and (l2 := ceiling_named(self.machine, "L2 read")):
+            rate: float | None = 2 * l2
+            name = "L2"
+            if self.m.device == "cpu":
+                fastest = max(self.machine.of_kind("bandwidth"), key=lambda c: c.measured)
+                rate, name = fastest.measured, fastest.level
         else:
             written = [k.written for k in self.kernels if len(self.kernels) == 1]
-            rates = [bandwidth_of_dram(self.machine, w) for w in written or (0.0, 0.5, 1.0)]
-            rate, name = max((r for r in rates if r), default=None), "DRAM"
+            rate, name = self._dram(*(written or (0.0, 0.5, 1.0))), "DRAM"
         if not rate:
             return None
         return self.m.bytes / rate / self.m.seconds, name
+
+    def _dram(self, *written: float) -> float | None:
+        """The highest DRAM bandwidth for one of these fractions of bytes that are written."""
+        rates = [bandwidth_of_dram(self.machine, fraction) for fraction in written]
+        return max((rate for rate in rates if rate), default=None)
 
     @cached_property
     def useful_arithmetic(self) -> float | None:

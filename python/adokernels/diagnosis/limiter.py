@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.evidence import (
     BALANCED,
+    BEYOND,
     BOUND,
     LEANING,
     NOTABLE,
@@ -25,6 +26,7 @@ from adokernels.diagnosis.evidence import (
     Unit,
     at,
     bandwidth_of_dram,
+    ceiling_named,
 )
 from adokernels.tables.numbers import number, percent
 
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from adokernels.measuring.records import Machine, Measurement
 
 _COUNTED = Provenance.COUNTED
-#: A share of a ceiling above this means that the data or the work are not of that level.
-_BEYOND = 1.05
 
 
 class Kind(enum.StrEnum):
@@ -137,61 +137,62 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
     )
 
 
+@dataclass(frozen=True)
+class _Level:
+    """Compute or a memory level, by the unit or the ceiling that is nearest to its limit."""
+
+    kind: Kind
+    unit: Unit
+    provenance: Provenance
+
+    def evidence(self, threshold: float | None) -> Evidence:
+        if self.provenance is Provenance.COUNTED:
+            return at(self.unit.name, self.unit.share, threshold, self.provenance)
+        text = f"{self.unit.name} at {percent(self.unit.share)} of the bandwidth measured on this"
+        return Evidence(f"{text} device", self.unit.share, threshold, self.provenance)
+
+
+def _levels(k: KernelFacts) -> list[_Level]:
+    """Compute and the memory levels, the busiest first."""
+    found: dict[Kind, _Level] = {}
+    counted = [unit for name in ("compute", "L1", "L2", "DRAM") if (unit := k.busiest(name))]
+    for unit in counted:
+        shared = unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5
+        kind = Kind.SHARED if shared else Kind(unit.level)
+        named = Unit("DRAM", "DRAM", unit.share) if unit.level == "DRAM" else unit
+        found[kind] = _Level(kind, named, Provenance.COUNTED)
+    for unit in k.of_ceilings:
+        kind = Kind(unit.level)
+        if kind not in found or unit.share > found[kind].unit.share:
+            found[kind] = _Level(kind, unit, Provenance.CEILING)
+    return sorted(found.values(), key=lambda level: -level.unit.share)
+
+
 def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
     """The decision tree; returns the kind, the unit, and the statements that decided."""
-    if not k.units:
+    levels = _levels(k)
+    if not levels:
         return Kind.UNKNOWN, None, []
-    levels = [unit for level in ("compute", "L1", "L2") if (unit := k.busiest(level))]
-    dram, of_ceiling = k.busiest("DRAM"), k.dram_of_ceiling
-    if dram or of_ceiling:
-        levels.append(Unit("DRAM", "DRAM", max(dram.share if dram else 0.0, of_ceiling or 0.0)))
-    levels.sort(key=lambda unit: -unit.share)
     top = levels[0]
-    if top.share < LEANING:
+    if top.unit.share < LEANING:
         return _below_all(k, top)
-    kind = _kind_of(k, top)
-    threshold = BOUND if top.share >= BOUND else LEANING
-    if kind is Kind.DRAM and of_ceiling:
-        statements = [
-            Evidence(
-                f"DRAM at {percent(of_ceiling)} of the bandwidth measured on this device",
-                of_ceiling,
-                threshold,
-                Provenance.CEILING,
-            )
-        ]
-        statements += [at("DRAM", dram.share, None, _COUNTED)] if dram else []
-    else:
-        statements = [at(top.name, top.share, threshold, _COUNTED)]
-    close = [u for u in levels[1:] if top.share - u.share < BALANCED and u.share >= LEANING]
+    statements = [top.evidence(BOUND if top.unit.share >= BOUND else LEANING)]
+    if top.provenance is Provenance.CEILING and (unit := k.busiest(top.unit.level)):
+        name = "DRAM" if top.kind is Kind.DRAM else unit.name
+        statements.append(at(name, unit.share, None, _COUNTED))
+    close = top.unit.share - BALANCED
     statements += [
-        Evidence(
-            f"balanced with {u.name} at {percent(u.share)}",
-            u.share,
-            top.share - BALANCED,
-            _COUNTED,
-        )
-        for u in close
+        Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
+        for level in levels[1:]
+        if level.unit.share > max(close, LEANING)
+        for e in [level.evidence(None)]
     ]
-    return kind, top, statements
+    return top.kind, top.unit, statements
 
 
-def _kind_of(k: KernelFacts, unit: Unit) -> Kind:
-    if unit.level == "compute":
-        return Kind.COMPUTE
-    if unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5:
-        return Kind.SHARED
-    return Kind(unit.level)
-
-
-def _below_all(k: KernelFacts, top: Unit) -> tuple[Kind, Unit | None, list[Evidence]]:
-    busiest = Evidence(
-        f"no unit above {percent(LEANING)} of peak, the busiest is {top.name}"
-        f" at {percent(top.share)}",
-        top.share,
-        LEANING,
-        _COUNTED,
-    )
+def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evidence]]:
+    statement = f"no unit above {percent(LEANING)}, the busiest is {top.evidence(None).statement}"
+    busiest = Evidence(statement, top.unit.share, LEANING, top.provenance)
     if k.profile.waves < 1:
         processors = k.profile.multiprocessors
         text = f"{k.blocks} block{'s' if k.blocks != 1 else ''} on {processors} multiprocessors"
@@ -250,14 +251,12 @@ def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
             share /= (1 + m.fma_share) / 2
             text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
         found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
-    if machine and m.device != "cpu":
-        for level in (Kind.L2, Kind.L1):
-            ceiling = next((c for c in machine.ceilings if c.name == f"{level} read"), None)
-            share = m.requested_bytes / m.seconds / ceiling.measured if ceiling else 0.0
-            # Requested bytes that L1 serves never reach L2, so only L1 is proved by them.
-            if ceiling and share <= _BEYOND and level is Kind.L1:
-                text = f"the requested bytes are {percent(share)} of the measured L1 bandwidth"
-                found.append((level, level, share, text))
+    # Requested bytes that L1 serves never reach L2, so they prove only how busy L1 is.
+    ceiling = ceiling_named(machine, "L1 read") if m.device != "cpu" else None
+    if ceiling and m.requested_bytes:
+        share = m.requested_bytes / m.seconds / ceiling
+        text = f"the requested bytes are {percent(share)} of the measured L1 bandwidth"
+        found.append((Kind.L1, Kind.L1, share, text))
     return [
         (kind, unit, share, Evidence(text, share, BOUND, Provenance.MODELLED))
         for kind, unit, share, text in found
@@ -268,7 +267,7 @@ def _from_rates(
     rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
 ) -> Limiter:
     """The limiter that the largest share proves; unknown if it is below the threshold."""
-    rates = sorted((r for r in rates if r[2] <= _BEYOND), key=lambda rate: -rate[2])
+    rates = sorted((r for r in rates if r[2] <= BEYOND), key=lambda rate: -rate[2])
     evidence = tuple([*(rate[3] for rate in rates), *others])
     if rates and rates[0][2] >= LEANING:
         kind, unit, share, _ = rates[0]
@@ -307,7 +306,7 @@ def _on_cpu(facts: Facts) -> Limiter:
         caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
         for c in sorted(caches, key=lambda c: c.measured):
             share = m.bytes_per_second / c.measured
-            if share <= _BEYOND and c.level in Kind.__members__:
+            if share <= BEYOND and c.level in Kind.__members__:
                 text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
                 evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
                 rates.append((Kind(c.level), c.level, share, evidence))
@@ -337,13 +336,13 @@ def _scalar_or_not(facts: Facts) -> list[Evidence]:
     one_thread = peak / threads
     rate = m.flops_per_second
     found = []
-    if rate > scalar * _BEYOND:
+    if rate > scalar * BEYOND:
         text = f"{number(rate / scalar)} times the rate of scalar code on {threads} threads"
         found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
-    elif rate < scalar / threads * _BEYOND:
+    elif rate < scalar / threads * BEYOND:
         text = f"{percent(rate / scalar * threads)} of what scalar code reaches on one thread"
         found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
-    if threads > 1 and rate > one_thread * _BEYOND:
+    if threads > 1 and rate > one_thread * BEYOND:
         text = f"several threads: {number(rate / one_thread)} times the peak of one"
         found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
     return found

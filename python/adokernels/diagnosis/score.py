@@ -135,7 +135,10 @@ class Score(ShownAsTables):
             ("named correctly", _of(self.rows, [row for row in rows if row.named])),
             ("  by category alone, without confirmed 'done'", _of(rows, by_category)),
             ("  with the first alternative", _of(rows, second)),
-            ("  of the steps that gained more than 5 %", _of(gained, [r for r in gained if r.named])),
+            (
+                "  of the steps that gained more than 5 %",
+                _of(gained, [r for r in gained if r.named]),
+            ),
             ("steps without gain whose change was not proposed", _of(idle, refrained)),
             ("claims with a bound", str(len(self.claims))),
             ("  tested by the next variant", str(len(self.tested))),

@@ -71,7 +71,9 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
-            moved = f"{metric.text}, {'moved' if metric.moved else 'did not move'}" if metric else ""
+            moved = (
+                f"{metric.text}, {'moved' if metric.moved else 'did not move'}" if metric else ""
+            )
             low, high = outcome.interval
             cells = (
                 f"{finding.variant} to {outcome.variant}",

@@ -85,9 +85,7 @@ TARGETS: dict[Step, Target] = {
     Step.PARALLELISM: Target(
         "active multiprocessors", "%", lower=False, value=_of_quantity("sm_active")
     ),
-    Step.OCCUPANCY: Target(
-        "achieved occupancy", "%", lower=False, value=_of_quantity("occupancy")
-    ),
+    Step.OCCUPANCY: Target("achieved occupancy", "%", lower=False, value=_of_quantity("occupancy")),
     Step.IN_FLIGHT: _dram_rate,
     Step.WIDER: Target("global memory instructions", "", lower=True, value=_accesses),
     Step.REUSE: Target(
