@@ -1,103 +1,92 @@
-"""Compares hardware counters of every CUDA variant of a routine with the variant's own formulas.
+"""Compares the hardware counters that ado.profile reads with those of ncu.
 
-    python benchmarks/counters.py gpp --shape 64x128x1024x2
-    python benchmarks/counters.py gpp --shape 800x1385x11075x2 --into sweep.json
+    python benchmarks/counters.py                    # all routines, their default problems
+    python benchmarks/counters.py transpose --shape 4096x4096 --json counters.json
 
-The script runs itself under ncu and launches each variant once with cold caches. FLOPs and
-instructions are those of FP64, divided by the product of the problem's lengths. The values of the
-variant's own formulas are in brackets. Variants whose kernels are not the library's own are
-omitted. --into adds measured FLOPs and bytes to a stored sweep of the same problem. Counting
-instructions makes kernels many times slower; --no-instructions disables it.
+Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
+another process on the same operands, both with cold caches. Counts that depend on the code and the
+operands alone must be equal. Everything else must agree within 3 % or, for percentages and other
+small values, within half a unit: it varies between two runs of the same tool. ncu empties L2 before
+each kernel, while ado.profile overwrites it as the timer does. The bytes that are still in L2 at
+the end of a kernel are then counted by ado.profile alone, so DRAM writes may differ by the size of
+L2.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import collections
 import csv
-import dataclasses
 import json
-import math
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.arrays.operands import random_operands
-from adokernels.tables.numbers import number, quantity
+from adokernels.counters.metrics import METRIC_SETS
+from adokernels.measuring.profiling import collect
 from adokernels.tables.rendering import show
-from adokernels.tasks import TASKS
 
-OPERATION = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
-METRICS = {
-    "time": "gpu__time_duration.sum",
-    "fp64_issued": "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active",
-    "fp64_busy": "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
-    "add": OPERATION.format("dadd"),
-    "mul": OPERATION.format("dmul"),
-    "fma": OPERATION.format("dfma"),
-    "lanes": "smsp__thread_inst_executed_per_inst_executed.ratio",
-    "registers": "launch__registers_per_thread",
-    "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "L1": "l1tex__t_bytes.sum",
-    "L2": "lts__t_bytes.sum",
-    "DRAM": "dram__bytes.sum",
-}
-INSTRUCTIONS = ("add", "mul", "fma")
-LEVELS = ("L1", "L2", "DRAM")
-#: Units under `--print-units base`, by their names in several versions of ncu.
-UNITS = {"time": ("ns", "nsecond"), **dict.fromkeys(LEVELS, ("byte",))}
+TOLERANCE = 0.03
+#: Absolute difference that is allowed where values are small: half a percentage point, half a warp.
+SLACK = 0.5
+#: Counts that depend on the code and the operands alone, by the start of their names.
+EXACT = (
+    *("smsp__inst_executed", "smsp__sass_thread_inst_executed", "sm__sass_data_bytes"),
+    *("l1tex__t_requests", "l1tex__t_sectors_pipe_lsu", "l1tex__t_bytes"),
+)
+#: Metrics that the state of L2 before the kernel changes by at most the size of L2.
+DRAM = ("dram__bytes", "dram__cycles", "gpu__dram_throughput")
+#: Units under `--print-units base`, by the names in several versions of ncu.
+NANOSECONDS = ("ns", "nsecond")
+
+Values = dict[str, float]
 
 
 class Launch(NamedTuple):
-    """One kernel launch with the values of METRICS that ncu reports; time in nanoseconds."""
+    """One kernel launch with the values of the metrics that a tool reports."""
 
     kernel: str
-    values: dict[str, float]
+    values: Values
 
 
-@dataclasses.dataclass
-class Counted:
-    """The kernels of a variant: as the variant reports them, and as ncu measured them."""
+class Pair(NamedTuple):
+    """One metric of one kernel, as both tools report it."""
 
     variant: str
-    block: tuple[int, ...]
-    kernels: tuple[str, ...]
-    executed_flops: float
-    executed_instructions: float
-    launches: tuple[Launch, ...] = ()
-
-    def total(self, *names: str) -> float | None:
-        """The sum over kernels; None if ncu does not report one of the values."""
-        values = [launch.values.get(name) for launch in self.launches for name in names]
-        return None if None in values else math.fsum(values)
+    kernel: str
+    metric: str
+    ours: float
+    ncu: float
 
     @property
-    def instructions(self) -> float | None:
-        """FP64 instructions, counted per thread."""
-        return self.total(*INSTRUCTIONS)
+    def exact(self) -> bool:
+        """Whether the two values must be equal."""
+        return self.metric.startswith(EXACT)
 
     @property
-    def flops(self) -> float | None:
-        """FP64 FLOPs."""
-        return self.total(*INSTRUCTIONS, "fma")
+    def agree(self) -> bool:
+        """Whether the values agree as the description of this script says."""
+        if self.exact:
+            return self.ours == self.ncu
+        limit = max(TOLERANCE * abs(self.ncu), SLACK)
+        if self.metric.startswith(DRAM) and self.metric.endswith(".sum"):
+            limit += float(_core.cuda_properties()["l2_bytes"])
+        return abs(self.ours - self.ncu) <= limit
 
-    @property
-    def bytes(self) -> dict[str, float]:
-        """Bytes moved at each level, in both directions."""
-        totals = {level: self.total(level) for level in LEVELS}
-        return {level: total for level, total in totals.items() if total is not None}
 
-
-def read_csv(lines: Iterable[str]) -> list[Launch]:
+def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
     """Read the output of ``ncu --csv --page raw --print-units base``.
 
     Messages precede the header, and a row of units follows it. Numbers have thousands separators.
@@ -107,194 +96,159 @@ def read_csv(lines: Iterable[str]) -> list[Launch]:
     if len(table) < 2:
         return []
     header, units, *rows = csv.reader(table)
-    places = {name: header.index(metric) for name, metric in METRICS.items() if metric in header}
-    for name, place in places.items():
-        if units[place] not in UNITS.get(name, (units[place],)):
-            raise ValueError(f"{METRICS[name]} must be in {UNITS[name][0]}, got {units[place]}")
+    places = {metric: header.index(metric) for metric in metrics if metric in header}
+    time = "gpu__time_duration.sum"
+    if time in places and units[places[time]] not in NANOSECONDS:
+        raise ValueError(f"{time} must be in ns, got {units[places[time]]}")
     kernel = header.index("Kernel Name")
     return [Launch(row[kernel], numbers_of(row, places)) for row in rows]
 
 
-def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> dict[str, float]:
+def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> Values:
     found = {}
-    for name, place in places.items():
-        with contextlib.suppress(ValueError):  # unknown values are missing, not 0
-            found[name] = float(row[place].replace(",", ""))
+    for metric, place in places.items():
+        text = row[place].replace(",", "")
+        if re.fullmatch(r"[-+.\deE]+", text):  # unknown values are missing, not 0
+            found[metric] = float(text)
     return found
 
 
-def assign(variants: Sequence[Counted], launches: Sequence[Launch]) -> None:
-    """Assign the launches to the variants; both are in the same order.
+def pairs_of(variant: str, ours: Sequence[Launch], ncu: Sequence[Launch]) -> Iterator[Pair]:
+    """Pair the metrics of a variant's kernels.
 
     Raises
     ------
     ValueError
-        If the launched kernels are not those that the variants report.
+        If the kernels are not the same.
     """
-    expected = [(counted, name) for counted in variants for name in counted.kernels]
-    if len(expected) != len(launches):
-        raise ValueError(f"variants must launch {len(expected)} kernels, got {len(launches)}")
-    for (counted, name), launch in zip(expected, launches, strict=True):
-        base = name.rpartition("::")[2]  # ncu writes no namespaces
-        if not re.search(rf"\b{re.escape(base)}\b", launch.kernel):
-            raise ValueError(f"{counted.variant} must launch {name}, got {launch.kernel}")
-        counted.launches += (launch,)
+    if len(ours) != len(ncu):
+        raise ValueError(f"{variant} must launch {len(ours)} kernels, got {len(ncu)}")
+    for mine, other in zip(ours, ncu, strict=True):
+        base = mine.kernel.partition("<")[0].rpartition("::")[2]  # ncu writes no namespaces
+        if not re.search(rf"\b{re.escape(base)}\b", other.kernel):
+            raise ValueError(f"{variant} must launch {base}, got {other.kernel}")
+        for metric, value in mine.values.items():
+            if metric in other.values:
+                yield Pair(variant, base, metric, value, other.values[metric])
 
 
-def filled(sweep: ado.Sweep, variants: Sequence[Counted], problem: ado.Problem) -> ado.Sweep:
-    """The sweep with the counts of its variants.
-
-    Raises
-    ------
-    ValueError
-        If the sweep measured another problem, or a variant with another block.
-    """
-    by_name = {counted.variant: counted for counted in variants}
-    if others := {m.problem for m in sweep} - {problem}:
-        raise ValueError(f"sweep must be of {problem}, got {', '.join(map(str, others))}")
-
-    def with_counts(m: ado.Measurement) -> ado.Measurement:
-        counted = by_name.get(m.variant)
-        if counted is None:
-            return m
-        if m.block != counted.block:
-            raise ValueError(
-                f"{m.variant} must have block {counted.block} in the sweep, got {m.block}"
-            )
-        return dataclasses.replace(
-            m, measured_flops=counted.flops or None, measured_bytes=counted.bytes
-        )
-
-    return dataclasses.replace(sweep, measurements=tuple(map(with_counts, sweep)))
-
-
-def table_of(variants: Sequence[Counted], units: int, title: str) -> Table:
-    table = Table(title=title)
-    for heading in (
-        *("variant", "kernel", "time", "FP64\nissued", "FP64\nbusy", "active\nlanes", "registers"),
-        *("achieved\noccupancy", *LEVELS, "FLOPs\n(formula)", "instructions\n(formula)"),
-    ):
-        words = heading in ("variant", "kernel")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
-
-    def both(measured: float | None, claimed: float) -> str:
-        said = number(claimed / units) if claimed else "-"
-        return f"{'n/a' if measured is None else number(measured / units)} ({said})"
-
-    for counted in variants:
-        for place, launch in enumerate(counted.launches):
-
-            def cell(name: str, words: str = "{}", of: Mapping[str, float] = launch.values) -> str:
-                return words.format(number(of[name])) if name in of else "n/a"
-
-            seen = launch.values
-            table.add_row(
-                "" if place else counted.variant,
-                counted.kernels[place],
-                quantity(seen["time"] * 1e-9, "s") if "time" in seen else "n/a",
-                *(cell(name, "{} %") for name in ("fp64_issued", "fp64_busy")),
-                cell("lanes"),
-                f"{seen['registers']:.0f}" if "registers" in seen else "n/a",
-                cell("occupancy", "{} %"),
-                *(quantity(seen[x], "B") if x in seen else "n/a" for x in LEVELS),
-                "" if place else both(counted.flops, counted.executed_flops),
-                "" if place else both(counted.instructions, counted.executed_instructions),
-            )
-    return table
-
-
-def launch_all(options: argparse.Namespace) -> None:
-    """Launch each variant once and store the values that it reports; this runs under ncu."""
-    routine = ado.routines[options.routine]
-    operands = random_operands(routine, options.shape, options.dtype)
+def prepared(routine: ado.Routine, operands: Sequence[Any]) -> Iterator[tuple[str, _core.Call]]:
+    """The CUDA variants that solve the problem, each ready to run."""
     problem = routine.problem(*operands, device="cuda")
-    variants = []
-    for v in routine:
-        wanted = v.name in options.variants if options.variants else not v.ceiling
-        if v.device != "cuda" or not wanted or v.why_unavailable or problem.why_not(v.name):
+    for variant in routine:
+        if variant.device != "cuda" or variant.why_unavailable or problem.why_not(variant.name):
             continue
-        call = problem.prepare(v.name)
-        names = tuple(k.name.partition("<")[0] for k in call.kernels())
-        if not names:
-            continue
-        call.run()
-        cost = call.cost
-        variants.append(
-            Counted(
-                v.name, tuple(call.block), names, cost.executed_flops, cost.executed_instructions
-            )
-        )
-    ado.synchronize()
-    described = ado.Problem.of(problem.operands, problem.options)
-    plan = {"problem": described.to_dict(), "variants": [dataclasses.asdict(r) for r in variants]}
-    options.launch.write_text(json.dumps(plan))
+        yield variant.name, problem.prepare(variant.name)
 
 
-def profiled(options: argparse.Namespace) -> tuple[list[Counted], ado.Problem]:
-    """Run this script under ncu; return the variants with their counters, and the problem."""
+def launch_all(folder: Path) -> None:
+    """Launch each variant once; this runs under ncu."""
+    for file in sorted(folder.glob("*.npz")):
+        with np.load(file) as stored:
+            operands = [stored[name] for name in stored.files]
+        for _, call in prepared(ado.routines[file.stem.partition("-")[2]], operands):
+            call.run()
+            ado.synchronize()
+
+
+def run_ncu(folder: Path, metrics: Sequence[str]) -> list[Launch]:
+    """Run this script under ncu and return all launches in order."""
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("ncu is not installed, or not on the PATH")
-    with tempfile.TemporaryDirectory() as folder:
-        plan, log = Path(folder) / "plan.json", Path(folder) / "ncu.csv"
-        profiler = [ncu, "--target-processes", "all", "--clock-control", "none"]
-        profiler += ["--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base"]
-        left_out = () if options.instructions else INSTRUCTIONS
-        metrics = [metric for name, metric in METRICS.items() if name not in left_out]
-        profiler += ["--log-file", str(log), "--metrics", ",".join(metrics)]
-        script = [sys.executable, __file__, *sys.argv[1:], "--launch", str(plan)]
-        done = subprocess.run([*profiler, *script], check=False)
-        text = log.read_text() if log.exists() else ""
-        if done.returncode:
-            messages = [line for line in text.splitlines() if line.startswith("==")]
-            raise SystemExit("\n".join([*messages, f"ncu ended with {done.returncode}"]))
-        stored = json.loads(plan.read_text())
-    tuples = ("block", "kernels", "launches")
-    variants = [
-        Counted(**{**r, **{name: tuple(r[name]) for name in tuples}}) for r in stored["variants"]
-    ]
-    assign(variants, read_csv(text.splitlines()))
-    return variants, ado.Problem.from_dict(stored["problem"])
+    log = folder / "ncu.csv"
+    profiler = [ncu, "--target-processes", "all", "--clock-control", "none"]
+    profiler += ["--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base"]
+    profiler += ["--log-file", str(log), "--metrics", ",".join(metrics)]
+    script = [sys.executable, __file__, "--launch", str(folder)]
+    done = subprocess.run([*profiler, *script], check=False)
+    lines = log.read_text().splitlines() if log.exists() else []
+    if done.returncode:
+        messages = [line for line in lines if line.startswith("==")]
+        raise SystemExit("\n".join([*messages, f"ncu ended with {done.returncode}"]))
+    return read_csv(lines, metrics)
+
+
+def compared(options: argparse.Namespace) -> list[Pair]:
+    """Read all counters twice and pair them."""
+    metrics = _core.existing_metrics(list(METRIC_SETS[options.metrics]), _core.chip())
+    ours: list[tuple[str, list[Launch]]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for place, routine in enumerate(options.routines or ado.routines):
+            operands = random_operands(ado.routines[routine], options.shape, options.dtype)
+            np.savez(folder / f"{place:02}-{routine}.npz", *operands)
+            for variant, call in prepared(ado.routines[routine], operands):
+                found = collect(call, variant, metrics, "cold")
+                launches = [Launch(k.kernel.name, dict(k.values)) for k in found]
+                ours.append((f"{routine}[{variant}]", launches))
+        rest = run_ncu(folder, metrics)
+    pairs = []
+    for variant, launches in ours:
+        mine, rest = rest[: len(launches)], rest[len(launches) :]
+        pairs += pairs_of(variant, launches, mine)
+    if rest:
+        raise SystemExit(f"ncu must see no other kernels, got {rest[0].kernel}")
+    return pairs
+
+
+def table_of(pairs: Sequence[Pair]) -> Table:
+    """One row per metric: how many kernels agree, and the largest difference."""
+    table = Table(title="ado.profile beside ncu, one line per metric")
+    for heading in ("metric", "must be", "kernels", "differ", "largest difference", "kernel"):
+        table.add_column(heading, justify="left" if heading in ("metric", "kernel") else "right")
+    groups = collections.defaultdict(list)
+    for pair in pairs:
+        groups[pair.metric].append(pair)
+    for metric, group in sorted(groups.items()):
+        wrong = [pair for pair in group if not pair.agree]
+        worst = max(wrong or group, key=lambda p: abs(p.ours - p.ncu) / (abs(p.ncu) or 1))
+        table.add_row(
+            metric,
+            "equal" if worst.exact else "within 3 %",
+            str(len(group)),
+            str(len(wrong)),
+            f"{worst.ours:g} and {worst.ncu:g}",
+            f"{worst.variant} {worst.kernel}",
+            style="bold" if wrong else "",
+        )
+    return table
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("routine", choices=list(ado.routines))
+    parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
     parser.add_argument(
         "--shape", type=lambda text: tuple(map(int, text.lower().split("x"))), help="its lengths"
     )
     parser.add_argument("--dtype", help="element type, if the routine accepts several")
-    parser.add_argument("--variants", type=lambda text: text.split(","), help="comma-separated")
-    parser.add_argument("--no-instructions", dest="instructions", action="store_false")
-    parser.add_argument("--json", type=Path, help="output file for the counters")
-    parser.add_argument("--into", type=Path, help="stored sweep to add the counters to")
+    parser.add_argument("--metrics", choices=tuple(METRIC_SETS), default="default")
+    parser.add_argument("--json", type=Path, help="output file for all pairs of values")
     parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if unknown := set(options.routines) - set(ado.routines):
+        parser.error(f"ROUTINE must be one of {', '.join(ado.routines)}, got {unknown.pop()}")
+    return options
 
 
-def main() -> None:
+def main() -> int:
     options = parsed()
     if options.launch:
-        launch_all(options)
-        return
-    variants, problem = profiled(options)
-    lengths: Sequence[Any] = options.shape or tuple(TASKS[options.routine].lengths.values())
-    show(Console(), [table_of(variants, math.prod(lengths), f"{options.routine}, {problem}")])
+        launch_all(options.launch)
+        return 0
+    pairs = compared(options)
+    show(Console(), [table_of(pairs)])
+    wrong = [pair for pair in pairs if not pair.agree]
+    exact = sum(pair.exact for pair in pairs)
+    variants = len({pair.variant for pair in pairs})
+    print(f"{len(pairs)} values of {variants} variants, {exact} of them must be equal")
+    print(f"{len(wrong)} differ, {sum(pair.exact for pair in wrong)} of them must be equal")
     if options.json:
-        records = [dataclasses.asdict(counted) for counted in variants]
-        for record, counted in zip(records, variants, strict=True):
-            record["launches"] = [launch._asdict() for launch in counted.launches]
-        options.json.write_text(
-            json.dumps({"problem": problem.to_dict(), "variants": records}) + "\n"
-        )
-    if options.into:
-        sweep = ado.load(options.into)
-        if not isinstance(sweep, ado.Sweep):
-            raise SystemExit(f"{options.into} must contain a sweep")
-        filled(sweep, variants, problem).save(options.into)
+        options.json.write_text(json.dumps([pair._asdict() for pair in pairs]) + "\n")
+    return 1 if wrong or not pairs else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -74,12 +74,9 @@ run_ladders() {
     read -r routine name arguments <<< "$line"
     [ -n "$routine" ] || continue
     # shellcheck disable=SC2086 # the arguments are words
-    step adokernels bench "$routine" --device cuda $arguments --json "$folder/$routine-$name.json"
+    step adokernels bench "$routine" --counters default --device cuda $arguments \
+      --json "$folder/$routine-$name.json"
   done
-  if [ -n "$(chosen gpp)" ]; then # its roofline shows counted FLOPs
-    step python3 benchmarks/counters.py gpp --shape 800x1385x11075x2 --no-instructions \
-      --into "$folder/gpp-si214.json"
-  fi
 }
 
 # Prints the arguments that are among the chosen routines.

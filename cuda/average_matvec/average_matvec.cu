@@ -174,7 +174,11 @@ constexpr Variant<AverageMatvec> kVariants[] = {
            });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops = flops_with_tiles,
+     .flops =
+         [](const AverageMatvec& p) {
+           return with_type_and_lanes(
+               p, [&]<class T>(T, auto lanes) { return flops_of_wide_average<lanes, T>(p); });
+         },
      .bytes = bytes_with_tiles<WideTile>,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
@@ -205,7 +209,11 @@ constexpr Variant<AverageMatvec> kVariants[] = {
            });
          },
      .scratch_bytes = bytes_of_averages,
-     .flops = flops_with_tiles,
+     .flops =
+         [](const AverageMatvec& p) {
+           return with_type_and_lanes(
+               p, [&]<class T>(T, auto lanes) { return flops_of_overlapped<lanes, T>(p); });
+         },
      .bytes =
          [](const AverageMatvec& p) {
            const double zeroed = static_cast<double>(bytes_of_averages(p));

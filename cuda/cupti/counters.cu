@@ -119,16 +119,6 @@ int current_device() {
   return device;
 }
 
-CUcontext current_context() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult status;
-  ADO_CUDA(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &function, 4000, cudaEnableDefault,
-                                            &status));
-  CUcontext context = nullptr;
-  reinterpret_cast<CUresult (*)(CUcontext*)>(function)(&context);
-  return context;
-}
-
 // Which counters this device, driver and user have.
 Bytes availability() {
   ADO_CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, params);
@@ -144,7 +134,7 @@ class Profiler {
  public:
   Profiler(Names& metrics, std::size_t kernels) {
     ADO_CUPTI_PARAMS(CUpti_RangeProfiler_Enable_Params, params);
-    params.ctx = current_context();
+    params.ctx = cupti::current_context();
     ADO_CUPTI(RangeProfilerEnable, &params);
     object_ = params.pRangeProfilerObject;
     try {
@@ -342,7 +332,7 @@ std::vector<Counted> count(const std::function<void()>& work,
 namespace ado::counters {
 namespace {
 
-[[noreturn]] void missing() { throw Unavailable("hardware counters: " + cupti::why_missing()); }
+[[noreturn]] void missing() { throw Unavailable(cupti::why_missing()); }
 
 }  // namespace
 

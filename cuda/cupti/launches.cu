@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <string>
 
 #include "common/resources.cuh"
-#include "core/scope_exit.hpp"
 
 namespace ado::cupti {
 namespace {
@@ -75,13 +75,16 @@ std::vector<cuda::Kernel> launches_of(const std::function<void()>& work) {
   found.clear();
   ADO_CUPTI(ActivityRegisterCallbacks, provide_buffer, take_buffer);
   ADO_CUPTI(ActivityEnable, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  {
-    const ScopeExit disable(
-        [] { library().ActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL); });
+  std::exception_ptr failure;
+  try {
     work();
     ADO_CUDA(cudaDeviceSynchronize());
-    ADO_CUPTI(ActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  } catch (...) {
+    failure = std::current_exception();
   }
+  ADO_CUPTI(ActivityDisable, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  ADO_CUPTI(ActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  if (failure) std::rethrow_exception(failure);
   std::stable_sort(found.begin(), found.end(), [](const Started& a, const Started& b) {
     return a.nanoseconds < b.nanoseconds;
   });

@@ -100,7 +100,7 @@ const char* remedy_for(CUptiResult result) {
 const std::string& why_missing() { return found().reason; }
 
 const Library& library() {
-  if (!why_missing().empty()) throw Unavailable("hardware counters: " + why_missing());
+  if (!why_missing().empty()) throw Unavailable(why_missing());
   return found().functions;
 }
 
@@ -110,8 +110,18 @@ void check(CUptiResult result, const char* call, const char* file, int line) {
   library().GetResultString(result, &name);
   library().GetErrorMessage(result, &text);
   if (const char* remedy = remedy_for(result))
-    throw Unavailable(std::string("hardware counters: ") + remedy + " (" + name + ")");
+    throw Unavailable(std::string(remedy) + " (" + name + ")");
   throw CudaError(call, file, line, name, text);
+}
+
+CUcontext current_context() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult status;
+  ADO_CUDA(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &function, 4000, cudaEnableDefault,
+                                            &status));
+  CUcontext context = nullptr;
+  reinterpret_cast<CUresult (*)(CUcontext*)>(function)(&context);
+  return context;
 }
 
 }  // namespace ado::cupti

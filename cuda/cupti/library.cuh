@@ -14,6 +14,7 @@
 
 #include <cuda.h>
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_pcsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
@@ -25,22 +26,25 @@
 namespace ado::cupti {
 
 // The functions that this library calls, by their names without "cupti".
-#define ADO_CUPTI_FUNCTIONS(X)                                                                \
-  X(GetVersion)                                                                               \
-  X(GetResultString) X(GetErrorMessage) X(DeviceGetChipName) X(ActivityRegisterCallbacks)     \
-      X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll) X(ActivityGetNextRecord)       \
-          X(ProfilerInitialize) X(ProfilerDeviceSupported) X(ProfilerGetCounterAvailability)  \
-              X(ProfilerHostInitialize) X(ProfilerHostDeinitialize)                           \
-                  X(ProfilerHostGetMetricProperties) X(ProfilerHostConfigAddMetrics)          \
-                      X(ProfilerHostGetConfigImageSize) X(ProfilerHostGetConfigImage)         \
-                          X(ProfilerHostGetNumOfPasses) X(ProfilerHostEvaluateToGpuValues)    \
-                              X(RangeProfilerEnable) X(RangeProfilerDisable)                  \
-                                  X(RangeProfilerSetConfig) X(RangeProfilerStart)             \
-                                      X(RangeProfilerStop) X(RangeProfilerPushRange)          \
-                                          X(RangeProfilerPopRange) X(RangeProfilerDecodeData) \
-                                              X(RangeProfilerGetCounterDataSize)              \
-                                                  X(RangeProfilerCounterDataImageInitialize)  \
-                                                      X(RangeProfilerGetCounterDataInfo)
+// clang-format off
+#define ADO_CUPTI_FUNCTIONS(X)                                                                     \
+  X(GetVersion) X(GetResultString) X(GetErrorMessage) X(DeviceGetChipName)                         \
+  X(ActivityRegisterCallbacks) X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll)            \
+  X(ActivityGetNextRecord)                                                                         \
+  X(ProfilerInitialize) X(ProfilerDeviceSupported) X(ProfilerGetCounterAvailability)               \
+  X(ProfilerHostInitialize) X(ProfilerHostDeinitialize) X(ProfilerHostGetMetricProperties)         \
+  X(ProfilerHostConfigAddMetrics) X(ProfilerHostGetConfigImageSize) X(ProfilerHostGetConfigImage)  \
+  X(ProfilerHostGetNumOfPasses) X(ProfilerHostEvaluateToGpuValues)                                 \
+  X(RangeProfilerEnable) X(RangeProfilerDisable) X(RangeProfilerSetConfig) X(RangeProfilerStart)   \
+  X(RangeProfilerStop) X(RangeProfilerPushRange) X(RangeProfilerPopRange)                          \
+  X(RangeProfilerDecodeData) X(RangeProfilerGetCounterDataSize)                                    \
+  X(RangeProfilerCounterDataImageInitialize) X(RangeProfilerGetCounterDataInfo)                    \
+  X(Subscribe) X(Unsubscribe) X(EnableCallback)                                                    \
+  X(PCSamplingEnable) X(PCSamplingDisable) X(PCSamplingStart) X(PCSamplingStop)                    \
+  X(PCSamplingGetData) X(PCSamplingSetConfigurationAttribute)                                      \
+  X(PCSamplingGetNumStallReasons) X(PCSamplingGetStallReasons)                                     \
+  X(GetCubinCrc) X(GetSassToSourceCorrelation)
+// clang-format on
 
 struct Library {
 #define ADO_CUPTI_MEMBER(name) decltype(&::cupti##name) name = nullptr;
@@ -58,6 +62,9 @@ void check(CUptiResult result, const char* call, const char* file, int line);
 #define ADO_CUPTI(function, ...)                                                                  \
   ::ado::cupti::check(::ado::cupti::library().function(__VA_ARGS__), "cupti" #function, __FILE__, \
                       __LINE__)
+
+// The CUDA context of the calling thread.
+CUcontext current_context();
 
 // A parameter structure of CUPTI with its size, all other members zero. CUPTI reads the size to
 // know which members exist.

@@ -29,6 +29,10 @@ const char* why_not(const EdgeDetect& p) {
   return why_not_stages(p, kStages, filters());
 }
 template <const Stages& kStages>
+double executed_flops(const EdgeDetect& p) {
+  return flops_of_stages(p, kStages, filters());
+}
+template <const Stages& kStages>
 double requested_bytes(const EdgeDetect& p) {
   return bytes_of_stages(p, kStages, filters());
 }
@@ -68,6 +72,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .why_not = why_not<kNaive>,
      .scratch_bytes = bytes_between_stages,
      .stages = kNaive,
+     .flops = executed_flops<kNaive>,
      .bytes = requested_bytes<kNaive>,
      .run = ADO_RUN(run_pipeline<kNaive>)},
     {.name = "pipeline_best",
@@ -76,6 +81,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .why_not = why_not<kBest>,
      .scratch_bytes = bytes_between_stages,
      .stages = kBest,
+     .flops = executed_flops<kBest>,
      .bytes = requested_bytes<kBest>,
      .run = ADO_RUN(run_pipeline<kBest>)},
     {.name = "fused",
@@ -84,6 +90,10 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .blocks = {{kWindowBlock}},
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
+     .flops =
+         [](const EdgeDetect& p) {
+           return kFlopsOfLength * window_pixels<EdgeDetect, with_shape>(p);
+         },
      .bytes = window_bytes<EdgeDetect, with_shape>,
      .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) {

@@ -39,6 +39,13 @@ double bytes_of_tile(const GaussianBlur& p) {
   return bytes_by_tiles(p, (kCols + 2 * kMargin<kLoaded>)*(kRows + 2 * kRadius), kCols * kRows);
 }
 
+// Executed FLOPs of `float_taps`: the first pass also computes the rows of the halo.
+double flops_of_float_taps(const GaussianBlur& p) {
+  constexpr int kAcross = 2, kDown = 2, kRows = kTwoPassBlockRows * kDown;
+  constexpr double kPasses = (kRows + 2.0 * kRadius) / kRows + 1;
+  return 2 * kTaps * kPasses * pixels_of_tiles<kAcross, kDown>(p, {kBlockCols, kTwoPassBlockRows});
+}
+
 // ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window. With 16 pixels per lane, the fewest additional pixels beside a band
 // are loaded (144 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
@@ -204,6 +211,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .why_not = why_not_options,
      .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
      .grid = grid_of_tiles<2, 2, GaussianBlur>,
+     .flops = flops_of_float_taps,
      .bytes = bytes_of_tile<2, 2, 2>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
        launch(go, gaussian_blur_two_passes<float, 2, 2, 2>, batch_of<2, 2>(p, go.block));

@@ -183,6 +183,22 @@ double window_bytes(const Routine& p) {
   });
 }
 
+// Pixels that a stage takes, including those of rows and lanes that only serve others, and of the
+// iterations that complete the last unrolled loop of a band.
+template <class Routine, auto kWithShape>
+double window_pixels(const Routine& p) {
+  return kWithShape(p, [&]<class Shape>(Shape) -> double {
+    const Bands b = bands_of<Shape>(p);
+    if (b.down == 0) return 0;
+    const auto iterations = [](std::int64_t height) {
+      return ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
+    };
+    const std::int64_t rows =
+        (b.down - 1) * iterations(b.height) + iterations(b.rows - (b.down - 1) * b.height);
+    return static_cast<double>(b.images * b.across * rows) * kWarpSize * Shape::kPixels;
+  });
+}
+
 #ifdef __CUDACC__
 
 // --------------------------------------------------------------------------------------------- The

@@ -2,9 +2,12 @@
 // exact.
 #pragma once
 
-#ifdef __CUDACC__
-
 namespace ado::cuda {
+
+// FLOPs of approximate_length(). The square root of the special function unit is not counted.
+inline constexpr double kFlopsOfLength = 2 * 2;  // FMAs
+
+#ifdef __CUDACC__
 
 // Returns sqrt(x^2 + y^2) of integers x and y. If the exact root is below 256, the integer part of
 // the result equals that of the exact root. `half` is 0.5 or, if x and y are in units of u, 0.5
@@ -24,6 +27,6 @@ __device__ inline float approximate_length(float x, float y, float half) {
   return root;
 }
 
-}  // namespace ado::cuda
-
 #endif
+
+}  // namespace ado::cuda

@@ -37,6 +37,17 @@ double bytes_by_tiles(const Routine& p, double read, double tile) {
   return static_cast<double>(pixels_of(p)) * (read / tile + 1);
 }
 
+// Pixels of all tiles, if threads compute kDown rows by kAcross columns each. Nearly all kernels
+// also compute the pixels of a tile that are outside the image, which are not stored.
+template <int kAcross, int kDown, ImageFilter Routine>
+double pixels_of_tiles(const Routine& p, Extent block) {
+  const std::int64_t tile_cols = std::int64_t{block.x} * kAcross;
+  const std::int64_t tile_rows = std::int64_t{block.y} * kDown;
+  const std::int64_t cols = ceil_div(p.cols(), tile_cols) * tile_cols;
+  const std::int64_t rows = ceil_div(p.rows(), tile_rows) * tile_rows;
+  return static_cast<double>(p.images() * rows * cols);
+}
+
 template <ImageFilter Routine>
 constexpr Variant<Routine> copy_variant() {
   return {.name = "copy",

@@ -176,6 +176,7 @@ constexpr Variant<MaxPlus> kVariants[] = {
              return grid_of(ceil_div(p.points(), kColumnThreads * Batch::kPoints), 1);
            });
          },
+     .flops = flops_of_columns,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        with_batch(p, [&]<class T, class Batch>(T, Batch) {
          launch(go, max_plus_vectorised<T, Batch>, operands_of<T>(p));
@@ -193,6 +194,7 @@ constexpr Variant<MaxPlus> kVariants[] = {
            return Extent{static_cast<unsigned>(split.blocks_x),
                          static_cast<unsigned>(split.blocks_y)};
          },
+     .flops = flops_of_split,
      .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
        const TermSplit split = term_split_of(p);
        if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));

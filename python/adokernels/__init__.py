@@ -38,6 +38,7 @@ from adokernels._core import (  # noqa: E402
 )
 from adokernels.arrays.pictures import read_image  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
@@ -45,6 +46,7 @@ from adokernels.ladders.routine import Routine, Variant  # noqa: E402
 from adokernels.measuring.loading import load  # noqa: E402
 from adokernels.measuring.machine import machine  # noqa: E402
 from adokernels.measuring.problem import Problem  # noqa: E402
+from adokernels.measuring.profiling import profile  # noqa: E402
 from adokernels.measuring.protocol import measure, sweep  # noqa: E402
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep  # noqa: E402
 from adokernels.measuring.statistics import Verdict  # noqa: E402
@@ -64,9 +66,11 @@ __all__ = [  # noqa: PLE0604
     "DeviceArray",
     "GppProblem",
     "Kernel",
+    "KernelProfile",
     "Machine",
     "Measurement",
     "Problem",
+    "Profile",
     "Resources",
     "Routine",
     "Sweep",
@@ -77,6 +81,7 @@ __all__ = [  # noqa: PLE0604
     "load",
     "machine",
     "measure",
+    "profile",
     "read_image",
     "roofline",
     "set_device",

@@ -12,19 +12,27 @@ __all__: list[str] = [
     "CudaError",
     "DeviceArray",
     "KernelInfo",
+    "LineSamples",
     "OptionType",
     "Parameter",
     "Problem",
     "Routine",
+    "Sampler",
+    "Samples",
     "Unavailable",
     "VariantInfo",
     "caches",
+    "chip",
     "cores",
+    "count",
+    "counter_passes",
     "cuda_properties",
     "device",
+    "existing_metrics",
     "isa",
     "last_level_cache_bytes",
     "max_threads",
+    "profiler_version",
     "routines",
     "sample",
     "set_device",
@@ -33,6 +41,7 @@ __all__: list[str] = [
     "supported_isa",
     "synchronize",
     "to_device",
+    "why_no_counters",
     "why_no_cuda",
 ]
 
@@ -300,14 +309,77 @@ class Routine:
     @property
     def variants(self) -> list: ...
 
+class LineSamples:
+    """
+    The samples of one source line of one kernel.
+    """
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def samples(self) -> list[int]: ...
+
+class Samples:
+    """
+    Samples by stall reason and source line.
+    """
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def lines(self) -> list[LineSamples]: ...
+    @property
+    def reasons(self) -> list[str]: ...
+    @property
+    def unattributed(self) -> int: ...
+
+class Sampler:
+    """
+    Samples the kernels of modules that are loaded while it exists.
+    """
+    def __init__(self) -> None: ...
+    def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
+        """
+        Repeats a call for about this time, and returns its samples.
+        """
+
 def caches() -> list[tuple[int, int, int]]: ...
+def chip() -> str:
+    """
+    The chip of the current GPU, for example 'GH100'.
+    """
+
 def cores() -> int:
     """
     Physical cores of the logical processors that are available to this process.
     """
 
+@typing.overload
+def count(
+    call: Call, metrics: collections.abc.Sequence[str], cold: bool
+) -> list[tuple[KernelInfo, list[float]]]:
+    """
+    The kernels of a call, each with the values of the metrics.
+    """
+
+@typing.overload
+def count(
+    work: collections.abc.Callable, metrics: collections.abc.Sequence[str], cold: bool
+) -> list[tuple[KernelInfo, list[float]]]: ...
+def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
+    """
+    Runs that are needed to collect the metrics on a chip.
+    """
+
 def cuda_properties() -> dict: ...
 def device() -> str: ...
+def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
+    """
+    Those of the metrics that exist on a chip.
+    """
+
 def isa() -> str: ...
 def last_level_cache_bytes() -> int:
     """
@@ -317,6 +389,11 @@ def last_level_cache_bytes() -> int:
 def max_threads() -> int:
     """
     Threads that CPU variants use on large problems.
+    """
+
+def profiler_version() -> str:
+    """
+    The version of the loaded CUPTI.
     """
 
 def routines() -> list[Routine]: ...
@@ -348,6 +425,11 @@ def synchronize() -> None:
 def to_device(array: typing.Any) -> DeviceArray:
     """
     Copy an array into GPU memory.
+    """
+
+def why_no_counters() -> str:
+    """
+    Empty if the hardware counters can be read, else the reason and the remedy.
     """
 
 def why_no_cuda() -> str:

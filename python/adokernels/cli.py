@@ -1,4 +1,4 @@
-"""The command line: ``adokernels tour | info | list | bench | report``."""
+"""The command line: ``adokernels tour | info | list | bench | profile | report``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core, tour
 from adokernels.arrays.operands import random_operands
+from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.rendering import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 _NO_DEVICE, _USAGE = 3, 2
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
@@ -74,11 +77,13 @@ def _parser() -> argparse.ArgumentParser:
     ladders.add_argument("routine", nargs="?", help="show only this routine")
     ladders.set_defaults(run=_run_list)
 
-    bench = commands.add_parser("bench", help="measure one ladder")
-    bench.add_argument("routine")
-    bench.add_argument("--shape", type=_lengths, help="lengths, for example 1600x2560")
-    bench.add_argument("--dtype", type=_dtype, help="element type, if the routine accepts several")
-    bench.add_argument(
+    problem = argparse.ArgumentParser(add_help=False)
+    problem.add_argument("routine")
+    problem.add_argument("--shape", type=_lengths, help="lengths, for example 1600x2560")
+    problem.add_argument(
+        "--dtype", type=_dtype, help="element type, if the routine accepts several"
+    )
+    problem.add_argument(
         "--set",
         type=_option,
         action="append",
@@ -86,17 +91,38 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="an option of the routine, for example border=replicate",
     )
+    problem.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    problem.add_argument("--json", type=Path, help="output file for the measurements")
+
+    bench = commands.add_parser("bench", parents=[problem], help="measure one ladder")
     bench.add_argument("--device", choices=("cpu", "cuda"))
     bench.add_argument(
         "--variants", type=lambda text: text.split(","), help="comma-separated names"
     )
-    bench.add_argument("--cache", choices=("cold", "warm"), default="cold")
     bench.add_argument("--seconds", type=float, default=3.0, help="maximum time per variant")
-    bench.add_argument("--json", type=Path, help="output file for the measurements")
+    bench.add_argument(
+        "--counters",
+        nargs="?",
+        const="default",
+        choices=tuple(METRIC_SETS),
+        help="read hardware counters after timing (CUDA)",
+    )
     bench.add_argument(
         "--plot", type=_chart_path, help="output file for the chart (.png, .svg, .pdf)"
     )
     bench.set_defaults(run=_run_bench)
+
+    profile = commands.add_parser(
+        "profile", parents=[problem], help="read the hardware counters of one CUDA variant"
+    )
+    profile.add_argument("--variant", help="default: the variant that a call uses")
+    profile.add_argument(
+        "--metrics",
+        type=lambda text: text if text in METRIC_SETS else text.split(","),
+        default="default",
+        help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
+    )
+    profile.set_defaults(run=_run_profile)
 
     report = commands.add_parser("report", help="write an HTML report of stored measurements")
     report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
@@ -164,23 +190,16 @@ def _run_list(options: argparse.Namespace, console: Console) -> None:
 
 
 def _run_bench(options: argparse.Namespace, console: Console) -> None:
-    routine = _routine(options.routine)
-    known = list(routine.options)
-    for name, _ in options.set:
-        if name not in known:
-            hint = _core.suggest(name, known)
-            has = f"has no option {name!r}{hint}" if known else "takes no options"
-            raise ValueError(f"{routine.name} {has}")
-    if len(dict(options.set)) < len(options.set):
-        raise ValueError("--set must give each option once")
+    routine, operands, settings = _problem(options)
     sweep = ado.sweep(
         routine,
-        *random_operands(routine, options.shape, options.dtype),
+        *operands,
         device=options.device,
         variants=options.variants,
         cache=options.cache,
         seconds=options.seconds,
-        **dict(options.set),
+        counters=options.counters or False,
+        **settings,
     )
     show(console, sweep_tables(sweep))
     if options.json:
@@ -191,6 +210,33 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
         ado.roofline(sweep, ax=figure.add_subplot())
         figure.savefig(options.plot, dpi=150)
         console.print(f"wrote {options.plot}")
+
+
+def _run_profile(options: argparse.Namespace, console: Console) -> None:
+    routine, operands, settings = _problem(options)
+    what = routine[options.variant] if options.variant else routine
+    profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
+    console.print(profile)
+    if options.json:
+        profile.save(options.json)
+        console.print(f"wrote {options.json}")
+
+
+def _problem(
+    options: argparse.Namespace,
+) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
+    """The routine, random operands and the options of a command that runs one problem."""
+    routine = _routine(options.routine)
+    known = list(routine.options)
+    for name, _ in options.set:
+        if name not in known:
+            hint = _core.suggest(name, known)
+            has = f"has no option {name!r}{hint}" if known else "takes no options"
+            raise ValueError(f"{routine.name} {has}")
+    if len(dict(options.set)) < len(options.set):
+        raise ValueError("--set must give each option once")
+    operands = random_operands(routine, options.shape, options.dtype)
+    return routine, operands, dict(options.set)
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:

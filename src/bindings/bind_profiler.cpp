@@ -6,6 +6,7 @@
 #include "bindings/gil.hpp"
 #include "runtime/call.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/pc_sampling.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -34,6 +35,32 @@ Counted count_callable(const py::function& work, const Metrics& metrics, bool co
   return count(locked_work, metrics, cold);
 }
 
+void bind_sampler(py::module_& m) {
+  using pc_sampling::Line;
+  using pc_sampling::Sampler;
+  using pc_sampling::Samples;
+  py::class_<Line>(m, "LineSamples", "The samples of one source line of one kernel.")
+      .def_readonly("kernel", &Line::kernel)
+      .def_readonly("path", &Line::path)
+      .def_readonly("line", &Line::line)
+      .def_readonly("samples", &Line::samples);
+  py::class_<Samples>(m, "Samples", "Samples by stall reason and source line.")
+      .def_readonly("reasons", &Samples::reasons)
+      .def_readonly("lines", &Samples::lines)
+      .def_readonly("dropped", &Samples::dropped)
+      .def_readonly("unattributed", &Samples::unattributed);
+  py::class_<Sampler>(m, "Sampler",
+                      "Samples the kernels of modules that are loaded while it exists.")
+      .def(py::init<>())
+      .def(
+          "collect",
+          [](Sampler& sampler, Call& call, double seconds) {
+            return sampler.collect([&] { call.run(); }, seconds);
+          },
+          py::arg("call"), py::arg("seconds"), py::call_guard<ReleaseGil>(),
+          "Repeats a call for about this time, and returns its samples.");
+}
+
 }  // namespace
 
 void bind_profiler(py::module_& m) {
@@ -48,6 +75,7 @@ void bind_profiler(py::module_& m) {
   m.def("count", &count_call, py::arg("call"), py::arg("metrics"), py::arg("cold"),
         py::call_guard<ReleaseGil>(),
         "The kernels of a call, each with the values of the metrics.");
+  bind_sampler(m);
   m.def("count", &count_callable, py::arg("work"), py::arg("metrics"), py::arg("cold"));
 }
 

@@ -21,7 +21,9 @@ namespace ado {
 template <class T>
 class CompensatedSum {
  public:
-  static constexpr int kFlopsOfAdd = 7;
+  // FLOPs of add() and total(). Every kAdditions-th add() executes eight more, which are not
+  // counted.
+  static constexpr int kFlopsOfAdd = 7, kFlopsOfTotal = 10;
 
   ADO_ANYWHERE void add(T x) {
     recent_.add(x);

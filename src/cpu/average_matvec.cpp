@@ -549,13 +549,40 @@ const char* read_why_not(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "vectors is not packed";
 }
 
-// FLOPs with one compensated addition per kSamples samples, which are added pairwise first.
-template <int kSamples>
-double flops_by_trees(const AverageMatvec& p) {
-  constexpr double kPerSample = (kSamples - 1.0 + CompensatedSum<double>::kFlopsOfAdd) / kSamples;
-  const auto rows = static_cast<double>(p.sets() * p.length());
-  return rows *
-         (kPerSample * static_cast<double>(p.samples()) + 1 + 2 * static_cast<double>(p.length()));
+constexpr double kFlopsOfAdd = CompensatedSum<double>::kFlopsOfAdd;
+constexpr double kFlopsOfTotal = CompensatedSum<double>::kFlopsOfTotal;
+constexpr double kFlopsOfTree = kTree - 1 + kFlopsOfAdd;
+
+// Executed FLOPs, from those of the sum of a row. The division by M counts as one.
+double flops_with_sums(const AverageMatvec& p, double of_sum) {
+  return static_cast<double>(p.sets() * p.length()) *
+         (of_sum + 1 + 2 * static_cast<double>(p.length()));
+}
+
+double flops_of_scalars(const AverageMatvec& p) {
+  return flops_with_sums(p, kFlopsOfAdd * static_cast<double>(p.samples()) + kFlopsOfTotal);
+}
+
+double flops_of_pairs(const AverageMatvec& p) {
+  const auto trees = static_cast<double>(p.samples() / kTree);
+  const auto rest = static_cast<double>(p.samples() % kTree);
+  return flops_with_sums(p, kFlopsOfTree * trees + rest + kFlopsOfAdd + kFlopsOfTotal);
+}
+
+// For contiguous samples and rows that are not shared by threads. Other rows take a few FLOPs more
+// or less. Lanes of the product beyond the last set are not counted.
+double flops_of_vectors(const AverageMatvec& p) {
+  return with_real(p.vectors.type, [&]<class T>(T) {
+    constexpr double kReduction = kLanes<T> - 1;
+    const int64_t samples = p.samples(), rest = samples % (kTree * kLanes<T>);
+    if (samples < kLanes<T>) return flops_with_sums(p, static_cast<double>(samples));
+    // Samples in whole vectors.
+    const auto filled = static_cast<double>((rest + kLanes<T> - 1) / kLanes<T> * kLanes<T>);
+    if (samples == rest) return flops_with_sums(p, filled + kReduction);
+    const double of_lane = kFlopsOfTree * static_cast<double>(samples / (kTree * kLanes<T>)) +
+                           (rest > 0 ? kFlopsOfAdd : 0) + kFlopsOfTotal;
+    return flops_with_sums(p, of_lane * kLanes<T> + filled + kReduction);
+  });
 }
 
 // Bytes of the averages of one set, and of one unfinished sum per average.
@@ -575,39 +602,39 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "naive_loops",
      .changes = "Averages and multiplies one set at a time, one vector after another.",
      .scratch_bytes = averages_and_sums,
-     .flops = flops_by_trees<1>,
+     .flops = flops_of_scalars,
      .run = naive_loops},
     {.name = "interchange",
      .changes =
          "Swaps the loops, so that the inner loop adds the contiguous samples of one element.",
      .scratch_bytes = averages_of_set,
-     .flops = flops_by_trees<1>,
+     .flops = flops_of_scalars,
      .run = interchange},
     {.name = "pairwise",
      .changes = "Adds eight samples pairwise with plain sums before each compensated addition.",
      .scratch_bytes = averages_of_set,
-     .flops = flops_by_trees<kTree>,
+     .flops = flops_of_pairs,
      .run = pairwise},
     {.name = "simd",
      .changes = "Adds and multiplies in vector registers.",
      .scratch_bytes = one_tile,
-     .flops = flops_by_trees<kTree>,
+     .flops = flops_of_vectors,
      .run = on_one_thread<false>},
     {.name = "prefetch",
      .changes = "Prefetches the samples 4 KiB ahead.",
      .scratch_bytes = one_tile,
-     .flops = flops_by_trees<kTree>,
+     .flops = flops_of_vectors,
      .run = on_one_thread<true>},
     {.name = "threaded",
      .changes = "Splits the sets among threads; with few sets, the elements, the samples and the "
                 "matrix.",
      .scratch_bytes = scratch_of<false>,
-     .flops = flops_by_trees<kTree>,
+     .flops = flops_of_vectors,
      .run = in_threads<false>},
     {.name = "blocked",
      .changes = "Reads the matrix once per panel of sets, whose products are register tiles.",
      .scratch_bytes = scratch_of<true>,
-     .flops = flops_by_trees<kTree>,
+     .flops = flops_of_vectors,
      .run = in_threads<true>},
 };
 

@@ -34,6 +34,11 @@ const char* why_not(const EdgeDetect& p) {
 }
 
 template <const Stages& kStages>
+double executed_flops(const EdgeDetect& p) {
+  return flops_of_stages(p, kStages, filters());
+}
+
+template <const Stages& kStages>
 double requested_bytes(const EdgeDetect& p) {
   return bytes_of_stages(p, kStages, filters());
 }
@@ -77,6 +82,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .why_not = why_not<kNaiveLoops>,
      .scratch_bytes = scratch_bytes,
      .stages = kNaiveLoops,
+     .flops = executed_flops<kNaiveLoops>,
      .bytes = requested_bytes<kNaiveLoops>,
      .run = run_pipeline<kNaiveLoops>},
     {.name = "pipeline_threaded",
@@ -84,10 +90,12 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .why_not = why_not<kThreaded>,
      .scratch_bytes = scratch_bytes,
      .stages = kThreaded,
+     .flops = executed_flops<kThreaded>,
      .bytes = requested_bytes<kThreaded>,
      .run = run_pipeline<kThreaded>},
     {.name = "fused_bands",
      .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
+     .flops = [](const EdgeDetect& p) { return roots_of_rows(p); },
      .run = fused},
 };
 

@@ -244,6 +244,12 @@ void threaded(const GaussianBlur& p, const Launch&) {
   });
 }
 
+// Executed FLOPs: the division by Quotient.
+double one_division(const GaussianBlur& p) { return static_cast<double>(p.out.elements()); }
+double one_division_for_any_taps(const GaussianBlur& p) {
+  return p.default_taps() ? 0 : one_division(p);
+}
+
 constexpr Variant<GaussianBlur> kVariants[] = {
     stream_copy_variant<GaussianBlur>(),
     {.name = "naive_loops",
@@ -255,16 +261,19 @@ constexpr Variant<GaussianBlur> kVariants[] = {
     {.name = "auto_vectorised",
      .changes = "Copies the rows to contiguous padded buffers in the L1 cache, so that the "
                 "compiler can vectorise the 49 products.",
+     .flops = one_division,
      .run = auto_vectorised},
     {.name = "two_pass",
      .changes = "Separates the sum: seven products along the rows, stored to an intermediate "
                 "image, then seven down its columns.",
      .scratch_bytes = sums_bytes,
+     .flops = one_division,
      .bytes = bytes_with_sums,
      .run = two_pass},
     {.name = "row_ring",
      .changes = "Runs both passes row by row, columns first, so that the intermediate sums stay in "
                 "the L1 cache.",
+     .flops = one_division,
      .run = row_ring},
     {.name = "constant_taps",
      .changes = "Compiles the default taps in as constants and keeps all sums in 16 bits.",
@@ -276,9 +285,11 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .run = on_default_taps<BlurRow>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
+     .flops = one_division_for_any_taps,
      .run = streaming},
     {.name = "threaded",
      .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
+     .flops = one_division_for_any_taps,
      .run = threaded},
 };
 

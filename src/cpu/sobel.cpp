@@ -102,28 +102,38 @@ void threaded(const Sobel& p, const Launch&) {
   });
 }
 
+// Executed FLOPs: one square root per pixel. All other operations are on integers.
+double roots_of_pixels(const Sobel& p) { return static_cast<double>(p.out.elements()); }
+
 constexpr Variant<Sobel> kVariants[] = {
     stream_copy_variant<Sobel>(),
     {.name = "naive_loops",
      .changes = "Loads eight neighbours per pixel, with a border test for each.",
+     .flops = roots_of_pixels,
      .run = naive_loops},
     {.name = "interior",
      .changes = "Tests for the border only at the outermost pixels.",
+     .flops = roots_of_pixels,
      .run = interior},
     {.name = "padded_rows",
      .changes = "Copies the rows to contiguous buffers in the L1 cache, padded with zeros.",
+     .flops = roots_of_pixels,
      .run = on_one_thread<FullWindowRow>},
     {.name = "separable",
      .changes = "Sums down each column once for three output pixels, then along the row.",
+     .flops = roots_of_pixels,
      .run = on_one_thread<SeparableRow>},
     {.name = "simd",
      .changes = "Vectorised, including the square root.",
+     .flops = roots_of_rows<Sobel>,
      .run = on_one_thread<SobelRow>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
+     .flops = roots_of_rows<Sobel>,
      .run = on_one_thread<SobelRow, true>},
     {.name = "threaded",
      .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
+     .flops = roots_of_rows<Sobel>,
      .run = threaded},
 };
 

@@ -88,6 +88,17 @@ ADO_INLINE void run_stages(const EdgeDetect& p, const Launch& go, const Stages& 
                  });
 }
 
+// The sum of the FLOPs that the stages execute.
+ADO_INLINE double flops_of_stages(const EdgeDetect& p, const Stages& stages,
+                                  const FilterLadders& filters) {
+  double total = 0;
+  for_each_stage(p, nullptr, stages, filters,
+                 [&](const auto& variant, const auto& problem, const Array&) {
+                   total += variant.flops != nullptr ? variant.flops(problem) : problem.flops();
+                 });
+  return total;
+}
+
 // The sum of the bytes that the stages request.
 ADO_INLINE double bytes_of_stages(const EdgeDetect& p, const Stages& stages,
                                   const FilterLadders& filters) {

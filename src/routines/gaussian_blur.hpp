@@ -67,7 +67,7 @@ struct GaussianBlur {
     return true;
   }
 
-  double flops() const { return 0; }  // integer arithmetic only
+  double flops() const { return 0; }  // the formulas need integers only
 
   const char* why_not() const {
     std::int64_t sum = 0;

@@ -38,7 +38,7 @@ struct Grayscale {
   std::int64_t cols() const { return out.shape[out.rank - 1]; }
   int channels() const { return static_cast<int>(rgba.shape[rgba.rank - 1]); }
 
-  double flops() const { return 0; }  // integer arithmetic only
+  double flops() const { return 0; }  // the formulas need integers only
 };
 
 }  // namespace ado

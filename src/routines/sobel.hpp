@@ -28,7 +28,7 @@ struct Sobel {
   std::int64_t rows() const { return gray.shape[gray.rank - 2]; }
   std::int64_t cols() const { return gray.shape[gray.rank - 1]; }
 
-  double flops() const { return 0; }  // integer arithmetic only
+  double flops() const { return 0; }  // the formulas need integers only
 };
 
 }  // namespace ado

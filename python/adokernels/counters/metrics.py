@@ -432,6 +432,13 @@ def default_metrics() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_metrics_of_quantities(), *parts, *weights]))
 
 
+#: Sets of metrics by name. "light" has none that instruments the code.
+METRIC_SETS = {
+    "default": default_metrics(),
+    "light": tuple(metric for metric in default_metrics() if "sass" not in metric),
+}
+
+
 def combined(kernels: list[Values]) -> dict[str, float]:
     """The values of several kernels as if they were one.
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from adokernels.counters.metrics import BY_KEY, QUANTITIES, combined
 from adokernels.counters.tables import comparison_table, profile_tables
 from adokernels.ladders.resources import Kernel
+from adokernels.storage import write
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.table import Table
 
@@ -127,6 +129,10 @@ class Profile(_Counted, ShownAsTables):
     def to_dict(self) -> dict[str, Any]:
         """The profile as JSON types."""
         return dataclasses.asdict(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        write(path, "profile", self.to_dict())
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:

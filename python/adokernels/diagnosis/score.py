@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.tables import score_tables, verdict_on
+from adokernels.storage import write
 from adokernels.tables.numbers import percent, ratio
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from rich.table import Table
 
     from adokernels.measuring.records import Sweep
-
-#: Version of the JSON layout.
-SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +149,6 @@ class Score(ShownAsTables):
     def to_dict(self) -> dict[str, Any]:
         """The score as JSON types, with its summary."""
         return {
-            "schema": SCHEMA,
-            "kind": "score",
             "summary": dict(self.summary()),
             "rows": [dataclasses.asdict(row) for row in self.rows],
         }
@@ -161,18 +156,13 @@ class Score(ShownAsTables):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; the summary is computed again."""
-        if record.get("kind") != "score" or record.get("schema") != SCHEMA:
-            raise ValueError(
-                f"a score must have kind 'score' and schema {SCHEMA}, got"
-                f" {record.get('kind')!r} and {record.get('schema')!r}"
-            )
         lists = ("alternatives", "changes")
         rows = ({**row, **{name: tuple(row[name]) for name in lists}} for row in record["rows"])
         return cls(rows=tuple(Row(**row) for row in rows))
 
     def save(self, path: str | Path) -> None:
         """Write it to a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        write(path, "score", self.to_dict())
 
     def _tables(self) -> list[Table]:
         return score_tables(self)

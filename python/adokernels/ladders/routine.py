@@ -12,6 +12,7 @@ from rich.text import Text
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
 from adokernels.ladders.resources import Kernel, Resources
+from adokernels.ladders.source import Diff, Source, diff_of, source_of
 from adokernels.tables.rendering import to_html, to_text
 
 if TYPE_CHECKING:
@@ -115,6 +116,41 @@ class Variant:
         infos = self.routine._core.kernels(self.name, args, options, block, out)
         kernels = tuple(map(Kernel.from_core, infos))
         return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
+
+    @property
+    def source(self) -> Source:
+        """Its source code: declaration, kernels, and what these use of the routine's folder.
+
+        Needs no device and no CUDA build. A notebook and a terminal show it highlighted; ``print``
+        shows plain text.
+
+        Returns
+        -------
+        Source
+            ``text``, ``files``, and ``parts`` with file and line of each definition.
+        """
+        return source_of(self)
+
+    def diff(self, other: Variant | str) -> Diff:
+        """The change from this variant to another one, definition by definition.
+
+        Parameters
+        ----------
+        other : Variant or str
+            A variant, or the name of one of the same routine.
+
+        Returns
+        -------
+        Diff
+            Added lines are green and deleted lines red in a notebook and in a terminal; ``print``
+            shows a unified diff. Kernels are compared with each other although their names differ.
+
+        Raises
+        ------
+        KeyError
+            If the routine has no variant of that name.
+        """
+        return diff_of(self, self.routine[other] if isinstance(other, str) else other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variant):

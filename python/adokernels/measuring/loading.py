@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from adokernels.counters.records import Profile
 from adokernels.measuring import schema_one
-from adokernels.measuring.records import SCHEMA, Machine, Measurement, Sweep
+from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.storage import SCHEMA
 
-_KINDS: dict[str, type[Measurement | Machine | Sweep]] = {
+Record = Measurement | Machine | Sweep | Profile
+
+_KINDS: dict[str, type[Record]] = {
     "measurement": Measurement,
     "machine": Machine,
     "sweep": Sweep,
+    "profile": Profile,
 }
 
 
-def load(path: str | Path) -> Measurement | Machine | Sweep:
-    """Read a file written by :meth:`Sweep.save`, :meth:`Measurement.save` or :meth:`Machine.save`.
+def load(path: str | Path) -> Record:
+    """Read a file that the method ``save`` of a sweep, measurement, machine or profile wrote.
 
     Raises
     ------

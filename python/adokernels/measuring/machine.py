@@ -17,7 +17,8 @@ from adokernels import _core
 from adokernels.ladders.registry import ceilings
 from adokernels.measuring.context import context, device_name, last_level_cache_bytes
 from adokernels.measuring.loading import load
-from adokernels.measuring.records import SCHEMA, Ceiling, Machine
+from adokernels.measuring.records import Ceiling, Machine
+from adokernels.storage import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,12 +22,15 @@ from adokernels.measuring.context import context
 from adokernels.measuring.correctness import ResultChecker
 from adokernels.measuring.machine import machine as measure_machine
 from adokernels.measuring.problem import Problem
+from adokernels.measuring.profiling import collect, require_counters
 from adokernels.measuring.records import Cache, Measurement, Sweep
 from adokernels.measuring.sampling import Sampler, clock_reached, sample_interleaved
 from adokernels.measuring.streams import stream_handle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from adokernels.counters.records import Profile
 
     Block = tuple[int, ...]
 
@@ -164,6 +167,7 @@ def sweep(
     seconds: float = 3.0,
     peers: Mapping[str, Callable[[], object]] | None = None,
     ceilings: bool = True,
+    counters: bool | str = False,
     progress: bool = True,
     **options: Any,
 ) -> Sweep:
@@ -191,6 +195,9 @@ def sweep(
         same rounds, on the legacy default stream on CUDA, and are not checked.
     ceilings
         Whether to include the machine's ceilings, which are measured or looked up.
+    counters
+        Whether to read the hardware counters of every variant and peer after timing, or the set of
+        metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
     progress
         Show a progress bar on a terminal or in Jupyter.
 
@@ -200,6 +207,11 @@ def sweep(
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
         ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
         ranked as hotspots.
+
+    Raises
+    ------
+    Unavailable
+        If `counters` are wanted and cannot be read here.
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a Routine, got {type(routine).__name__}")
@@ -223,7 +235,14 @@ def sweep(
             raise TypeError(f"peers must map names to functions, got {name!r}: {work!r}")
     if clash := set(names) & set(peers or ()):
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
-    result = _measure_ladder(routine, problem, names, blocks or {}, settings, peers or {}, True)
+    if counters and problem.device != "cuda":
+        raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
+    metrics = ("default" if counters is True else counters) or None
+    if metrics:
+        require_counters(metrics)
+    result = _measure_ladder(
+        routine, problem, names, blocks or {}, settings, peers or {}, True, metrics
+    )
     if ceilings:
         result = dataclasses.replace(result, machine=measure_machine(problem.device))
     return result
@@ -237,6 +256,7 @@ def _measure_ladder(
     settings: _Settings,
     peers: Mapping[str, Callable[[], object]] | None = None,
     with_stages: bool = False,
+    metrics: str | None = None,
 ) -> Sweep:
     device = problem.device
     checker = ResultChecker(routine, problem)
@@ -271,6 +291,11 @@ def _measure_ladder(
             skipped[name] = f"{error} (after timing)"
             del calls[name]
 
+    def profiled(work: _core.Call | Callable[[], object], label: str) -> Profile | None:
+        """The counters; None if they are not wanted or no kernel was launched."""
+        profile = collect(work, label, metrics, settings.cache) if metrics else None
+        return profile if profile and profile.kernels else None
+
     reached = clock_reached(samplers)
     shared: dict[str, Any] = {
         "device": device,
@@ -287,6 +312,7 @@ def _measure_ladder(
                 **_of_variant(routine[name], call),
                 problem=described,
                 error=errors[name],
+                profile=profiled(call, f"{routine.name}[{name}]"),
                 **shared,
                 **of_variants[name].record(reached),
             )
@@ -311,6 +337,7 @@ def _measure_ladder(
                 bytes=useful.bytes,
                 executed_flops=useful.flops,
                 requested_bytes=useful.bytes,
+                profile=profiled(peers[name], name) if peers else None,
                 **shared,
                 **sampler.record(reached),
             )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Verdict
+from adokernels.storage import write
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from rich.table import Table
-
-#: Version of the JSON layout. A reader rejects files of later versions.
-SCHEMA = 2
 
 Cache = Literal["cold", "warm"]
 Context = dict[str, Any]
@@ -179,6 +176,24 @@ class Measurement:
     def limiter(self) -> Limiter:
         """What limits it, with evidence; precise with counters and in a sweep with ceilings."""
         return limiter(self, self.machine)
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Where each number comes from.
+
+        ``"measured"``: timed. ``"counted"``: read from hardware counters. ``"modelled"``: computed
+        by a formula of the routine or the variant. ``"not available"``: neither.
+        """
+        counted = "counted" if self.profile else "not available"
+        modelled = ("flops", "bytes", "executed_flops", "requested_bytes")
+        return {
+            "seconds": "measured",
+            "clock": "measured" if len(self.clocks) else "not available",
+            **dict.fromkeys(modelled, "modelled"),
+            "executed_instructions": "modelled" if self.executed_instructions else "not available",
+            "counted_flops": "not available" if self.counted_flops is None else "counted",
+            "counted_bytes": counted,
+        }
 
     @property
     def resources(self) -> Resources:
@@ -519,9 +534,3 @@ def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]
         for before, m in itertools.pairwise(variants)
         if (m.routine, m.problem, m.cache) == (before.routine, before.problem, before.cache)
     }
-
-
-def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
-    """Write one record with its kind and schema version."""
-    document = {"schema": SCHEMA, "kind": kind, **record}
-    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")

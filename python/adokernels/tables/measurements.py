@@ -12,7 +12,7 @@ from adokernels.tables.numbers import DIGITS, number, percent, prefix, quantity,
 from adokernels.tables.rendering import new_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
@@ -77,10 +77,12 @@ def sweep_table(sweep: Sweep) -> Table:
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
-    """Build all tables of a sweep: steps, hotspots of pipelines, resources of kernels."""
+    """Build all tables of a sweep: steps, hotspots of pipelines, counters, resources of kernels."""
     tables = [sweep_table(sweep)]
     if sweep.stages:
         tables.append(hotspot_table(sweep))
+    if any(m.profile for m in sweep):
+        tables.append(counter_table(sweep))
     if any(m.kernels for m in sweep):
         tables.append(resource_table([m.resources for m in sweep.variants]))
     return tables
@@ -107,6 +109,50 @@ def resource_table(variants: Sequence[Resources]) -> Table:
             )
             table.add_row(*map(Text, cells))
     return table
+
+
+def counter_table(sweep: Sweep) -> Table:
+    """List the main hardware counters of each variant and peer; n/a if not counted."""
+    headers = [("variant", True), ("compute\n[% of peak]", False), ("memory\n[% of peak]", False)]
+    headers += [(f"{level}\n[%]", False) for level in ("L1", "L2", "DRAM")]
+    headers += [("DRAM bytes /\ncompulsory", False), ("sectors per\nload request", False)]
+    headers += [("sectors per\nstore request", False), ("issue\nslots", False)]
+    headers += [("achieved\noccupancy", False), ("most frequent stall", True)]
+    table = new_table("Hardware counters", headers)
+    counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
+    for m, profile in counted:
+        values = profile.quantities
+        shares = ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")
+        excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
+        cells = [
+            m.variant,
+            *(_known(values.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
+            _known(excess, number),
+            _known(values.get("load_sectors_per_request"), number),
+            _known(values.get("store_sectors_per_request"), number),
+            _known(values.get("issue_active"), percent),
+            _known(values.get("occupancy"), percent),
+            _largest_stall(values),
+        ]
+        table.add_row(*map(Text, cells), style="dim" if m.ceiling else "")
+    notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
+    table.caption = Text(" ".join(notes))
+    return table
+
+
+def _known(value: float | None, show: Callable[[float], str]) -> str:
+    return "n/a" if value is None else show(value)
+
+
+def _largest_stall(values: Mapping[str, float]) -> str:
+    """The reason for which warps wait most, with its share of the cycles between instructions."""
+    stalls = {k.removeprefix("stall_"): v for k, v in values.items() if k.startswith("stall_")}
+    total = sum(stalls.values())
+    stalls.pop("selected", None)  # the cycle in which the warp issues
+    if not stalls or not total:
+        return "n/a"
+    name = max(stalls, key=lambda reason: stalls[reason])
+    return f"{name.replace('_', ' ')}, {percent(stalls[name] / total)}"
 
 
 def hotspot_table(sweep: Sweep) -> Table:

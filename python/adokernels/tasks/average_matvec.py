@@ -66,6 +66,6 @@ TASK = Task(
     ),
     benchmark_problems={
         "1024": "--shape 1024x1024x1024 --seconds 1",
-        "float64-512": "--shape 512x1024x1024 --dtype float64",
+        "float64-512": "--shape 512x1024x1024 --dtype float64 --counters light",
     },
 )

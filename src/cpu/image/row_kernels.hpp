@@ -208,5 +208,17 @@ struct SobelRow {
   }
 };
 
+// Number of square roots that SobelRow computes for all bands. The first vector of a row precedes
+// the band, and the last one covers the column after it.
+template <class Filter>
+double roots_of_rows(const Filter& p) {
+  const auto roots_of_row = [](int64_t width) {
+    return width == 0 ? 0 : (1 + (width + kWidth) / kWidth) * kWidth;
+  };
+  const int64_t roots =
+      p.cols() / kBandWidth * roots_of_row(kBandWidth) + roots_of_row(p.cols() % kBandWidth);
+  return static_cast<double>(p.images() * p.rows() * roots);
+}
+
 }  // namespace
 }  // namespace ado::ADO_ISA

@@ -1,0 +1,381 @@
+"""Records of hot spots: where in a kernel warps are sampled, and why they stall there."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Group
+from rich.text import Text
+
+from adokernels.storage import write
+from adokernels.tables.code import PRE, html_lines, text_lines
+from adokernels.tables.numbers import percent, quantity
+from adokernels.tables.rendering import new_table, to_html, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from rich.table import Table
+
+#: Lines in the table, and characters of code per line.
+_LINES, _CODE = 12, 60
+#: Stall reasons per line, and the least share of the line's samples that is shown.
+_REASONS, _LEAST = 2, 0.1
+#: An excerpt is shown if it has at least this share of all samples.
+_SHOWN = 0.01
+#: Counts below this are written out; larger ones get a decimal prefix.
+_LARGEST_WHOLE = 100_000
+_NOT_ISSUED = "_not_issued"
+_HEAT = "rgba(234,110,20,{:.2f})"  # on light and dark pages
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSamples:
+    """The samples of one source line in one kernel.
+
+    Attributes
+    ----------
+    kernel
+        The kernel's name with its template arguments.
+    path
+        The file, relative to the repository, or as the compiler recorded it; empty if the kernel
+        has no line information.
+    line
+        The line; the first line of a file is 1. 0 if there is no line information.
+    text
+        The code of the line.
+    reasons
+        Samples by the reason for which the warp did not issue its next instruction, by the names of
+        Nsight Compute. ``"selected"`` is no stall: the warp issued it.
+    not_issued
+        Samples taken while the scheduler issued no instruction of any warp.
+    """
+
+    kernel: str
+    path: str
+    line: int
+    text: str
+    reasons: Mapping[str, int]
+    not_issued: int
+
+    @property
+    def samples(self) -> int:
+        """All samples of the line."""
+        return sum(self.reasons.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotLine:
+    """The samples of one source line in all kernels of a variant.
+
+    Attributes
+    ----------
+    path, line, text, reasons, not_issued
+        As in :class:`LineSamples`.
+    samples
+        All samples of the line.
+    share
+        Samples relative to those of all lines.
+    """
+
+    path: str
+    line: int
+    text: str
+    reasons: Mapping[str, int]
+    not_issued: int
+    samples: int
+    share: float
+
+    @property
+    def reason(self) -> str:
+        """The most frequent stall reason, for example ``"long scoreboard"``."""
+        stalls = {name: n for name, n in self.reasons.items() if name != "selected"}
+        return max(stalls, key=lambda name: stalls[name]).replace("_", " ") if stalls else ""
+
+    @property
+    def place(self) -> str:
+        """File and line: ``"element_steps.cuh:24"``."""
+        return f"{self.path.rpartition('/')[2]}:{self.line}" if self.path else "no source line"
+
+    def __str__(self) -> str:
+        reason = f", {self.reason}" if self.reason else ""
+        return f"line {self.line}: {percent(self.share)} of samples{reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excerpt:
+    """Consecutive lines of a file: a definition that has samples.
+
+    Attributes
+    ----------
+    path
+        The file, relative to the repository.
+    line
+        The first line of `text` in the file.
+    text
+        The code.
+    """
+
+    path: str
+    line: int
+    text: str
+
+    def __contains__(self, hot: LineSamples | HotLine) -> bool:
+        end = self.line + self.text.count("\n")
+        return hot.path == self.path and self.line <= hot.line <= end
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Hotspots:
+    """Samples of the program counters of a variant's warps, by source line.
+
+    The hardware samples warps at regular intervals. A line with many samples is one at which warps
+    spend much time; the stall reasons say what they wait for. Inlined code counts for the line on
+    which it is written.
+
+    Attributes
+    ----------
+    routine, variant, problem
+        What was sampled; ``problem`` describes operands and options.
+    block
+        The block shape that was asked for; None for the default.
+    entries
+        Samples per kernel and source line.
+    excerpts
+        The code around the lines.
+    dropped
+        Samples that the hardware dropped.
+    unattributed
+        Samples of kernels without a name, which belong to no entry.
+    context
+        Machine, software and settings.
+    """
+
+    routine: str
+    variant: str
+    problem: str
+    block: tuple[int, ...] | None
+    entries: tuple[LineSamples, ...]
+    excerpts: tuple[Excerpt, ...] = ()
+    dropped: int = 0
+    unattributed: int = 0
+    context: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> int:
+        """All samples of the entries."""
+        return sum(entry.samples for entry in self.entries)
+
+    @cached_property
+    def lines(self) -> tuple[HotLine, ...]:
+        """The source lines, hottest first."""
+        found: dict[tuple[str, int], list[LineSamples]] = {}
+        for entry in self.entries:
+            if entry.path:
+                found.setdefault((entry.path, entry.line), []).append(entry)
+        lines = [_summed(entries, self.samples) for entries in found.values()]
+        return tuple(sorted(lines, key=lambda line: -line.samples))
+
+    @cached_property
+    def kernels(self) -> Mapping[str, int]:
+        """Samples by kernel, most first."""
+        totals = Counter[str]()
+        for entry in self.entries:
+            totals[entry.kernel] += entry.samples
+        return dict(totals.most_common())
+
+    @cached_property
+    def reasons(self) -> Mapping[str, int]:
+        """Samples by stall reason over all lines, most first."""
+        return dict(_added(entry.reasons for entry in self.entries).most_common())
+
+    def __iter__(self) -> Iterator[HotLine]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> HotLine:
+        return self.lines[index]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        block = record["block"]
+        return cls(
+            **{
+                **record,
+                "block": None if block is None else tuple(block),
+                "entries": tuple(
+                    LineSamples(**{**entry, "reasons": dict(entry["reasons"])})
+                    for entry in record["entries"]
+                ),
+                "excerpts": tuple(Excerpt(**excerpt) for excerpt in record["excerpts"]),
+            }
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        write(path, "hotspots", self.to_dict())
+
+    # ------------------------------------------------------------------------------ presentation
+
+    def _tables(self) -> list[Table]:
+        return [_line_table(self), *([_kernel_table(self)] if _needs_kernels(self) else [])]
+
+    def _shown(self) -> list[tuple[Excerpt, dict[int, HotLine]]]:
+        """The excerpts with enough samples and their hot lines, hottest excerpt first."""
+        found = [(e, {hot.line: hot for hot in self.lines if hot in e}) for e in self.excerpts]
+        share = {id(e): sum(hot.share for hot in lines.values()) for e, lines in found}
+        shown = [(e, lines) for e, lines in found if share[id(e)] >= _SHOWN]
+        return sorted(shown, key=lambda pair: -share[id(pair[0])])
+
+    def _annotated(self) -> Iterator[Text]:
+        hottest = self.lines[0].share if self.lines else 1.0
+        for excerpt, hot in self._shown():
+            yield Text()
+            yield Text(f"{excerpt.path}:{excerpt.line}", style="bold")
+            for number, code in enumerate(text_lines(excerpt.text), excerpt.line):
+                line = hot.get(number)
+                heat = f"{percent(line.share):>7}" if line else " " * 7
+                yield Text.assemble((heat, _style(line, hottest)), (f" {number:4} ", "dim"), code)
+
+    def __repr__(self) -> str:
+        tables = "\n".join(map(to_text, self._tables()))
+        return "\n".join([tables, *(line.plain.rstrip() for line in self._annotated())])
+
+    def __rich__(self) -> Group:
+        return Group(*self._tables(), *self._annotated())
+
+    def _repr_html_(self) -> str:
+        hottest = self.lines[0].share if self.lines else 1.0
+        blocks = [to_html(table) for table in self._tables()]
+        for excerpt, hot in self._shown():
+            rows = []
+            for number, code in enumerate(html_lines(excerpt.text), excerpt.line):
+                line = hot.get(number)
+                heat = html.escape(f"{percent(line.share):>7}") if line else " " * 7
+                colour = _HEAT.format(0.75 * line.share / hottest) if line else "none"
+                title = (
+                    f' title="{html.escape(_reasons_of(line, len(line.reasons)))}"' if line else ""
+                )
+                rows.append(
+                    f'<span style="background:{colour}"{title}>{heat}</span>'
+                    f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
+                )
+            name = html.escape(f"{excerpt.path}:{excerpt.line}")
+            code = "\n".join(rows)
+            blocks.append(f'<div><strong>{name}</strong><pre style="{PRE}">{code}</pre></div>')
+        body = "<br>\n".join(blocks)
+        return f'<div class="adokernels" style="overflow-x:auto">\n{body}\n</div>'
+
+
+def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
+    """Separate the samples of stall reasons from those in which the scheduler did not issue.
+
+    Parameters
+    ----------
+    names, samples
+        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its part
+        ``"long_scoreboard_not_issued"``.
+    """
+    pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
+    reasons = {name: n for name, n in pairs if not name.endswith(_NOT_ISSUED)}
+    return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
+
+
+def _count(samples: int) -> str:
+    return str(samples) if samples < _LARGEST_WHOLE else quantity(samples, "").strip()
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
+    first, samples = entries[0], sum(entry.samples for entry in entries)
+    return HotLine(
+        path=first.path,
+        line=first.line,
+        text=first.text,
+        reasons=dict(_added(entry.reasons for entry in entries).most_common()),
+        not_issued=sum(entry.not_issued for entry in entries),
+        samples=samples,
+        share=samples / total if total else 0.0,
+    )
+
+
+def _reasons_of(line: HotLine, most: int) -> str:
+    shares = [(name.replace("_", " "), n / line.samples) for name, n in line.reasons.items() if n]
+    named = [f"{name} {percent(share)}" for name, share in shares if share >= _LEAST]
+    return ", ".join(named[:most])
+
+
+def _style(line: HotLine | None, hottest: float) -> str:
+    if line is None:
+        return ""
+    relative = line.share / hottest
+    return "bold red" if relative > 0.5 else "yellow" if relative > 0.1 else "dim"
+
+
+def _needs_kernels(hotspots: Hotspots) -> bool:
+    return len(hotspots.kernels) > 1 or any(not entry.path for entry in hotspots.entries)
+
+
+def _line_table(hotspots: Hotspots) -> Table:
+    title = f"{hotspots.routine}[{hotspots.variant}], {hotspots.problem}: hottest lines"
+    headers = [("line", True), ("samples", False), ("share", False), ("not issued", False)]
+    table = new_table(title, [*headers, ("stall reasons", True), ("code", True)])
+    table.columns[0].max_width = None
+    for line in hotspots.lines[:_LINES]:
+        code = line.text.strip()
+        cells = (
+            line.place,
+            _count(line.samples),
+            percent(line.share),
+            percent(line.not_issued / line.samples) if line.samples else "",
+            _reasons_of(line, _REASONS),
+            code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
+        )
+        table.add_row(*map(Text, cells))
+    notes = [f"{_count(hotspots.samples)} samples."]
+    if rest := len(hotspots.lines) - _LINES:
+        share = sum(line.share for line in hotspots.lines[_LINES:])
+        if rest > 0:
+            notes.append(f"{rest} more lines have {percent(share)} of them.")
+    notes.append("Not issued: share of samples in which the scheduler issued no instruction.")
+    if hotspots.dropped:
+        notes.append(f"The hardware dropped {_count(hotspots.dropped)} samples.")
+    if hotspots.unattributed:
+        notes.append(
+            f"{_count(hotspots.unattributed)} further samples belong to kernels that "
+            "cannot be named."
+        )
+    table.caption = Text(" ".join(notes))
+    return table
+
+
+def _kernel_table(hotspots: Hotspots) -> Table:
+    table = new_table("kernels", [("kernel", True), ("samples", False), ("share", False)])
+    table.columns[0].max_width = None
+    with_lines = {entry.kernel for entry in hotspots.entries if entry.path}
+    for kernel, samples in hotspots.kernels.items():
+        name = kernel.partition("<")[0]
+        shown = name if kernel in with_lines else f"{name} (no source lines)"
+        share = percent(samples / hotspots.samples) if hotspots.samples else ""
+        table.add_row(*map(Text, (shown, _count(samples), share)))
+    return table

@@ -1,0 +1,225 @@
+"""Hot spots of a variant: samples of its kernels in a fresh process, mapped to source lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.arrays.operands import random_operands
+from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
+from adokernels.ladders.definitions import definitions_of
+from adokernels.ladders.routine import Variant
+from adokernels.ladders.source import sources_folder
+from adokernels.measuring.context import context
+from adokernels.measuring.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+_CHILD = "adokernels.measuring.hotspot_run"
+#: Lines around a line that belongs to no definition.
+_CONTEXT = 3
+_ERRORS: Mapping[str, type[Exception]] = {
+    "Unavailable": _core.Unavailable,
+    "CudaError": _core.CudaError,
+    "ValueError": ValueError,
+    "TypeError": TypeError,
+    "MemoryError": MemoryError,
+}
+
+
+def hotspots(
+    variant: Variant,
+    *args: Any,
+    block: tuple[int, ...] | None = None,
+    seconds: float = 0.5,
+    **options: Any,
+) -> Hotspots:
+    """Find the source lines at which the warps of a variant spend their time, and why they stall.
+
+    A fresh process repeats the variant with warm caches while the hardware samples the program
+    counters of its warps: CUPTI names only kernels that are loaded after sampling was enabled. The
+    process gets copies of the operands, packed in memory.
+
+    Parameters
+    ----------
+    variant : Variant
+        For example ``ado.transpose["naive"]``.
+    *args, **options
+        Operands and options of a call. Default: random operands of the task's default problem.
+    block : tuple of int, optional
+        One of the variant's ``blocks``; default the first.
+    seconds : float
+        Time to sample.
+
+    Returns
+    -------
+    Hotspots
+        The lines, hottest first, with samples, share and stall reasons; shown beside the source.
+
+    Raises
+    ------
+    TypeError
+        If `variant` is no variant, or an operand has the wrong type.
+    ValueError
+        For a CPU variant, or if the variant cannot solve the problem.
+    Unavailable
+        If the device cannot be sampled; the message contains the reason and the remedy.
+    """
+    if not isinstance(variant, Variant):
+        kind = type(variant).__name__
+        raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
+    if variant.device != "cuda":
+        raise ValueError(
+            f"variant must be a CUDA variant, got {variant.routine.name}[{variant.name!r}] on "
+            f"{variant.device}; for the CPU, use perf record"
+        )
+    if not seconds > 0:
+        raise ValueError(f"seconds must be positive, got {seconds}")
+    if variant.why_unavailable:
+        raise _core.Unavailable(variant.why_unavailable)
+    arrays = [_on_host(a) for a in args] if args else list(random_operands(variant.routine))
+    variant.cost(*arrays, **options)  # checks operands and options
+    names = [p.name for p in variant.routine.parameters if p.role == "input"]
+    shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
+    problem = Problem.of(shapes, options)
+    call = {
+        "routine": variant.routine.name,
+        "variant": variant.name,
+        "block": block,
+        "options": problem.options,
+        "seconds": float(seconds),
+    }
+    return hotspots_of(
+        _sampled(call, arrays), variant, problem, block, {**context("cuda"), "seconds": seconds}
+    )
+
+
+def hotspots_of(
+    samples: Mapping[str, Any],
+    variant: Variant,
+    problem: Problem,
+    block: tuple[int, ...] | None,
+    facts: dict[str, Any],
+) -> Hotspots:
+    """Make the record from the samples that the process has written."""
+    root = sources_folder()
+    entries = []
+    for kernel, recorded, line, counts in samples["lines"]:
+        path = shipped_path(recorded, root)
+        reasons, not_issued = split_reasons(samples["reasons"], counts)
+        if not reasons:
+            continue
+        entries.append(
+            LineSamples(
+                kernel=kernel,
+                path=path,
+                line=line,
+                text=_line_of(root / path, line) if path else "",
+                reasons=reasons,
+                not_issued=not_issued,
+            )
+        )
+    return Hotspots(
+        routine=variant.routine.name,
+        variant=variant.name,
+        problem=str(problem),
+        block=block,
+        entries=tuple(entries),
+        excerpts=tuple(excerpts_of(entries, root)),
+        dropped=samples["dropped"],
+        unattributed=samples["unattributed"],
+        context=facts,
+    )
+
+
+def shipped_path(recorded: str, root: Path) -> str:
+    """The shipped file that was compiled under another path; that path if it is not shipped.
+
+    Parameters
+    ----------
+    recorded
+        The path on the machine that compiled it, for example
+        ``"/home/me/adokernels/cuda/transpose/element_steps.cuh"``.
+    root
+        The folder of the shipped sources.
+    """
+    parts = Path(os.path.normpath(recorded)).parts if recorded else ()
+    for first in range(len(parts)):
+        if parts[first] in ("cuda", "src") and (root / Path(*parts[first:])).is_file():
+            return Path(*parts[first:]).as_posix()
+    return recorded
+
+
+def excerpts_of(entries: Iterable[LineSamples], root: Path) -> list[Excerpt]:
+    """The definitions that contain sampled lines, or else the lines around them."""
+    found: dict[Excerpt, None] = {}
+    for entry in entries:
+        if not entry.path or Path(entry.path).is_absolute() or any(entry in e for e in found):
+            continue
+        inside = (
+            d for d in definitions_of(root, entry.path) if d.line <= entry.line <= d.last_line
+        )
+        if definition := next(inside, None):
+            excerpt = Excerpt(path=entry.path, line=definition.line, text=definition.text)
+        else:
+            lines = (root / entry.path).read_text(encoding="utf-8").splitlines()
+            first = max(entry.line - _CONTEXT, 1)
+            text = "\n".join(lines[first - 1 : entry.line + _CONTEXT])
+            excerpt = Excerpt(path=entry.path, line=first, text=text)
+        found[excerpt] = None
+    return list(found)
+
+
+def _line_of(path: Path, line: int) -> str:
+    """The code of a line; empty if the file is not the one that was compiled."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def _on_host(array: Any) -> NDArray[Any]:
+    """A NumPy array with the values of an array of any library."""
+    for method in ("numpy", "get", "cpu"):  # ours, CuPy, PyTorch
+        if not isinstance(array, np.ndarray) and hasattr(array, method):
+            try:
+                return np.asarray(getattr(array, method)())
+            except TypeError:  # PyTorch's numpy() on the GPU
+                continue
+    return np.asarray(array)
+
+
+def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, Any]:
+    """Run the call in a fresh process, and return what it has sampled."""
+    package = str(Path(_core.__file__).parents[1])
+    paths = [package, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, paths))),
+        "CUDA_MODULE_LOADING": "LAZY",  # at the first launch, when the sampler exists
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "call.json").write_text(json.dumps(call), encoding="utf-8")
+        np.savez(Path(folder) / "operands.npz", *arrays)
+        command = [sys.executable, "-m", _CHILD, folder]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        output = Path(folder) / "samples.json"
+        if not output.exists():
+            end = "\n".join(done.stderr.strip().splitlines()[-5:])
+            raise RuntimeError(f"the sampled process ended with status {done.returncode}: {end}")
+        result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    if error := result.get("error"):
+        raise _ERRORS.get(error["type"], RuntimeError)(error["message"])
+    return result

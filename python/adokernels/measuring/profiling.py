@@ -1,0 +1,128 @@
+"""Collection of hardware counters for variants and for any function that launches kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from adokernels import _core
+from adokernels.counters.metrics import METRIC_SETS
+from adokernels.counters.records import KernelProfile, Profile
+from adokernels.ladders.resources import Kernel
+from adokernels.ladders.routine import Routine, Variant
+from adokernels.measuring.context import context
+
+if TYPE_CHECKING:
+    from adokernels.measuring.records import Cache
+
+    Metrics = str | Iterable[str]
+    Work = _core.Call | Callable[[], object]
+
+
+def profile(
+    what: Variant | Routine | Callable[..., Any],
+    *args: Any,
+    metrics: Metrics = "default",
+    cache: Cache = "cold",
+    block: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Profile:
+    """Read the hardware counters of every kernel that a call launches.
+
+    Parameters
+    ----------
+    what
+        A CUDA variant (``ado.transpose["tiled"]``), a routine (its default CUDA variant), or any
+        callable that launches kernels: CuPy, torch, Triton, Numba.
+    *args, **options
+        The arguments of the call.
+    metrics
+        ``"default"``, ``"light"``, or names of metrics as in Nsight Compute. ``"light"`` leaves out
+        the metrics that instrument the code to count per thread: FLOPs, bytes of accesses and
+        divergence of branches. One run of such a metric may take 100 times longer than the kernel.
+    cache : {"cold", "warm"}
+        Whether L2 is overwritten before each run, as in :func:`adokernels.measure`.
+    block
+        Block shape of a CUDA variant.
+
+    Returns
+    -------
+    Profile
+        One entry per kernel, and totals. Metrics that the GPU does not have are left out.
+
+    Raises
+    ------
+    Unavailable
+        If the counters cannot be read: no GPU, no CUPTI, no permission. The message contains the
+        remedy.
+    ValueError
+        For a variant on the CPU or an unknown metric, and if the function launches other kernels
+        in each run.
+
+    Notes
+    -----
+    The GPU has few counters, so the call is repeated: twice without counters, then once per group
+    (18 for the default metrics on an H100). It must launch the same kernels each time. Each kernel
+    is one range of CUPTI's Range Profiler. A range around several kernels would contain the time
+    between them and lower every percentage.
+    """
+    require_counters(metrics)
+    if cache not in ("cold", "warm"):
+        raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
+    if isinstance(what, Routine | Variant):
+        routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
+        if named and named.device != "cuda":
+            raise ValueError(
+                f"{routine.name}[{named.name}] must be a CUDA variant: hardware counters are "
+                "those of the GPU"
+            )
+        problem = routine.problem(*args, device="cuda", **options)
+        name = named.name if named else problem.best()
+        call = problem.prepare(name, block)
+        return collect(call, f"{routine.name}[{name}]", metrics, cache, context("cuda"))
+    if not callable(what):
+        raise TypeError(f"what to profile must be callable, got {type(what).__name__}")
+    if block is not None:
+        raise TypeError("block= is for the variants of a routine, not for callables")
+    work = (lambda: what(*args, **options)) if args or options else what
+    label = getattr(what, "__name__", type(what).__name__)
+    return collect(work, label, metrics, cache, context("cuda"))
+
+
+def collect(
+    work: Work, label: str, metrics: Metrics, cache: Cache, facts: dict[str, Any] | None = None
+) -> Profile:
+    """Collect the counters of a prepared call or of a function without arguments."""
+    names = _existing(metrics)
+    counted = _core.count(work, names, cache == "cold")
+    multiprocessors = int(_core.cuda_properties()["multiprocessors"])
+    return Profile(
+        label=label,
+        kernels=tuple(
+            KernelProfile(
+                kernel=Kernel.from_core(kernel),
+                values=dict(zip(names, values, strict=True)),
+                multiprocessors=multiprocessors,
+            )
+            for kernel, values in counted
+        ),
+        cache=cache,
+        collector=f"{_core.profiler_version()}, range profiler, user replay",
+        context=facts or {},
+    )
+
+
+def require_counters(metrics: Metrics = "default") -> None:
+    """Raise Unavailable if the counters cannot be read here, ValueError for an unknown set."""
+    if isinstance(metrics, str) and metrics not in METRIC_SETS:
+        hint = _core.suggest(metrics, list(METRIC_SETS))
+        raise ValueError(f"metrics must be names or a set of metrics, got {metrics!r}{hint}")
+    if reason := _core.why_no_counters():
+        raise _core.Unavailable(f"hardware counters cannot be read: {reason}")
+
+
+def _existing(metrics: Metrics) -> list[str]:
+    """The names of the metrics to collect; of a set, those that this chip has."""
+    if not isinstance(metrics, str):
+        return list(dict.fromkeys(metrics))
+    return _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip())

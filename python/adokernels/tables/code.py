@@ -1,0 +1,70 @@
+"""C++ and CUDA code with highlighted syntax, line by line: in a terminal and as HTML."""
+
+from __future__ import annotations
+
+import html
+import sys
+from typing import TYPE_CHECKING
+
+from pygments.lexers import CudaLexer
+from pygments.token import Comment, Keyword, Name, Number, String
+from rich.console import Console
+from rich.syntax import Syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.text import Text
+
+#: A block of code. The colours of the page apply, light or dark.
+PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
+
+
+#: Colours of medium luminance: a contrast of at least 4 on white and on dark grey.
+_COLOURS = {
+    Comment: "#75777b;font-style:italic",
+    Comment.Preproc: "#a0682c",
+    Keyword: "#3b78d8",
+    Keyword.Type: "#168479",
+    Name.Builtin: "#168479",
+    Name.Function: "#9a63c4",
+    Number: "#b7592d",
+    String: "#3c8543",
+}
+
+
+def html_lines(code: str) -> list[str]:
+    """Highlight code as HTML, one string per line."""
+    lines = [""]
+    for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(code):
+        kind = token
+        while kind is not None and kind not in _COLOURS:
+            kind = kind.parent
+        first, *others = html.escape(text).split("\n")
+        style = f'<span style="color:{_COLOURS[kind]}">' if kind is not None else ""
+        lines[-1] += f"{style}{first}</span>" if style and first else first
+        lines += [f"{style}{part}</span>" if style and part else part for part in others]
+    return lines
+
+
+def text_lines(code: str) -> list[Text]:
+    """Highlight code for a terminal, one text per line."""
+    text = Syntax("", "cuda", theme="ansi_dark", background_color="default").highlight(code)
+    lines = text.split("\n", allow_blank=True)
+    return list(lines)[: len(code.split("\n"))]
+
+
+class ShownAsCode:
+    """Base of texts of code: coloured in a terminal and in Jupyter, plain with ``print``."""
+
+    def _lines(self) -> Iterable[Text]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        if not sys.stdout.isatty():
+            return str(self)
+        console = Console()
+        with console.capture() as capture:
+            for line in self._lines():
+                console.print(line, soft_wrap=True)
+        return capture.get().rstrip("\n")

@@ -1,0 +1,237 @@
+"""Hot spots: records, tables and the mapping to source lines on synthetic samples."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from conftest import NO_CUDA
+
+import adokernels as ado
+from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
+from adokernels.ladders.source import sources_folder
+from adokernels.measuring import hotspots as measured
+from adokernels.measuring.problem import Problem
+
+ROOT = sources_folder()
+BUILT_IN = "/home/somebody/cuda/adokernels"  # a folder named cuda above the sources
+STEPS = "cuda/transpose/element_steps.cuh"
+REASONS = ["long_scoreboard", "long_scoreboard_not_issued", "selected", "lg_throttle"]
+
+
+def line_with(code, path=STEPS):
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if code in line)
+
+
+STORE = line_with("if (a.contains(row, col)) out(col, row) = a(row, col);")
+ACCESS = line_with("return data[row * stride + col];", "cuda/transpose/matrix.cuh")
+
+SAMPLES = {
+    "reasons": REASONS,
+    "lines": [
+        ["transpose_naive<uint2>", f"{BUILT_IN}/{STEPS}", STORE, [500, 400, 40, 60]],
+        ["transpose_naive<uint2>", f"{BUILT_IN}/{STEPS}", STORE - 1, [10, 10, 10, 0]],
+        ["transpose_naive<uint2>", f"{BUILT_IN}/cuda/transpose/matrix.cuh", ACCESS, [0, 0, 30, 70]],
+        ["another<uint2>", f"{BUILT_IN}/cuda/transpose/matrix.cuh", ACCESS, [80, 0, 0, 0]],
+        ["cublas_kernel", "", 0, [0, 0, 200, 0]],
+        ["another<uint2>", f"{BUILT_IN}/{STEPS}", 1, [0, 0, 0, 0]],
+    ],
+    "dropped": 7,
+    "unattributed": 9,
+}
+
+
+@pytest.fixture
+def found():
+    problem = Problem.of([("a", (8, 8), "float64")])
+    return measured.hotspots_of(SAMPLES, ado.transpose["naive"], problem, (32, 8), {"seconds": 0.5})
+
+
+def test_lines_are_summed_and_sorted(found):
+    assert found.samples == 1000
+    assert [(hot.path, hot.line, hot.samples) for hot in found] == [
+        (STEPS, STORE, 600),
+        ("cuda/transpose/matrix.cuh", ACCESS, 180),
+        (STEPS, STORE - 1, 20),
+    ]
+    assert [hot.share for hot in found] == [0.6, 0.18, 0.02]
+    assert found[0].not_issued == 400
+    assert found[0].text.strip() == "if (a.contains(row, col)) out(col, row) = a(row, col);"
+    assert found[0].reason == "long scoreboard"
+    assert found[1].reasons == {"long_scoreboard": 80, "lg_throttle": 70, "selected": 30}
+    assert str(found[0]) == f"line {STORE}: 60 % of samples, long scoreboard"
+    assert len(found) == 3
+
+
+def test_totals_by_kernel_and_reason(found):
+    assert found.kernels == {
+        "transpose_naive<uint2>": 720,
+        "cublas_kernel": 200,
+        "another<uint2>": 80,
+    }
+    assert found.reasons == {"long_scoreboard": 590, "selected": 280, "lg_throttle": 130}
+    assert (found.dropped, found.unattributed) == (7, 9)
+
+
+def test_excerpts_are_the_definitions_around_the_lines(found):
+    kernel, matrix = found.excerpts
+    assert "transpose_naive(Matrix" in kernel.text
+    assert "transpose_tiled(" not in kernel.text
+    assert kernel.text.splitlines()[STORE - kernel.line] == found[0].text
+    assert matrix.text.startswith("template <class T>\nstruct Matrix {")
+    assert found[0] in kernel
+    assert found[1] not in kernel
+
+
+def test_a_line_without_a_definition_gets_the_lines_around_it():
+    entry = LineSamples(kernel="k", path=STEPS, line=2, text="", reasons={"wait": 1}, not_issued=0)
+    (excerpt,) = measured.excerpts_of([entry], ROOT)
+    assert excerpt.line == 1
+    assert entry in excerpt
+
+
+@pytest.mark.parametrize(
+    ("recorded", "path"),
+    [
+        (f"/build/{STEPS}", STEPS),
+        (f"{BUILT_IN}/cuda/transpose/../image/view.cuh", "cuda/image/view.cuh"),
+        ("/usr/local/cuda/include/cuda_fp16.hpp", "/usr/local/cuda/include/cuda_fp16.hpp"),
+        ("", ""),
+    ],
+)
+def test_recorded_paths_are_mapped_to_shipped_files(recorded, path):
+    assert measured.shipped_path(recorded, ROOT) == path
+
+
+def test_reasons_are_split():
+    reasons, not_issued = split_reasons(REASONS, [5, 3, 0, 2])
+    assert reasons == {"long_scoreboard": 5, "lg_throttle": 2}
+    assert not_issued == 3
+    with pytest.raises(ValueError, match="zip"):
+        split_reasons(REASONS, [1])
+
+
+def test_stored_and_loaded(found, tmp_path):
+    found.save(tmp_path / "h.json")
+    document = json.loads((tmp_path / "h.json").read_text(encoding="utf-8"))
+    assert document.pop("kind") == "hotspots"
+    assert document.pop("schema") == 2
+    again = Hotspots.from_dict(document)
+    assert again.to_dict() == found.to_dict()
+    assert again.block == (32, 8)
+    assert repr(again) == repr(found)
+
+
+def test_shown_as_text(found):
+    text = repr(found)
+    first = next(line for line in text.splitlines() if f"element_steps.cuh:{STORE} " in line)
+    assert re.split(r"\s{2,}", first.strip())[:4] == [
+        f"element_steps.cuh:{STORE}",
+        "600",
+        "60 %",
+        "67 %",
+    ]
+    assert "long scoreboard 83 %, lg throttle 10 %" in first
+    assert "cublas_kernel (no source lines)" in text
+    assert "The hardware dropped 7 samples. 9 further samples" in " ".join(text.split())
+    # The source with its heat column.
+    assert re.search(rf"60 % +{STORE}   if \(a.contains\(row, col\)\) out\(col, row\)", text)
+    assert re.search(rf"\n +{STORE - 3} __global__ void transpose_naive", text)
+
+
+def test_shown_in_jupyter(found):
+    page = found._repr_html_()
+    assert "<table" in page
+    hot = [line for line in page.splitlines() if "60 %" in line and "out" in line]
+    assert any("rgba(234,110,20,0.75)" in line and "long scoreboard 83 %" in line for line in hot)
+    text = re.sub(r"<[^>]*>", "", page)
+    assert "__global__ void transpose_naive(Matrix&lt;const T&gt; a" in text
+
+
+def test_nothing_sampled():
+    problem = Problem.of([("a", (0, 0), "float64")])
+    none = {"reasons": REASONS, "lines": [], "dropped": 0, "unattributed": 0}
+    empty = measured.hotspots_of(none, ado.transpose["naive"], problem, None, {})
+    assert empty.samples == 0
+    assert not empty.lines
+    assert "0 samples" in repr(empty)
+    assert "<table" in empty._repr_html_()
+
+
+def test_excerpt_contains_only_lines_of_its_file():
+    excerpt = Excerpt(path="a.cu", line=3, text="x\ny")
+    inside = LineSamples(kernel="k", path="a.cu", line=4, text="y", reasons={}, not_issued=0)
+    assert inside in excerpt
+    for path, line in (("b.cu", 4), ("a.cu", 2), ("a.cu", 5)):
+        assert LineSamples(
+            kernel="k", path=path, line=line, text="", reasons={}, not_issued=0
+        ) not in (excerpt)
+
+
+def test_cpu_variants_and_wrong_values_are_rejected():
+    a = np.zeros((4, 4))
+    with pytest.raises(ValueError, match="CUDA variant, got transpose"):
+        measured.hotspots(ado.transpose["simd"], a)
+    with pytest.raises(TypeError, match=r"variant must be a Variant .*, got Transpose"):
+        measured.hotspots(ado.transpose, a)
+    with pytest.raises(ValueError, match="seconds must be positive, got 0"):
+        measured.hotspots(ado.transpose["naive"], a, seconds=0)
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="there is a GPU")
+def test_without_a_gpu_the_reason_is_given():
+    with pytest.raises(ado.Unavailable):
+        measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
+    call = {
+        "routine": "transpose",
+        "variant": "naive",
+        "block": None,
+        "options": {},
+        "seconds": 0.1,
+    }
+    with pytest.raises(ado.Unavailable):  # raised in the other process
+        measured._sampled(call, [np.zeros((4, 4))])
+
+
+class OnDevice:
+    """An array of another library, as CuPy's."""
+
+    def get(self):
+        return np.arange(3)
+
+
+def test_arrays_of_other_libraries_are_copied():
+    for array in (np.arange(3), OnDevice(), [0, 1, 2]):
+        np.testing.assert_array_equal(measured._on_host(array), [0, 1, 2])
+
+
+# ------------------------------------------------------------------------------------- on a GPU
+
+
+@pytest.mark.gpu
+def test_naive_transpose_waits_at_its_accesses():
+    a = np.random.default_rng(1).random((4096, 4096), dtype=np.float32)
+    found = measured.hotspots(ado.transpose["naive"], a, seconds=0.2)
+    assert found.samples > 1000
+    assert sum(hot.share for hot in found) == pytest.approx(1)
+    assert list(found.kernels) == [name for name in found.kernels if "transpose_naive" in name]
+    # The element access is inlined, so its line is that of the kernel or of Matrix.
+    assert (found[0].path, found[0].line) in [
+        (STEPS, STORE),
+        (STEPS, STORE - 1),
+        ("cuda/transpose/matrix.cuh", ACCESS),
+    ]
+    assert found[0].text
+    assert found[0].reason
+
+
+@pytest.mark.gpu
+def test_kernels_of_cublas_are_listed_by_name():
+    routine = ado.average_matvec
+    variant = routine["average_then_gemm"]
+    operands = np.ones((64, 64, 64), dtype=np.float32), np.ones((64, 64), dtype=np.float32)
+    found = measured.hotspots(variant, *operands, seconds=0.2)
+    without_lines = {entry.kernel for entry in found.entries if not entry.path}
+    assert without_lines
+    assert not any("average_matvec" in name for name in without_lines)

@@ -1,0 +1,95 @@
+"""What the hardware counters of the stored ladders must show; no stored number is absurd."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import adokernels as ado
+from adokernels.counters.metrics import METRIC_SETS, SECTOR
+from adokernels.tasks import TASKS
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.benchmark_problems]
+
+
+@cache
+def ladder(name):
+    return ado.load(DATA / f"{name}.json")
+
+
+def profile(name, variant):
+    return ladder(name)[variant].profile
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_every_variant_that_launches_kernels_is_counted(name):
+    for m in ladder(name):
+        assert m.device == "cuda"
+        # Copies by the driver and products by cuBLAS are not kernels of this library.
+        if not m.kernels:
+            continue
+        assert m.profile, m.variant
+        assert len(m.profile) >= len(m.kernels), m.variant
+        wanted = METRIC_SETS["light"]
+        assert set(wanted) <= set(m.profile.values), m.variant
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_counted_time_is_the_measured_time(name):
+    for m in ladder(name):
+        # The time between kernels of a pipeline is measured and not counted; short kernels vary.
+        if m.profile and m.seconds > 20e-6:
+            assert m.profile["seconds"] == pytest.approx(m.seconds, rel=0.08), m.variant
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_counted_flops_are_those_of_the_formulas(name):
+    checked = 0
+    for m in ladder(name):
+        if m.counted_flops is None or not m.executed_flops:
+            continue
+        assert m.counted_flops == pytest.approx(m.executed_flops, rel=0.02), m.variant
+        checked += 1
+    with_flops = [m for m in ladder(name) if m.executed_flops]
+    light = [m for m in with_flops if m.counted_flops is None]
+    assert checked + len(light) == len(with_flops)
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_dram_moves_at_least_the_compulsory_bytes(name):
+    for m in ladder(name):
+        cache_bytes = m.context["last_level_cache_bytes"]
+        # Part of a smaller problem is still in L2 at the end.
+        if m.profile and m.bytes > 4 * cache_bytes:
+            assert m.profile["dram_bytes"] >= 0.98 * m.bytes, m.variant
+
+
+def test_naive_transpose_of_int64_stores_whole_sectors():
+    naive = profile("transpose-int64-8192", "naive")
+    assert naive["store_sectors"] == 67_108_864
+    assert naive["ideal_store_sectors"] == 16_777_216
+
+
+def test_transpose_of_float32_coalescing_and_bank_conflicts():
+    naive, tiled, padded = (
+        profile("transpose-float32-8192", variant) for variant in ("naive", "tiled", "padded")
+    )
+    assert (naive["store_sectors_per_request"], tiled["store_sectors_per_request"]) == (32, 4)
+    assert tiled["shared_load_conflicts"] == pytest.approx(65e6, rel=0.03)
+    assert padded["shared_load_conflicts"] < 0.01 * tiled["shared_load_conflicts"]
+
+
+def test_average_matvec_sectors_of_loads():
+    # The product then loads the matrix once per set: 1024 sets of 1024 x 1024 elements.
+    product = 1024**3 * 4 / SECTOR
+    ladder_name = "average_matvec-1024"
+    assert profile(ladder_name, "block_per_set")["load_sectors"] - product == 1_073_741_824
+    assert profile(ladder_name, "warp_average")["load_sectors"] - product == 134_217_728
+
+
+def test_gaussian_sectors_per_request():
+    naive = profile("gaussian_blur-16384", "naive")  # 8x8 blocks
+    coalesced = profile("gaussian_blur-16384", "coalesced")  # 32x2 blocks
+    assert naive["load_sectors_per_request"] == pytest.approx(4.9, abs=0.06)
+    assert coalesced["load_sectors_per_request"] == pytest.approx(1.9, abs=0.06)
