@@ -71,6 +71,8 @@ class Limiter:
         Name of the kernel that was judged, the longest; empty if there are no counters.
     share_of_time
         The share of the time of all kernels that it takes.
+    unknown
+        What cannot be known without counters; empty with counters.
     """
 
     kind: Kind
@@ -80,6 +82,7 @@ class Limiter:
     counted: bool = False
     kernel: str = ""
     share_of_time: float = 1.0
+    unknown: str = ""
 
     @property
     def name(self) -> str:
@@ -91,6 +94,8 @@ class Limiter:
         parts = [str(e) for e in self.evidence]
         if self.share_of_time < 1:
             parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
+        if self.unknown:
+            parts.append(self.unknown)
         note = "" if self.counted else ", without counters"
         return f"{self.name}{note}: {'; '.join(parts)}"
 
@@ -232,6 +237,12 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
     return found
 
 
+_ONLY_COUNTED = (
+    "latency, excess traffic, bank conflicts and busy pipes are known only with counters"
+)
+_NOT_COUNTED = "instruction mix, cache misses and stalls of CPU variants are not counted"
+
+
 # --- without counters ----------------------------------------------------------------------------
 
 
@@ -269,11 +280,10 @@ def _from_rates(
     """The limiter that the largest share proves; unknown if it is below the threshold."""
     rates = sorted((r for r in rates if r[2] <= BEYOND), key=lambda rate: -rate[2])
     evidence = tuple([*(rate[3] for rate in rates), *others])
-    if rates and rates[0][2] >= LEANING:
-        kind, unit, share, _ = rates[0]
-        return Limiter(kind=kind, unit=unit, share=share, evidence=evidence)
-    missing = Evidence(unknown, math.nan, None, Provenance.TIMED)
-    return Limiter(kind=Kind.UNKNOWN, evidence=(*evidence, missing))
+    if not rates or rates[0][2] < LEANING:
+        return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown)
+    kind, unit, share, _ = rates[0]
+    return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, unknown=unknown)
 
 
 def _without_counters(facts: Facts) -> Limiter:
@@ -290,12 +300,11 @@ def _without_counters(facts: Facts) -> Limiter:
             work = Evidence(text, blocks, processors, Provenance.COMPILED)
             if all(share < LEANING for _, _, share, _ in rates):
                 evidence = (work, *(rate[3] for rate in rates))
-                return Limiter(kind=Kind.PARALLELISM, evidence=evidence)
+                return Limiter(kind=Kind.PARALLELISM, evidence=evidence, unknown=_ONLY_COUNTED)
         occupancy = min(kernel.occupancy for kernel in m.kernels)
         text = f"theoretical occupancy is {percent(occupancy)}"
         others.append(Evidence(text, occupancy, BOUND, Provenance.COMPILED))
-    unknown = "latency, excess traffic, bank conflicts and busy pipes are known only with counters"
-    return _from_rates(rates, others, unknown)
+    return _from_rates(rates, others, _ONLY_COUNTED)
 
 
 def _on_cpu(facts: Facts) -> Limiter:
@@ -318,8 +327,7 @@ def _on_cpu(facts: Facts) -> Limiter:
             text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
             evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
             rates.append((Kind.DRAM, "DRAM", share, evidence))
-    unknown = "instruction mix, cache misses and stalls of CPU variants are not counted"
-    return _from_rates(rates, _scalar_or_not(facts), unknown)
+    return _from_rates(rates, _scalar_or_not(facts), _NOT_COUNTED)
 
 
 def _scalar_or_not(facts: Facts) -> list[Evidence]:

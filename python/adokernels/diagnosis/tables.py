@@ -42,6 +42,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         evidence = [str(e) for e in found.evidence]
         if found.share_of_time < 1:
             evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
+        evidence += [found.unknown] if found.unknown else []
         cells = (
             finding.variant,
             found.name if finding.counted else f"{found.name}, without counters",
