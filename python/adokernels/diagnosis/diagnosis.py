@@ -84,7 +84,7 @@ class Finding:
         if self.outcome is None or self.outcome.changes is None:
             return None
         if self.advice is None:
-            return False
+            return False if self.counted else None
         if self.advice.step is Step.DONE:
             return self.outcome.ratio <= CONFIRMED
         return self.advice.step in self.outcome.changes
