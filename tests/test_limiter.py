@@ -375,6 +375,30 @@ def test_several_kernels():
     assert "17 % of the time" in one_after_another.sentence
 
 
+def test_gaps_between_kernels():
+    m = profiled({}, {}, samples=np.full(15, 3 * SECONDS))
+    assert "kernels take 67 % of the measured time" in repr(limiter(m, H200))
+    assert first(m).step is Step.FUSION
+    assert first(profiled({}, {}, samples=np.full(15, 2.1 * SECONDS))).step is Step.IN_FLIGHT
+
+
+def test_arithmetic_at_the_measured_peak_is_done():
+    assert first(profiled({FP64: 95.0}, flops=31e9, bytes=1e6)).step is Step.DONE
+
+
+def test_light_metrics_still_show_scattered_stores():
+    stores = access("st", 1e6, 32, 128) | {SASS.format("st"): None}
+    assert first(profiled({L2: 85.0} | stores)).step is Step.COALESCING
+    wide = access("st", 1e6, 16, 512) | {SASS.format("st"): None}
+    assert first(profiled({L2: 85.0} | wide)).step is not Step.COALESCING
+
+
+def test_without_a_breakdown_the_shares_of_the_levels_decide():
+    totals = {"lts__throughput.avg.pct_of_peak_sustained_elapsed": 90.0}
+    bare = dict.fromkeys((ISSUE, L1, L2, DRAM)) | totals
+    assert limiter(profiled(bare)).kind is Kind.L2
+
+
 def test_the_stage_of_a_pipeline_is_named():
     stages = (("grayscale", "naive"), ("sobel", "naive"))
     short = {"gpu__time_duration.sum": 0.2e6}

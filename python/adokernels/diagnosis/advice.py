@@ -115,6 +115,12 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if k is None:
         yield from _without_counters(facts, found)
         return
+    working = facts.share_of_kernels
+    if len(facts.kernels) > 1 and working is not None and working < BOUND:
+        text = f"fuse or overlap the {len(facts.kernels)} kernels: they take {percent(working)} of"
+        yield Step.FUSION, f"{text} the time, launches and gaps between them the rest"
+    if (facts.useful_arithmetic or 0.0) >= REACHED:
+        yield Step.DONE, "the useful FLOPs are computed at the measured peak"
     if found.kind is Kind.PARALLELISM:
         yield (
             Step.PARALLELISM,
@@ -140,7 +146,7 @@ def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]
     elif found.kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
         yield Step.DONE, "the compulsory bytes move at the measured bandwidth"
     elif found.kind is Kind.COMPUTE:
-        yield Step.OPERATIONS, "arithmetic limits: use fewer or cheaper operations"
+        yield Step.OPERATIONS, "precompute, pack or replace operations: arithmetic limits"
 
 
 def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
@@ -180,11 +186,10 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
             " bank conflicts",
         )
     if k.excess("store") * share >= NOTABLE:
-        times = number(k.ratio("store_sectors", "ideal_store_sectors") or 0.0)
         yield (
             Step.COALESCING,
-            f"let neighbouring lanes store neighbouring elements{{of}}: stores move {times} times"
-            " the sectors they need",
+            "let neighbouring lanes store neighbouring elements{of}: stores move"
+            f" {k.times_ideal('store')} times the sectors they need",
         )
     # Sectors that other loads use are hits in L1, and cost nothing unless L1 is the limiter.
     excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
@@ -260,7 +265,7 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
     share = percent(found.share or 0.0)
     yield (
         Step.OPERATIONS,
-        f"use fewer or cheaper operations{{of}}: {found.unit} at {share}",
+        f"precompute, pack or replace operations{{of}}: {found.unit} at {share}",
     )
     if general:
         yield from _narrow(k, NARROW)
@@ -312,7 +317,7 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
         else:
             yield Step.OPERATIONS, f"use fewer special functions or conversions{{of}}: {text}"
     elif reason == "arithmetic":
-        yield Step.OPERATIONS, f"use fewer or cheaper operations{{of}}: {text}"
+        yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     else:
         yield Step.DIVERGENCE, f"simplify the branches{{of}}: {text}"
 
@@ -365,8 +370,7 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
     busy = k.get("sm_active") if step is Step.PARALLELISM else None
     if step is Step.PARALLELISM and busy:
         l1 = k.busiest("L1")
-        inside = [*pipes, *([l1] if l1 else [])]
-        for unit in inside[:1] + inside[-1:]:
+        for unit in (*pipes[:1], *([l1] if l1 else [])):
             text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
             yield _Floor(unit.share, f"{text} that has work, {percent(busy)} of all", counted)
     elif step in _SAME_INSTRUCTIONS and pipes:

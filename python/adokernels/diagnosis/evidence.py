@@ -19,7 +19,7 @@ from adokernels.counters.metrics import (
     WARP,
     of_peak,
 )
-from adokernels.tables.numbers import percent
+from adokernels.tables.numbers import number, percent
 
 if TYPE_CHECKING:
     from adokernels.counters.records import KernelProfile
@@ -130,6 +130,11 @@ _CEILINGS = (
 )
 
 
+_TOTALS = ("compute", "L1", "L2", "DRAM")
+#: Sectors of the largest request: 16 bytes for each lane of a warp.
+_LARGEST_REQUEST = 16
+
+
 class KernelFacts:
     """What the counters of one kernel say; a missing metric makes a fact None, never 0."""
 
@@ -156,6 +161,9 @@ class KernelFacts:
                 share = self.get(of_peak(metric))
                 if share is not None:
                     found.append(Unit(name, level, share / 100))
+        if not found:  # no breakdown was collected: the largest share of each level may have been
+            totals = {level: self.get(f"{level.lower()}_sol") for level in _TOTALS}
+            found = [Unit(level, level, share) for level, share in totals.items() if share]
         return tuple(sorted(found, key=lambda unit: -unit.share))
 
     def busiest(self, level: str) -> Unit | None:
@@ -222,11 +230,28 @@ class KernelFacts:
         ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
         return None if not requests or ideal is None else 32 * ideal / requests / WARP
 
+    def over_ideal(self, access: str) -> float | None:
+        """Sectors of loads or of stores relative to those that their bytes fill.
+
+        If the bytes were not counted, requests are assumed to be as large as possible, which gives
+        an underestimate.
+        """
+        moved, ideal = self.get(f"{access}_sectors"), self.get(f"ideal_{access}_sectors")
+        requests = self.get(f"{access}_requests")
+        if ideal is None and moved is not None and requests is not None:
+            ideal = min(moved, _LARGEST_REQUEST * requests)
+        return moved / ideal if moved and ideal else None
+
+    def times_ideal(self, access: str) -> str:
+        """Write that quotient: ``"8.00"``, or ``"at least 2.00"`` if it is an underestimate."""
+        exact = self.get(f"ideal_{access}_sectors") is not None
+        return f"{'' if exact else 'at least '}{number(self.over_ideal(access) or 1.0)}"
+
     def excess(self, access: str) -> float:
         """Sectors of loads or of stores without a byte that was asked for, of all sectors."""
-        moved, ideal = self.get(f"{access}_sectors"), self.get(f"ideal_{access}_sectors")
+        times, moved = self.over_ideal(access), self.get(f"{access}_sectors")
         everything = (self.get("load_sectors") or 0.0) + (self.get("store_sectors") or 0.0)
-        return max(moved - ideal, 0.0) / everything if moved and ideal is not None else 0.0
+        return moved * max(1 - 1 / times, 0.0) / everything if moved and times else 0.0
 
     @cached_property
     def loads_per_byte(self) -> float | None:
@@ -264,6 +289,12 @@ class Facts:
         total = sum(k.get("seconds") or 0.0 for k in self.kernels)
         longest = self.longest.get("seconds") if self.longest else None
         return longest / total if longest and total else 1.0
+
+    @cached_property
+    def share_of_kernels(self) -> float | None:
+        """The time of all kernels relative to the measured time; the rest is launches and gaps."""
+        times = [k.get("seconds") for k in self.kernels]
+        return sum(t or 0.0 for t in times) / self.m.seconds if any(times) else None
 
     @cached_property
     def traffic(self) -> float | None:

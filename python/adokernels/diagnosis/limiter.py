@@ -131,6 +131,10 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
 def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
     kind, unit, first = _decide(k)
     evidence = [*first, *_details(k, kind)]
+    working = facts.share_of_kernels
+    if working is not None and working < BOUND:
+        text = f"kernels take {percent(working)} of the measured time, launches and gaps the rest"
+        evidence.append(Evidence(text, working, BOUND, Provenance.TIMED))
     return Limiter(
         kind=kind,
         unit=unit.name if unit else "",
@@ -213,9 +217,9 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
     found: list[Evidence] = []
     if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
         for access in ("store", "load"):
-            times = k.ratio(f"{access}_sectors", f"ideal_{access}_sectors")
+            times = k.over_ideal(access)
             if k.excess(access) >= NOTABLE and times:
-                text = f"{access}s move {number(times)} times the sectors they need"
+                text = f"{access}s move {k.times_ideal(access)} times the sectors they need"
                 found.append(Evidence(text, times, 1.0, _COUNTED))
     conflicts = k.get("conflict_share")
     if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.tables import score_tables, verdict_on
 from adokernels.storage import write
 from adokernels.tables.numbers import percent, ratio
@@ -125,6 +126,7 @@ class Score(ShownAsTables):
         by_category = [row for row in rows if row.proposed in row.changes]
         refrained = [row for row in idle if row.proposed not in row.changes]
         exceeded = [row for row in self.claims if row.verdict.startswith("exceeded")]
+        steps = [row for row in self.tested if row.proposed != Step.DONE]
         known = [row for row in self.tested if row.moved is not None]
         moved = [row for row in known if row.moved]
         return [
@@ -142,6 +144,7 @@ class Score(ShownAsTables):
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
             ("median of bound over realised gain, tested claims", _times(self.looseness)),
+            ("  of those other than 'done'", _times(_median(steps))),
             ("  of all claims", _times(_median(self.claims))),
             ("targeted metric moved, of tested claims", _of(known, moved)),
         ]
