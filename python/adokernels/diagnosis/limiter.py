@@ -16,6 +16,7 @@ from adokernels.diagnosis.evidence import (
     BALANCED,
     BEYOND,
     BOUND,
+    LANES,
     LEANING,
     NOTABLE,
     STALL,
@@ -189,13 +190,15 @@ def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
     if top.provenance is Provenance.CEILING and (unit := k.busiest(top.unit.level)):
         name = "DRAM" if top.kind is Kind.DRAM else unit.name
         statements.append(at(name, unit.share, None, _COUNTED))
-    close = top.unit.share - BALANCED
-    statements += [
-        Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
-        for level in levels[1:]
-        if level.unit.share > max(close, LEANING)
-        for e in [level.evidence(None)]
-    ]
+    close = max(top.unit.share - BALANCED, LEANING)
+    for place, level in enumerate(levels[1:]):
+        e = level.evidence(None)
+        if e.value > close:
+            statements.append(
+                Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
+            )
+        elif place == 0 and top.kind is not Kind.DRAM:
+            statements.append(Evidence(f"next is {e.statement}", e.value, close, e.provenance))
     return top.kind, top.unit, statements
 
 
@@ -234,6 +237,10 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
         for name, share in k.stalls[:2]:
             text = f"{percent(share)} of a warp's time is {name.replace('_', ' ')}"
             found.append(Evidence(text, share, STALL, _COUNTED))
+    lanes = k.get("unpredicated_lanes")
+    if kind in (Kind.COMPUTE, Kind.LATENCY) and lanes is not None and lanes < LANES:
+        text = f"{number(lanes)} of 32 lanes are active per instruction"
+        found.append(Evidence(text, lanes, LANES, _COUNTED))
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
         text = f"{percent(spilled)} of the bytes in L1 are local memory"
