@@ -38,11 +38,13 @@ from adokernels._core import (  # noqa: E402
 )
 from adokernels.arrays.pictures import read_image  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
 from adokernels.ladders.routine import Routine, Variant  # noqa: E402
+from adokernels.measuring.hotspots import hotspots  # noqa: E402
 from adokernels.measuring.loading import load  # noqa: E402
 from adokernels.measuring.machine import machine  # noqa: E402
 from adokernels.measuring.problem import Problem  # noqa: E402
@@ -65,6 +67,7 @@ __all__ = [  # noqa: PLE0604
     "CudaError",
     "DeviceArray",
     "GppProblem",
+    "Hotspots",
     "Kernel",
     "KernelProfile",
     "Machine",
@@ -78,6 +81,7 @@ __all__ = [  # noqa: PLE0604
     "Variant",
     "Verdict",
     "gpp_problem",
+    "hotspots",
     "load",
     "machine",
     "measure",
