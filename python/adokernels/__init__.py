@@ -44,6 +44,7 @@ from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
 from adokernels.ladders.routine import Routine, Variant  # noqa: E402
+from adokernels.ladders.source import Diff, Source  # noqa: E402
 from adokernels.measuring.hotspots import hotspots  # noqa: E402
 from adokernels.measuring.loading import load  # noqa: E402
 from adokernels.measuring.machine import machine  # noqa: E402
@@ -66,6 +67,7 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "Diff",
     "GppProblem",
     "Hotspots",
     "Kernel",
@@ -76,6 +78,7 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Source",
     "Sweep",
     "Unavailable",
     "Variant",
