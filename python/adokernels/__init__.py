@@ -38,11 +38,14 @@ from adokernels._core import (  # noqa: E402
 )
 from adokernels.arrays.pictures import read_image  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
 from adokernels.ladders.routine import Routine, Variant  # noqa: E402
+from adokernels.ladders.source import Diff, Source  # noqa: E402
+from adokernels.measuring.hotspots import hotspots  # noqa: E402
 from adokernels.measuring.loading import load  # noqa: E402
 from adokernels.measuring.machine import machine  # noqa: E402
 from adokernels.measuring.problem import Problem  # noqa: E402
@@ -64,7 +67,9 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "Diff",
     "GppProblem",
+    "Hotspots",
     "Kernel",
     "KernelProfile",
     "Machine",
@@ -73,11 +78,13 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Source",
     "Sweep",
     "Unavailable",
     "Variant",
     "Verdict",
     "gpp_problem",
+    "hotspots",
     "load",
     "machine",
     "measure",
