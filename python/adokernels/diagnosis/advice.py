@@ -4,8 +4,8 @@ The order of the rules is that of NVIDIA's guides: first give all multiprocessor
 how memory is accessed, then reduce how much is accessed or computed, then hide latency.
 
 A bound holds for the proposed step even if it is combined with others. It follows from the work
-that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings, and from the units
-that the step leaves as busy as they are. A bound is 1 or more.
+that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings with a margin of
+3 %, and from the units that the step leaves as busy as they are. A bound is 1 or more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from adokernels.diagnosis.evidence import (
     EXCESS,
     FULL_LINE,
     LANES,
+    MARGIN,
     NARROW,
     NOTABLE,
     REACHED,
@@ -352,10 +353,10 @@ def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
     if facts.compulsory:
         share, name = facts.compulsory
         text = f"the compulsory bytes need {percent(share)} of the time at the measured {name}"
-        yield _Floor(share, f"{text} bandwidth", ceiling)
+        yield _Floor(share / MARGIN, f"{text} bandwidth", ceiling)
     if facts.useful_arithmetic:
         text = f"the useful FLOPs need {percent(facts.useful_arithmetic)} of the time at the"
-        yield _Floor(facts.useful_arithmetic, f"{text} measured peak", ceiling)
+        yield _Floor(facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling)
     if len(facts.kernels) == 1:
         yield from _floors_of_kernel(facts.kernels[0], step)
 

@@ -46,6 +46,8 @@ EXCESS = 1.25
 REACHED = 0.9
 #: A share of a ceiling above this means that the bytes or the FLOPs are not of that level.
 BEYOND = 1.05
+#: Variants may exceed a measured ceiling by this factor, because ceilings are samples, too.
+MARGIN = 1.03
 #: Bytes per lane of an access that fills whole cache lines if all lanes are active.
 FULL_LINE = 4.0
 #: Mean bytes per lane below which most accesses are narrower: inactive lanes lower the mean.
