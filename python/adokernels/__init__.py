@@ -40,6 +40,8 @@ from adokernels.arrays.pictures import read_image  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
 from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
+from adokernels.diagnosis.diagnosis import Diagnosis, diagnose  # noqa: E402
+from adokernels.diagnosis.limiter import Limiter, limiter  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
@@ -67,11 +69,13 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "Diagnosis",
     "Diff",
     "GppProblem",
     "Hotspots",
     "Kernel",
     "KernelProfile",
+    "Limiter",
     "Machine",
     "Measurement",
     "Problem",
@@ -83,8 +87,10 @@ __all__ = [  # noqa: PLE0604
     "Unavailable",
     "Variant",
     "Verdict",
+    "diagnose",
     "gpp_problem",
     "hotspots",
+    "limiter",
     "load",
     "machine",
     "measure",
