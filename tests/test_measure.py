@@ -308,11 +308,13 @@ def test_ceilings_count_what_they_do():
             assert fused.executed_flops >= one.executed_flops
 
 
-def test_ceilings_of_nearest_memory_count_what_they_do():
+def test_ceilings_of_caches_count_what_they_do():
     src = np.zeros(1 << 16)
-    for name in ("cuda_read_l1", "cuda_read_shared"):
+    set_bytes, sweeps = 16 << 10, 16
+    bytes_per_block = {"cuda_read_l2": set_bytes, "cuda_read_l1": 2048, "cuda_read_shared": 2048}
+    for name, share in bytes_per_block.items():
         one, three = (ceilings[name].cost(src, passes=n) for n in (1, 3))
-        blocks, set_bytes, sweeps = src.nbytes // (8 * 256), 16 << 10, 16
+        blocks = src.nbytes // share
         assert one.requested_bytes == blocks * set_bytes * sweeps
         assert three.requested_bytes == 3 * one.requested_bytes
         assert one.executed_flops == 0

@@ -169,7 +169,8 @@ class TestOnGpu:
     def test_profile_of_a_variant(self):
         naive = ado.profile(ado.transpose["naive"], self.a)
         tiled = ado.profile(ado.transpose["tiled"], self.a)
-        assert naive["store_sectors_per_request"] == 32
+        # On a small problem, up to 3 % of the requests are replayed.
+        assert naive["store_sectors_per_request"] == pytest.approx(32, rel=0.05)
         assert tiled["store_sectors_per_request"] == 4
         assert tiled["dram_read_bytes"] == pytest.approx(self.a.nbytes, rel=0.05)
         assert tiled.kernels[0].kernel == ado.transpose["tiled"].resources(self.a)[0]
@@ -232,7 +233,7 @@ class TestOnGpu:
             ceilings=False,
         )
         naive = sweep["naive"]
-        assert naive.profile["store_sectors_per_request"] == 32
+        assert naive.profile["store_sectors_per_request"] == pytest.approx(32, rel=0.05)
         assert naive.counted_flops is None
         assert naive.counted_bytes["DRAM"] == naive.profile["dram_bytes"]
         assert sweep["nothing"].profile is None

@@ -1,7 +1,7 @@
 // The ceilings of the GPU: bandwidth of each memory level, floating-point throughput.
 #include "routines/ceilings.hpp"
 
-#include "ceilings/nearest_memory.cuh"
+#include "ceilings/cache_read.cuh"
 #include "common/launch.cuh"
 #include "common/read_ceiling.cuh"
 #include "core/variant.hpp"
@@ -118,9 +118,12 @@ constexpr Variant<Ceilings> kVariants[] = {
      .run = ADO_RUN([](const Ceilings& p, const Launch& go) {
        launch(go, ceiling_write, p.dst.as<uint4>(), 0x3f9d70a4U);
      })},
-    read_nearest_row<false>("cuda_read_l1",
-                            "Reads 16 KiB that stay in L1, 16 bytes per thread and load."),
-    read_nearest_row<true>(
+    cache_read_row<Memory::kL2>("cuda_read_l2",
+                                "Reads 16 KiB per block that stay in L2, 16 bytes per thread and "
+                                "load."),
+    cache_read_row<Memory::kL1>("cuda_read_l1",
+                                "Reads 16 KiB that stay in L1, 16 bytes per thread and load."),
+    cache_read_row<Memory::kShared>(
         "cuda_read_shared",
         "Reads 16 KiB of shared memory, 16 bytes per thread and load, without bank conflicts."),
     arithmetic<double, true>("cuda_fma_fp64",

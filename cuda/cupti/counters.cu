@@ -132,7 +132,7 @@ Bytes availability() {
 // Counts every kernel that the current context launches between start() and stop().
 class Profiler {
  public:
-  Profiler(Names& metrics, std::size_t kernels) {
+  Profiler(Names& metrics, std::size_t capacity) {
     ADO_CUPTI_PARAMS(CUpti_RangeProfiler_Enable_Params, params);
     params.ctx = cupti::current_context();
     ADO_CUPTI(RangeProfilerEnable, &params);
@@ -142,8 +142,8 @@ class Profiler {
       size.pRangeProfilerObject = object_;
       size.pMetricNames = metrics.data();
       size.numMetrics = metrics.size();
-      size.maxNumOfRanges = kernels;
-      size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(kernels);
+      size.maxNumOfRanges = capacity;
+      size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(capacity);
       ADO_CUPTI(RangeProfilerGetCounterDataSize, &size);
       data_.resize(size.counterDataSize);
       ADO_CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, clear);
@@ -160,7 +160,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  void configure(const Bytes& configuration, std::size_t kernels) {
+  void configure(const Bytes& configuration, std::size_t capacity) {
     ADO_CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig_Params, params);
     params.pRangeProfilerObject = object_;
     params.configSize = configuration.size();
@@ -169,7 +169,7 @@ class Profiler {
     params.pCounterDataImage = data_.data();
     params.range = CUPTI_AutoRange;
     params.replayMode = CUPTI_UserReplay;
-    params.maxRangesPerPass = kernels;
+    params.maxRangesPerPass = capacity;
     params.numNestingLevels = 1;
     params.minNestingLevel = 1;
     params.passIndex = 0;
@@ -310,8 +310,9 @@ std::vector<Counted> count(const std::function<void()>& work,
       throw ValueError("metrics must exist on " + chip() + ", got '" + metric + "'");
   Names names = pointers_to(metrics);
   const Bytes configuration = host.configuration(names);
-  Profiler profiler(names, kernels.size());
-  profiler.configure(configuration, kernels.size());
+  const std::size_t capacity = kernels.size() + 1;  // one more, to notice additional kernels
+  Profiler profiler(names, capacity);
+  profiler.configure(configuration, capacity);
   while (!collect_pass(profiler, work, cold)) {
   }
   const std::size_t dropped = profiler.decode();

@@ -73,13 +73,6 @@ constexpr Variant<Transpose> kVariants[] = {
      .why_not = why_not_elements,
      .blocks = {{{32, 8}, {32, 32}, {16, 16}, {8, 32}, {4, 64}, {1, 256}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
-     // Each strided store of an element takes a whole sector.
-     .bytes =
-         [](const Transpose& p) {
-           const int size = p.a.type.size;
-           return static_cast<double>(p.a.elements()) *
-                  (size + (size < kSectorBytes ? kSectorBytes : size));
-         },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
          using T = Element<size>;

@@ -38,11 +38,16 @@ from adokernels._core import (  # noqa: E402
 )
 from adokernels.arrays.pictures import read_image  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
+from adokernels.diagnosis.diagnosis import Diagnosis, diagnose  # noqa: E402
+from adokernels.diagnosis.limiter import Limiter, limiter  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
 from adokernels.ladders.routine import Routine, Variant  # noqa: E402
+from adokernels.ladders.source import Diff, Source  # noqa: E402
+from adokernels.measuring.hotspots import hotspots  # noqa: E402
 from adokernels.measuring.loading import load  # noqa: E402
 from adokernels.measuring.machine import machine  # noqa: E402
 from adokernels.measuring.problem import Problem  # noqa: E402
@@ -64,20 +69,28 @@ __all__ = [  # noqa: PLE0604
     "Cost",
     "CudaError",
     "DeviceArray",
+    "Diagnosis",
+    "Diff",
     "GppProblem",
+    "Hotspots",
     "Kernel",
     "KernelProfile",
+    "Limiter",
     "Machine",
     "Measurement",
     "Problem",
     "Profile",
     "Resources",
     "Routine",
+    "Source",
     "Sweep",
     "Unavailable",
     "Variant",
     "Verdict",
+    "diagnose",
     "gpp_problem",
+    "hotspots",
+    "limiter",
     "load",
     "machine",
     "measure",

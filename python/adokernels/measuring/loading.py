@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
 from adokernels.measuring import schema_one
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.storage import SCHEMA
 
-Record = Measurement | Machine | Sweep | Profile
+Record = Measurement | Machine | Sweep | Profile | Hotspots
 
 _KINDS: dict[str, type[Record]] = {
     "measurement": Measurement,
     "machine": Machine,
     "sweep": Sweep,
     "profile": Profile,
+    "hotspots": Hotspots,
 }
 
 

@@ -214,7 +214,7 @@ def _cuda_cases() -> Iterator[_Case]:
     # The working set is a quarter of L2. On GPUs with two L2 partitions, each may keep copies of
     # lines of the other, so a larger set might not fit. There is no theoretical figure, because
     # the clock of L2 cannot be queried.
-    yield _Case("cuda_read", "bandwidth", "L2", "read", gpu["l2_bytes"] // 4)
+    yield _Case("cuda_read_l2", "bandwidth", "L2", "read", gpu["l2_bytes"] // 4)
     lanes = _LANES.get(gpu["compute"])
     eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # one thread per 8 bytes
     nearest = _NEAREST_BYTES.get(gpu["compute"])

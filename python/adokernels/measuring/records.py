@@ -17,6 +17,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.counters.metrics import LEVEL_BYTES
 from adokernels.counters.records import Profile
+from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
@@ -80,6 +81,8 @@ class Measurement:
         resolution"``.
     context
         Machine, software and settings.
+    machine
+        The ceilings of the device, if its sweep has them; stored with the sweep only.
     """
 
     routine: str
@@ -107,6 +110,7 @@ class Measurement:
     stopped: str = ""
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
+    machine: Machine | None = None
 
     @property
     def seconds(self) -> float:
@@ -169,6 +173,11 @@ class Measurement:
         return {level: value for level, value in moved if value}
 
     @property
+    def limiter(self) -> Limiter:
+        """What limits it, with evidence; precise with counters and in a sweep with ceilings."""
+        return limiter(self, self.machine)
+
+    @property
     def provenance(self) -> dict[str, str]:
         """Where each number comes from.
 
@@ -209,7 +218,8 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """The measurement as JSON types."""
-        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        stored = (f.name for f in dataclasses.fields(self) if f.name != "machine")
+        record = {name: getattr(self, name) for name in stored}
         record["samples"] = [float(x) for x in self.samples]
         record["clocks"] = [float(x) for x in self.clocks]
         record["profile"] = self.profile.to_dict() if self.profile else None
@@ -398,6 +408,17 @@ class Sweep(ShownAsTables):
     machine: Machine | None = None
     peers: tuple[Measurement, ...] = ()
     stages: tuple[Measurement, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Attach the machine to the measurements, which are limited by its ceilings."""
+        for name in ("measurements", "stages"):
+            attached = (self._with_machine(m) for m in getattr(self, name))
+            object.__setattr__(self, name, tuple(attached))
+
+    def _with_machine(self, m: Measurement) -> Measurement:
+        if m.machine is self.machine:
+            return m
+        return dataclasses.replace(m, machine=self.machine)
 
     def __iter__(self) -> Iterator[Measurement]:
         return iter(self.measurements)

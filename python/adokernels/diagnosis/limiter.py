@@ -1,0 +1,367 @@
+"""What limits a variant: compute, a memory level, latency, or too little work.
+
+With counters, this is the decision tree of Nsight Compute (SOLBottleneck), except that DRAM is also
+compared with the bandwidth that was measured on the device: no code reaches the data sheet's.
+Without counters, only limits that the time and the variant's own counts prove are named.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adokernels.diagnosis.evidence import (
+    BALANCED,
+    BEYOND,
+    BOUND,
+    LANES,
+    LEANING,
+    NOTABLE,
+    STALL,
+    Evidence,
+    Facts,
+    KernelFacts,
+    Provenance,
+    Unit,
+    at,
+    bandwidth_of_dram,
+    ceiling_named,
+)
+from adokernels.tables.numbers import number, percent
+
+if TYPE_CHECKING:
+    from adokernels.measuring.records import Machine, Measurement
+
+_COUNTED = Provenance.COUNTED
+
+
+class Kind(enum.StrEnum):
+    """What can limit a variant."""
+
+    COMPUTE = "compute"
+    L1 = "L1"
+    SHARED = "shared memory"
+    L2 = "L2"
+    L3 = "L3"
+    DRAM = "DRAM"
+    LATENCY = "latency"
+    PARALLELISM = "too little work"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Limiter:
+    """What limits one variant, with the evidence; its ``repr`` is a sentence.
+
+    Attributes
+    ----------
+    kind
+        ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
+        ``"latency"``, ``"too little work"``, or ``"unknown"`` if nothing proves a limit.
+    unit
+        The busiest unit of it, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
+    share
+        How busy that is, as a fraction of its maximum; None if unknown.
+    evidence
+        Statements, the deciding one first.
+    counted
+        Whether hardware counters were available.
+    kernel
+        Name of the kernel that was judged, the longest; empty if there are no counters.
+    share_of_time
+        The share of the time of all kernels that it takes.
+    unknown
+        What cannot be known without counters; empty with counters.
+    """
+
+    kind: Kind
+    unit: str = ""
+    share: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    counted: bool = False
+    kernel: str = ""
+    share_of_time: float = 1.0
+    unknown: str = ""
+
+    @property
+    def name(self) -> str:
+        """Kind and unit: ``"compute (FP64 pipe)"``."""
+        redundant = not self.unit or self.unit.startswith(self.kind)
+        return self.unit or str(self.kind) if redundant else f"{self.kind} ({self.unit})"
+
+    def __repr__(self) -> str:
+        parts = [str(e) for e in self.evidence]
+        if self.share_of_time < 1:
+            parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
+        if self.unknown:
+            parts.append(self.unknown)
+        note = "" if self.counted else ", without counters"
+        return f"{self.name}{note}: {'; '.join(parts)}"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
+    """Name what limits a variant.
+
+    Parameters
+    ----------
+    m
+        A measurement; with hardware counters (``m.profile``) if it was profiled.
+    machine
+        The ceilings of its device, from :func:`adokernels.machine` or ``sweep.machine``. Without
+        them, counters are compared with the hardware's maximum only.
+
+    Returns
+    -------
+    Limiter
+        For a variant of several kernels, the limiter of the longest.
+    """
+    facts = Facts(m, machine)
+    if facts.longest:
+        return _with_counters(facts, facts.longest)
+    return _without_counters(facts) if m.device != "cpu" else _on_cpu(facts)
+
+
+# --- with counters -------------------------------------------------------------------------------
+
+
+def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
+    kind, unit, first = _decide(k)
+    evidence = [*first, *_details(k, kind)]
+    working = facts.share_of_kernels
+    if working is not None and working < BOUND:
+        text = f"kernels take {percent(working)} of the measured time, launches and gaps the rest"
+        evidence.append(Evidence(text, working, BOUND, Provenance.TIMED))
+    return Limiter(
+        kind=kind,
+        unit=unit.name if unit else "",
+        share=unit.share if unit else None,
+        evidence=tuple(evidence),
+        counted=True,
+        kernel=k.profile.kernel.name.partition("<")[0],
+        share_of_time=facts.share_of_longest if len(facts.kernels) > 1 else 1.0,
+    )
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Compute or a memory level, by the unit or the ceiling that is nearest to its limit."""
+
+    kind: Kind
+    unit: Unit
+    provenance: Provenance
+
+    def evidence(self, threshold: float | None) -> Evidence:
+        if self.provenance is Provenance.COUNTED:
+            return at(self.unit.name, self.unit.share, threshold, self.provenance)
+        text = f"{self.unit.name} at {percent(self.unit.share)} of the bandwidth measured on this"
+        return Evidence(f"{text} device", self.unit.share, threshold, self.provenance)
+
+
+def _levels(k: KernelFacts) -> list[_Level]:
+    """Compute and the memory levels, the busiest first."""
+    found: dict[Kind, _Level] = {}
+    counted = [unit for name in ("compute", "L1", "L2", "DRAM") if (unit := k.busiest(name))]
+    for unit in counted:
+        shared = unit.level == "L1" and (k.shared_of_l1 or 0.0) > 0.5
+        kind = Kind.SHARED if shared else Kind(unit.level)
+        named = Unit("DRAM", "DRAM", unit.share) if unit.level == "DRAM" else unit
+        found[kind] = _Level(kind, named, Provenance.COUNTED)
+    for unit in k.of_ceilings:
+        kind = Kind(unit.level)
+        if kind not in found or unit.share > found[kind].unit.share:
+            found[kind] = _Level(kind, unit, Provenance.CEILING)
+    return sorted(found.values(), key=lambda level: -level.unit.share)
+
+
+def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
+    """The decision tree; returns the kind, the unit, and the statements that decided."""
+    levels = _levels(k)
+    if not levels:
+        return Kind.UNKNOWN, None, []
+    top = levels[0]
+    if top.unit.share < LEANING:
+        return _below_all(k, top)
+    statements = [top.evidence(BOUND if top.unit.share >= BOUND else LEANING)]
+    if top.provenance is Provenance.CEILING and (unit := k.busiest(top.unit.level)):
+        name = "DRAM" if top.kind is Kind.DRAM else unit.name
+        statements.append(at(name, unit.share, None, _COUNTED))
+    close = max(top.unit.share - BALANCED, LEANING)
+    for place, level in enumerate(levels[1:]):
+        e = level.evidence(None)
+        if e.value > close:
+            statements.append(
+                Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
+            )
+        elif place == 0 and top.kind is not Kind.DRAM:
+            statements.append(Evidence(f"next is {e.statement}", e.value, close, e.provenance))
+    return top.kind, top.unit, statements
+
+
+def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evidence]]:
+    statement = f"no unit above {percent(LEANING)}, the busiest is {top.evidence(None).statement}"
+    busiest = Evidence(statement, top.unit.share, LEANING, top.provenance)
+    if k.profile.waves < 1:
+        processors = k.profile.multiprocessors
+        text = f"{k.blocks} block{'s' if k.blocks != 1 else ''} on {processors} multiprocessors"
+        work = Evidence(
+            f"{text}, {number(k.profile.waves)} waves", k.profile.waves, 1.0, Provenance.COMPILED
+        )
+        return Kind.PARALLELISM, None, [work, busiest]
+    return Kind.LATENCY, None, [busiest]
+
+
+def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
+    """Statements that explain the limiter, the strongest first."""
+    found: list[Evidence] = []
+    if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
+        for access in ("store", "load"):
+            times = k.over_ideal(access)
+            if k.excess(access) >= NOTABLE and times:
+                text = f"{access}s move {k.times_ideal(access)} times the sectors they need"
+                found.append(Evidence(text, times, 1.0, _COUNTED))
+    conflicts = k.get("conflict_share")
+    if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:
+        text = f"{percent(conflicts)} of the wavefronts of shared memory are bank conflicts"
+        found.append(Evidence(text, conflicts, NOTABLE, _COUNTED))
+    issue = k.get("issue_active")
+    if kind in (Kind.LATENCY, Kind.PARALLELISM) and issue is not None:
+        found.append(
+            Evidence(f"schedulers issue in {percent(issue)} of cycles", issue, LEANING, _COUNTED)
+        )
+    if kind is Kind.LATENCY or (issue is not None and issue < LEANING and kind is not Kind.DRAM):
+        for name, share in k.stalls[:2]:
+            text = f"{percent(share)} of a warp's time is {name.replace('_', ' ')}"
+            found.append(Evidence(text, share, STALL, _COUNTED))
+    lanes = k.get("unpredicated_lanes")
+    if kind in (Kind.COMPUTE, Kind.LATENCY) and lanes is not None and lanes < LANES:
+        text = f"{number(lanes)} of 32 lanes are active per instruction"
+        found.append(Evidence(text, lanes, LANES, _COUNTED))
+    spilled = k.ratio("local_bytes", "l1_bytes")
+    if spilled is not None and spilled >= NOTABLE:
+        text = f"{percent(spilled)} of the bytes in L1 are local memory"
+        found.append(Evidence(text, spilled, NOTABLE, _COUNTED))
+    return found
+
+
+_ONLY_COUNTED = (
+    "latency, excess traffic, bank conflicts and busy pipes are known only with counters"
+)
+_NOT_COUNTED = "instruction mix, cache misses and stalls of CPU variants are not counted"
+
+
+# --- without counters ----------------------------------------------------------------------------
+
+
+def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
+    """Shares of ceilings that the time and the variant's counts prove."""
+    found = []
+    if facts.compulsory and not facts.fits_in_cache:
+        share, name = facts.compulsory
+        text = f"the compulsory bytes alone are {percent(share)} of the measured {name} bandwidth"
+        found.append((Kind.DRAM, "DRAM", share, text))
+    m, machine = facts.m, facts.machine
+    peak = machine.peak(m.problem.precision) if machine else None
+    if peak and m.executed_flops:
+        share, precision = m.flops_per_second / peak, m.problem.precision or "floating-point"
+        text = f"the executed FLOPs are {percent(share)} of the measured {precision} peak"
+        if m.device != "cpu" and m.fma_share is not None:
+            share /= (1 + m.fma_share) / 2
+            text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
+        found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
+    # Requested bytes that L1 serves never reach L2, so they prove only how busy L1 is.
+    ceiling = ceiling_named(machine, "L1 read") if m.device != "cpu" else None
+    if ceiling and m.requested_bytes:
+        share = m.requested_bytes / m.seconds / ceiling
+        text = f"the requested bytes are {percent(share)} of the measured L1 bandwidth"
+        found.append((Kind.L1, Kind.L1, share, text))
+    return [
+        (kind, unit, share, Evidence(text, share, BOUND, Provenance.MODELLED))
+        for kind, unit, share, text in found
+    ]
+
+
+def _from_rates(
+    rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
+) -> Limiter:
+    """The limiter that the largest share proves; unknown if it is below the threshold."""
+    rates = sorted((r for r in rates if r[2] <= BEYOND), key=lambda rate: -rate[2])
+    evidence = tuple([*(rate[3] for rate in rates), *others])
+    if not rates or rates[0][2] < LEANING:
+        return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown)
+    kind, unit, share, _ = rates[0]
+    return Limiter(kind=kind, unit=unit, share=share, evidence=evidence, unknown=unknown)
+
+
+def _without_counters(facts: Facts) -> Limiter:
+    m, machine = facts.m, facts.machine
+    rates = _rates(facts)
+    gpu = (machine.context if machine else m.context).get("cuda") or {}
+    processors = gpu.get("multiprocessors")
+    others = []
+    if m.kernels:
+        largest = max(m.kernels, key=lambda kernel: math.prod(kernel.grid))
+        blocks = math.prod(largest.grid)
+        if processors and blocks < processors:
+            text = f"{blocks} block{'s' if blocks != 1 else ''} on {processors} multiprocessors"
+            work = Evidence(text, blocks, processors, Provenance.COMPILED)
+            if all(share < LEANING for _, _, share, _ in rates):
+                evidence = (work, *(rate[3] for rate in rates))
+                return Limiter(kind=Kind.PARALLELISM, evidence=evidence, unknown=_ONLY_COUNTED)
+        occupancy = min(kernel.occupancy for kernel in m.kernels)
+        text = f"theoretical occupancy is {percent(occupancy)}"
+        others.append(Evidence(text, occupancy, BOUND, Provenance.COMPILED))
+    return _from_rates(rates, others, _ONLY_COUNTED)
+
+
+def _on_cpu(facts: Facts) -> Limiter:
+    m, machine = facts.m, facts.machine
+    rates = _rates(facts)
+    if machine and facts.fits_in_cache and m.cache == "warm" and m.bytes:
+        # The data are in some cache. The farthest one that can deliver this fast may be the limit.
+        caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
+        for c in sorted(caches, key=lambda c: c.measured):
+            share = m.bytes_per_second / c.measured
+            if share <= BEYOND and c.level in Kind.__members__:
+                text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
+                evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
+                rates.append((Kind(c.level), c.level, share, evidence))
+                break
+    elif machine and facts.fits_in_cache and m.bytes:
+        written = max(bandwidth_of_dram(machine, w) or 0.0 for w in (0.0, 0.5, 1.0))
+        if written:
+            share = m.bytes_per_second / written
+            text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
+            evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
+            rates.append((Kind.DRAM, "DRAM", share, evidence))
+    return _from_rates(rates, _scalar_or_not(facts), _NOT_COUNTED)
+
+
+def _scalar_or_not(facts: Facts) -> list[Evidence]:
+    """What the rate of FLOPs proves about lanes and threads of a CPU variant."""
+    m, machine = facts.m, facts.machine
+    precision = m.problem.precision
+    peak = machine.peak(precision) if machine and precision else None
+    lanes = {"baseline": 2, "avx2": 4, "avx512": 8}.get(str(m.context.get("isa")))
+    if not (machine and peak and lanes and m.executed_flops):
+        return []
+    lanes *= 2 if precision == "FP32" else 1
+    threads = max(machine.threads, 1)
+    scalar = peak / lanes
+    one_thread = peak / threads
+    rate = m.flops_per_second
+    found = []
+    if rate > scalar * BEYOND:
+        text = f"{number(rate / scalar)} times the rate of scalar code on {threads} threads"
+        found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
+    elif rate < scalar / threads * BEYOND:
+        text = f"{percent(rate / scalar * threads)} of what scalar code reaches on one thread"
+        found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
+    if threads > 1 and rate > one_thread * BEYOND:
+        text = f"several threads: {number(rate / one_thread)} times the peak of one"
+        found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
+    return found

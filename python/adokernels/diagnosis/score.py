@@ -1,0 +1,226 @@
+"""How often the diagnoses of whole ladders are right, including where they are wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.diagnosis.steps import Step
+from adokernels.diagnosis.tables import score_tables, verdict_on
+from adokernels.storage import write
+from adokernels.tables.numbers import percent, ratio
+from adokernels.tables.rendering import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from adokernels.measuring.records import Sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One step of one ladder.
+
+    Attributes
+    ----------
+    ladder
+        Routine and problem.
+    variant, next_variant
+        The variant that was diagnosed, and the one after it.
+    limiter
+        The limiter of the first.
+    proposed
+        The category of the proposed step; empty if there was none.
+    alternatives
+        Further proposed categories.
+    changes
+        The categories of what the second changes.
+    bound
+        The largest gain that the proposal allows; None if nothing bounds it.
+    realised, low, high
+        The ratio of times and its 99.9 % interval.
+    verdict
+        ``"held"``, ``"violated"``, ``"not tested"``, or ``"exceeded by another change"``.
+    metric, moved
+        The targeted metric before and after, and whether it improved; empty and None if unknown.
+    named
+        Whether the proposal names a change, or says "done" and the gain is at most 5 %.
+    """
+
+    ladder: str
+    variant: str
+    next_variant: str
+    limiter: str
+    proposed: str
+    alternatives: tuple[str, ...]
+    changes: tuple[str, ...]
+    bound: float | None
+    realised: float
+    low: float
+    high: float
+    verdict: str
+    metric: str
+    moved: bool | None
+    named: bool
+
+    @property
+    def gained(self) -> bool:
+        """Whether the second variant is faster by more than 5 %."""
+        return self.realised > CONFIRMED
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Score(ShownAsTables):
+    """The score of the diagnoses of several ladders; iterate over it for the steps."""
+
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def hit_rate(self) -> float:
+        """Steps named correctly, of all steps."""
+        return _share(self.rows, [row for row in self.rows if row.named])
+
+    @property
+    def claims(self) -> tuple[Row, ...]:
+        """Steps with a bounded proposal."""
+        return tuple(row for row in self.rows if row.bound is not None)
+
+    @property
+    def tested(self) -> tuple[Row, ...]:
+        """Claims that the next variant tests: it takes the proposed step, or none is left."""
+        return tuple(row for row in self.claims if row.verdict in ("held", "violated"))
+
+    @property
+    def violated(self) -> tuple[Row, ...]:
+        """Tested claims whose bound the next variant exceeded beyond the noise."""
+        return tuple(row for row in self.tested if row.verdict == "violated")
+
+    @property
+    def wrong(self) -> tuple[Row, ...]:
+        """Steps that were not named correctly, and violated bounds."""
+        return tuple(row for row in self.rows if not row.named or row in self.violated)
+
+    @property
+    def looseness(self) -> float | None:
+        """Median of bound over realised gain (at least 1) of the tested claims."""
+        return _median(self.tested)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The figures of the score, as text."""
+        rows = self.rows
+        gained = [row for row in rows if row.gained]
+        idle = [row for row in rows if not row.gained]
+        second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
+        by_category = [row for row in rows if row.proposed in row.changes]
+        refrained = [row for row in idle if row.proposed not in row.changes]
+        exceeded = [row for row in self.claims if row.verdict.startswith("exceeded")]
+        steps = [row for row in self.tested if row.proposed != Step.DONE]
+        known = [row for row in self.tested if row.moved is not None]
+        moved = [row for row in known if row.moved]
+        return [
+            ("steps", str(len(rows))),
+            ("named correctly", _of(self.rows, [row for row in rows if row.named])),
+            ("  by category alone, without confirmed 'done'", _of(rows, by_category)),
+            ("  with the first alternative", _of(rows, second)),
+            (
+                "  of the steps that gained more than 5 %",
+                _of(gained, [r for r in gained if r.named]),
+            ),
+            ("steps without gain whose change was not proposed", _of(idle, refrained)),
+            ("claims with a bound", str(len(self.claims))),
+            ("  tested by the next variant", str(len(self.tested))),
+            ("  violated", str(len(self.violated))),
+            ("  not tested, exceeded by another change", str(len(exceeded))),
+            ("median of bound over realised gain, tested claims", _times(self.looseness)),
+            ("  of those other than 'done'", _times(_median(steps))),
+            ("  of all claims", _times(_median(self.claims))),
+            ("targeted metric moved, of tested claims", _of(known, moved)),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The score as JSON types, with its summary."""
+        return {
+            "summary": dict(self.summary()),
+            "rows": [dataclasses.asdict(row) for row in self.rows],
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`; the summary is computed again."""
+        lists = ("alternatives", "changes")
+        rows = ({**row, **{name: tuple(row[name]) for name in lists}} for row in record["rows"])
+        return cls(rows=tuple(Row(**row) for row in rows))
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file."""
+        write(path, "score", self.to_dict())
+
+    def _tables(self) -> list[Table]:
+        return score_tables(self)
+
+
+def score(sweeps: Iterable[Sweep]) -> Score:
+    """Compare the diagnoses of ladders with what their next variants change and gain.
+
+    Parameters
+    ----------
+    sweeps
+        Ladders with counters. A step counts if its first variant has counters and
+        :data:`adokernels.diagnosis.steps.CHANGES` contains its second variant.
+    """
+    return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
+
+
+def _rows(sweep: Sweep) -> Iterator[Row]:
+    ladder = ", ".join([sweep.routine, *dict.fromkeys(str(m.problem) for m in sweep)])
+    for finding in diagnose(sweep):
+        outcome, advice = finding.outcome, finding.advice
+        if not finding.counted or outcome is None or outcome.changes is None:
+            continue
+        yield Row(
+            ladder=ladder,
+            variant=finding.variant,
+            next_variant=outcome.variant,
+            limiter=finding.limiter.name,
+            proposed=str(advice.step) if advice else "",
+            alternatives=tuple(str(a.step) for a in finding.advices[1:]),
+            changes=tuple(sorted(map(str, outcome.changes))),
+            bound=advice.bound if advice else None,
+            realised=outcome.ratio,
+            low=outcome.interval[0],
+            high=outcome.interval[1],
+            verdict=verdict_on(finding),
+            metric=outcome.metric.text if outcome.metric else "",
+            moved=outcome.metric.moved if outcome.metric else None,
+            named=bool(finding.named),
+        )
+
+
+def _share(rows: Iterable[Row], some: list[Row]) -> float:
+    return len(some) / max(len(list(rows)), 1)
+
+
+def _of(rows: Iterable[Row], some: list[Row]) -> str:
+    everything = list(rows)
+    return f"{len(some)} of {len(everything)}, {percent(_share(everything, some))}"
+
+
+def _median(rows: Iterable[Row]) -> float | None:
+    quotients = [row.bound / max(row.realised, 1.0) for row in rows if row.bound is not None]
+    return statistics.median(quotients) if quotients else None
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else ratio(value)

@@ -1,0 +1,143 @@
+"""Tables of diagnoses and of their score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from adokernels.diagnosis.steps import Step
+from adokernels.tables.numbers import number, percent, ratio
+from adokernels.tables.rendering import new_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from adokernels.diagnosis.diagnosis import Diagnosis, Finding
+    from adokernels.diagnosis.score import Score
+
+#: Widths of columns with sentences, in characters.
+_SENTENCE, _EVIDENCE = 38, 44
+
+
+def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
+    """Build the tables of a diagnosis: limiters and next steps, then what came of them."""
+    tables = [_advice_table(diagnosis)]
+    if any(finding.outcome for finding in diagnosis):
+        tables.append(_outcome_table(diagnosis))
+    return tables
+
+
+def _advice_table(diagnosis: Diagnosis) -> Table:
+    headers = [("variant", True), ("limiter", True), ("evidence", True), ("next step", True)]
+    table = new_table(f"Diagnosis: {diagnosis.title}", [*headers, ("gains\nat most", False)])
+    table.columns[2].max_width, table.columns[3].max_width = _EVIDENCE, _SENTENCE
+    table.columns[1].max_width = 16
+    for column in table.columns[1:4]:
+        column.no_wrap, column.overflow = False, "fold"
+    for finding in diagnosis:
+        advice, found = finding.advice, finding.limiter
+        evidence = [str(e) for e in found.evidence]
+        if found.share_of_time < 1:
+            evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
+        evidence += [found.unknown] if found.unknown else []
+        cells = (
+            finding.variant,
+            found.name if finding.counted else f"{found.name}, without counters",
+            "; ".join(evidence),
+            f"{advice.step}: {advice.sentence}" if advice else "",
+            _bound(advice.bound) if advice else "",
+        )
+        table.add_row(*map(Text, cells))
+    bases = [
+        f"{finding.variant} {_bound(finding.advice.bound)}: {finding.advice.basis}"
+        f" ({', '.join(finding.advice.provenance)})"
+        for finding in diagnosis
+        if finding.advice and finding.advice.bound is not None
+    ]
+    table.caption = Text("\n".join(["Bounds:", *bases])) if bases else None
+    return table
+
+
+def _outcome_table(diagnosis: Diagnosis) -> Table:
+    headers = [("step", True), ("proposed", True), ("changed", True), ("at\nmost", False)]
+    headers += [("realised", False), ("99.9 % interval", False), ("bound", True)]
+    headers += [("targeted metric", True), ("named", True)]
+    table = new_table("Proposed, and what the next variant did", headers)
+    for place in (1, 2, 7):
+        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
+        table.columns[place].max_width = 24
+    for finding in diagnosis:
+        if outcome := finding.outcome:
+            advice, metric = finding.advice, outcome.metric
+            moved = (
+                f"{metric.text}, {'moved' if metric.moved else 'did not move'}" if metric else ""
+            )
+            low, high = outcome.interval
+            cells = (
+                f"{finding.variant} to {outcome.variant}",
+                str(advice.step) if advice else "",
+                listed(outcome.changes),
+                _bound(advice.bound) if advice else "",
+                ratio(outcome.ratio),
+                f"{number(low)} to {number(high)}",
+                verdict_on(finding),
+                moved,
+                _yes(finding.named),
+            )
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def listed(changes: Iterable[Step] | None) -> str:
+    """Write categories in a fixed order."""
+    if changes is None:
+        return "not recorded"
+    return ", ".join(sorted(changes)) or "none of the categories"
+
+
+def verdict_on(finding: Finding) -> str:
+    """Write whether the bound of a finding held."""
+    if finding.held is None:
+        return "exceeded by another change" if finding.exceeded else "not tested"
+    return "held" if finding.held else "violated"
+
+
+def score_tables(score: Score) -> list[Table]:
+    """Build the tables of a score: a summary, and every step with what was right or wrong."""
+    summary = new_table("Score of the diagnoses", [("quantity", True), ("value", False)])
+    summary.columns[0].max_width = None
+    for name, value in score.summary():
+        summary.add_row(Text(name), Text(value))
+    headers = [("ladder", True), ("step", True), ("limiter", True), ("proposed", True)]
+    headers += [("changed", True), ("at\nmost", False), ("realised", False), ("bound", True)]
+    table = new_table("Every step", [*headers, ("named", True)])
+    for place in (1, 2, 3, 4):
+        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
+        table.columns[place].max_width = 24
+    last = ""
+    for row in score:
+        cells = (
+            "" if row.ladder == last else row.ladder,
+            f"{row.variant} to {row.next_variant}",
+            row.limiter,
+            row.proposed,
+            listed(Step(name) for name in row.changes),
+            _bound(row.bound),
+            ratio(row.realised),
+            row.verdict,
+            _yes(row.named),
+        )
+        last = row.ladder
+        table.add_row(*map(Text, cells), style="" if row.named else "dim")
+    return [summary, table]
+
+
+def _bound(bound: float | None) -> str:
+    return "" if bound is None else ratio(bound)
+
+
+def _yes(named: bool | None) -> str:
+    return "" if named is None else "yes" if named else "no"

@@ -1,0 +1,244 @@
+"""The diagnosis of ladders that were counted on an H200, and its score."""
+
+import dataclasses
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.diagnosis.limiter import Kind
+from adokernels.diagnosis.score import Score, score
+from adokernels.diagnosis.steps import CHANGES, Step, changed_by
+from adokernels.tables.rendering import to_html, to_markdown, to_text
+
+STORED = Path(__file__).parent / "data" / "diagnosis.json"
+
+
+def unpacked(measurement, metrics):
+    """The fixture stores the values of all kernels in the order of one list of metrics."""
+    profile = measurement.get("profile")
+    for kernel in profile["kernels"] if profile else ():
+        pairs = zip(metrics, kernel["values"], strict=True)
+        kernel["values"] = {name: value for name, value in pairs if value is not None}
+    return measurement
+
+
+@cache
+def ladders():
+    stored = json.loads(STORED.read_text())
+    found = [
+        ado.Sweep.from_dict(
+            {
+                "routine": sweep["routine"],
+                "measurements": [unpacked(m, stored["metrics"]) for m in sweep["measurements"]],
+                "skipped": {},
+                "machine": stored["machine"],
+                "peers": [],
+            }
+        )
+        for sweep in stored["sweeps"]
+    ]
+    return {(s.routine, next(iter(s)).problem.operands[0].dtype): s for s in found}
+
+
+@cache
+def diagnosed(routine, dtype):
+    return diagnose(ladders()[routine, dtype])
+
+
+@cache
+def scored():
+    return score(ladders().values())
+
+
+# --- what the documents teach --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_transpose_goes_from_coalescing_over_conflicts_to_bandwidth(dtype):
+    d = diagnosed("transpose", dtype)
+    steps = [finding.advice.step for finding in d]
+    assert steps[:3] == [Step.COALESCING, Step.BANK_CONFLICTS, Step.IN_FLIGHT]
+    assert steps[-1] is Step.DONE
+    assert d["naive"].limiter.kind is Kind.L2
+    assert d["wide"].limiter.kind is Kind.DRAM
+    naive = repr(d["naive"].limiter)
+    assert f"stores move {'8.00' if dtype == 'float32' else '4.00'} times the sectors" in naive
+    assert d["tiled"].outcome.metric.moved
+    assert d["tiled"].outcome.metric.after < 0.2 < 0.8 < d["tiled"].outcome.metric.before
+
+
+def test_average_matvec_needs_blocks_then_coalescing_then_ends_at_dram():
+    d = diagnosed("average_matvec", "float32")
+    assert d["one_block"].limiter.kind is Kind.PARALLELISM
+    assert d["one_block"].advice.step is Step.PARALLELISM
+    assert d["block_per_set"].advice.step is Step.COALESCING
+    assert d["overlapped"].limiter.kind is Kind.DRAM
+
+
+def test_gaussian_blur_is_limited_by_l1_and_then_by_instructions():
+    d = diagnosed("gaussian_blur", "uint8")
+    assert d["naive"].limiter.kind is Kind.L1
+    assert d["naive"].limiter.share > 0.98
+    assert d["shared"].limiter.name == "compute (issue slots)"
+
+
+def test_the_hottest_stage_of_a_pipeline_and_fusion():
+    d = diagnosed("edge_detect", "uint8")
+    naive = d["pipeline_naive"]
+    assert naive.limiter.kernel == "gaussian_blur_naive"
+    assert 0.7 < naive.limiter.share_of_time < 0.9
+    assert "the stage gaussian_blur[naive]" in naive.advice.sentence
+    assert d["pipeline_best"].advice.step is Step.FUSION
+    assert d["pipeline_best"].outcome.metric.moved
+
+
+def test_max_plus_ends_at_the_measured_bandwidth():
+    d = diagnosed("max_plus", "float64")
+    assert d["two_blocks"].limiter.kind is Kind.PARALLELISM
+    assert d["whole_device"].advice.step is Step.DONE
+    assert d["whole_device"].advice.bound < 1.1
+
+
+# --- what a diagnosis says -----------------------------------------------------------------------
+
+
+def test_ceilings_are_no_variants():
+    sweep = ladders()["transpose", "float32"]
+    assert "copy" in [m.variant for m in sweep]
+    assert [f.variant for f in diagnosed("transpose", "float32")] == [
+        m.variant for m in sweep.variants
+    ]
+    with pytest.raises(KeyError, match="'copy' was not measured"):
+        diagnosed("transpose", "float32")["copy"]
+
+
+def test_the_last_variant_has_no_outcome():
+    *others, last = diagnosed("grayscale", "uint8")
+    assert last.outcome is None
+    assert (last.named, last.held, last.tested) == (None, None, False)
+    assert all(f.outcome for f in others)
+
+
+def test_the_realised_gain_is_that_of_the_step_table():
+    sweep = ladders()["sobel", "uint8"]
+    outcome = diagnosed("sobel", "uint8")["naive"].outcome
+    _, ratio, interval = sweep["shared"].compare(sweep["naive"])
+    assert (outcome.variant, outcome.ratio, outcome.interval) == ("shared", ratio, interval)
+
+
+def test_tables_in_all_forms():
+    d = diagnosed("transpose", "float32")
+    advice, outcome = d._tables()
+    for form in (to_text, to_html, to_markdown):
+        assert "avoid bank conflicts" in form(advice).replace("\n", " ")
+        assert "held" in form(outcome)
+    text = repr(d)
+    assert "(counted)" in text
+    assert "measured ceiling" in text
+    assert "<table" in d._repr_html_()
+    bare = diagnose(without_counters("transpose", "float32"))
+    assert "unknown, without counters" in bare._repr_html_()
+
+
+def without_counters(*ladder):
+    sweep = ladders()[ladder]
+    bare = tuple(dataclasses.replace(m, profile=None) for m in sweep)
+    return dataclasses.replace(sweep, measurements=bare)
+
+
+def test_without_counters_nothing_is_scored_and_little_is_said():
+    sweep = without_counters("max_plus", "float64")
+    d = diagnose(sweep)
+    assert d["one_block"].limiter.kind is Kind.PARALLELISM
+    assert d["whole_device"].limiter.kind is Kind.DRAM
+    assert not any(finding.counted for finding in d)
+    assert len(score([sweep])) == 0
+    tiled = diagnose(without_counters("transpose", "int64"))["tiled"]
+    assert (tiled.limiter.kind, tiled.advice, tiled.named) == (Kind.UNKNOWN, None, None)
+
+
+# --- the score -----------------------------------------------------------------------------------
+
+
+def test_no_bound_is_violated_and_most_steps_are_named():
+    found = scored()
+    assert len(found) == sum(len(d) - 1 for d in map(diagnose, ladders().values()))
+    assert found.violated == ()
+    assert not [row for row in found if row.verdict.startswith("exceeded")]
+    assert found.hit_rate >= 0.7
+    assert found.looseness < 2
+
+
+def test_where_the_score_is_wrong():
+    wrong = [(row.variant, row.next_variant) for row in scored().wrong]
+    # The first variants of max_plus optimise a single block on purpose.
+    assert ("one_block", "vector_load_small") in wrong
+    assert 0 < len(wrong) == round(len(scored()) * (1 - scored().hit_rate))
+
+
+def test_a_violated_bound_is_found():
+    sweep = ladders()["transpose", "float32"]
+    faster = dataclasses.replace(sweep["tiled"], samples=sweep["tiled"].samples / 100)
+    measurements = tuple(faster if m.variant == "tiled" else m for m in sweep)
+    found = score([dataclasses.replace(sweep, measurements=measurements)])
+    assert [row.variant for row in found.violated] == ["naive"]
+    assert found.violated[0] in found.wrong
+
+
+def test_done_is_wrong_if_the_next_variant_gains():
+    sweep = ladders()["max_plus", "float64"]
+    assert diagnose(sweep)["whole_device"].named
+    m = sweep["scalar_batched"]
+    faster = dataclasses.replace(m, samples=m.samples / (CONFIRMED * 1.01))
+    measurements = tuple(faster if m.variant == "scalar_batched" else m for m in sweep)
+    changed = diagnose(dataclasses.replace(sweep, measurements=measurements))
+    assert changed["whole_device"].named is False
+
+
+def test_a_step_without_the_proposed_change_does_not_test_the_bound():
+    finding = diagnosed("gaussian_blur", "uint8")["coalesced"]
+    assert finding.advice.step not in finding.outcome.changes
+    assert (finding.named, finding.tested, finding.held) == (False, False, None)
+
+
+def test_a_score_survives_json(tmp_path):
+    path = tmp_path / "score.json"
+    scored().save(path)
+    stored = json.loads(path.read_text())
+    assert stored["kind"] == "score"
+    assert stored["summary"]["steps"] == str(len(scored()))
+    assert Score.from_dict(stored) == scored()
+    assert "named correctly" in repr(scored())
+
+
+def test_an_empty_score():
+    empty = score([])
+    assert (len(empty), empty.hit_rate, empty.looseness, empty.violated) == (0, 0.0, None, ())
+    assert "steps" in repr(empty)
+
+
+def test_the_changes_of_all_cuda_variants_are_recorded():
+    recorded = {(routine, variant) for routine in CHANGES for variant in CHANGES[routine]}
+    ladder = {
+        (routine.name, v.name)
+        for routine in ado.routines.values()
+        for v in [v for v in routine.variants if v.device == "cuda" and not v.ceiling][1:]
+    }
+    assert recorded == ladder
+    assert changed_by("transpose", "naive") is None
+    assert all(Step.DONE not in changes for r in CHANGES.values() for changes in r.values())
+
+
+def test_ladders_of_users_are_diagnosed_and_not_scored():
+    sweep = ladders()["grayscale", "uint8"]
+    own = tuple(dataclasses.replace(m, routine="own") for m in sweep)
+    d = diagnose(dataclasses.replace(sweep, routine="own", measurements=own))
+    assert d["naive"].advice.step is Step.WIDER
+    assert d["naive"].outcome.ratio == pytest.approx(np.float64(1.67), rel=0.01)
+    assert d["naive"].named is None
+    assert len(score([dataclasses.replace(sweep, routine="own", measurements=own)])) == 0

@@ -1,0 +1,488 @@
+"""The limiter and the next step of synthetic profiles: every branch, and missing metrics."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adokernels as ado
+from adokernels.counters.metrics import METRIC_SETS, STALLS, of_peak
+from adokernels.counters.records import KernelProfile, Profile
+from adokernels.diagnosis.advice import advise
+from adokernels.diagnosis.evidence import Provenance, bandwidth_of_dram
+from adokernels.diagnosis.limiter import Kind, limiter
+from adokernels.diagnosis.steps import Step
+from adokernels.diagnosis.targets import TARGETS, change
+from adokernels.ladders.resources import Kernel
+from adokernels.measuring.records import Ceiling, Machine, Measurement
+
+SECONDS, CLOCK, PROCESSORS = 1e-3, 2e9, 132
+CYCLES = SECONDS * CLOCK * PROCESSORS
+ISSUE, FP64 = of_peak("sm__inst_issued"), of_peak("sm__pipe_fp64_cycles_active")
+L1 = of_peak("l1tex__data_pipe_lsu_wavefronts")
+L2 = of_peak("lts__t_sectors")
+DRAM = of_peak("dram__bytes")
+GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+SASS = "sm__sass_data_bytes_mem_global_op_{}.sum"
+
+
+def ceiling(level, operation, measured, kind="bandwidth"):
+    return Ceiling(kind=kind, level=level, operation=operation, measured=measured)
+
+
+H200 = Machine(
+    device="cuda",
+    name="NVIDIA H200",
+    threads=0,
+    ceilings=(
+        ceiling("DRAM", "copy", 4.2e12),
+        ceiling("DRAM", "read", 4.6e12),
+        ceiling("DRAM", "write", 4.4e12),
+        ceiling("L2", "read", 8.8e12),
+        ceiling("L1", "read", 30e12),
+        ceiling("shared", "read", 32e12),
+        ceiling("FP64", "fma", 33e12, "compute"),
+        ceiling("FP32", "fma", 66e12, "compute"),
+    ),
+    context={"cuda": {"multiprocessors": PROCESSORS}},
+)
+CPU = Machine(
+    device="cpu",
+    name="CPU",
+    threads=4,
+    ceilings=(
+        ceiling("DRAM", "copy", 40e9),
+        ceiling("DRAM", "read", 50e9),
+        ceiling("L3", "read", 100e9),
+        ceiling("L2", "read", 400e9),
+        ceiling("FP64", "fma", 320e9, "compute"),
+    ),
+)
+
+
+def launched(grid=(4096,), block=(256,), resident=64, registers=8):
+    return Kernel(
+        name="copy<float>",
+        grid=grid,
+        block=block,
+        registers=32,
+        local_bytes=0,
+        static_shared_bytes=0,
+        dynamic_shared_bytes=0,
+        resident_warps=resident,
+        max_warps=64,
+        limits={"warps": 8, "registers": registers, "shared memory": 100, "blocks": 32},
+    )
+
+
+def access(op, requests, sectors_each, bytes_each):
+    return {
+        GLOBAL.format("requests", op): requests,
+        GLOBAL.format("sectors", op): requests * sectors_each,
+        SASS.format(op): requests * bytes_each,
+        **({SASS.format("ldgsts"): 0.0} if op == "ld" else {}),
+    }
+
+
+def shared(wavefronts, conflicts):
+    values = {}
+    for op in ("ld", "st"):
+        values[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] = wavefronts / 2
+        values[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"] = conflicts / 2
+    return values
+
+
+def stalls(**shares):
+    name = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    values = {name.format(reason): 0.0 for reason in STALLS}
+    values["smsp__average_warp_latency_per_inst_issued.ratio"] = 10.0
+    return values | {name.format(reason): 10 * share for reason, share in shares.items()}
+
+
+def dram(read, written):
+    return {
+        "dram__bytes_read.sum": read,
+        "dram__bytes_write.sum": written,
+        "dram__bytes.sum": read + written,
+    }
+
+
+BASE = {
+    "gpu__time_duration.sum": SECONDS * 1e9,
+    "sm__cycles_elapsed.avg.per_second": CLOCK,
+    "smsp__inst_executed.sum": 1e8,
+    "l1tex__t_sector_hit_rate.pct": 0.0,
+    "smsp__issue_active.avg.per_cycle_active": 0.2,
+    ISSUE: 20.0,
+    L1: 20.0,
+    L2: 20.0,
+    DRAM: 20.0,
+    **access("ld", 1e6, 4, 128),
+    **access("st", 1e6, 4, 128),
+    **dram(0.5e9, 0.5e9),
+    **stalls(long_scoreboard=0.6, barrier=0.2),
+}
+
+
+def profiled(*kernels, **fields):
+    """A measurement whose kernels have the values of BASE, changed by each dictionary."""
+    settings_of = [dict(values) for values in kernels or ({},)]
+    profile = Profile(
+        label="f",
+        cache="cold",
+        collector="none",
+        kernels=tuple(
+            KernelProfile(
+                kernel=values.pop("kernel", launched()),
+                values={k: v for k, v in (BASE | values).items() if v is not None},
+                multiprocessors=PROCESSORS,
+            )
+            for values in settings_of
+        ),
+    )
+    return timed(profile=profile, **fields)
+
+
+def timed(**fields):
+    defaults = {
+        "routine": "f",
+        "variant": "v",
+        "device": "cuda",
+        "problem": ado.Problem.of([("a", (1024, 1024), "float64")]),
+        "cache": "cold",
+        "samples": np.full(15, SECONDS),
+        "flops": 0.0,
+        "bytes": 1e9,
+        "executed_flops": 0.0,
+        "requested_bytes": 0.0,
+        "context": {"last_level_cache_bytes": 60e6},
+    }
+    return Measurement(**{**defaults, **fields})
+
+
+def first(m, machine=H200):
+    return advise(m, machine)[0]
+
+
+# --- the decision tree ---------------------------------------------------------------------------
+
+
+def test_a_busy_pipe_is_compute():
+    found = limiter(profiled({FP64: 92.0}), H200)
+    assert (found.kind, found.unit, found.share) == (Kind.COMPUTE, "FP64 pipe", 0.92)
+    assert found.name == "compute (FP64 pipe)"
+    assert found.evidence[0].provenance is Provenance.COUNTED
+    assert "FP64 pipe at 92 % of peak (counted)" in repr(found)
+
+
+@pytest.mark.parametrize(("metric", "kind"), [(L1, Kind.L1), (L2, Kind.L2), (DRAM, Kind.DRAM)])
+@pytest.mark.parametrize("percent", [61.0, 95.0])
+def test_the_busiest_memory_level(metric, kind, percent):
+    assert limiter(profiled({metric: percent, **dram(1e8, 0.0)}), H200).kind is kind
+
+
+def test_wavefronts_of_shared_memory_make_it_the_level():
+    busy = {L1: 90.0, **shared(0.8 * CYCLES, 0.0)}
+    assert limiter(profiled(busy), H200).kind is Kind.SHARED
+    few = {L1: 90.0, **shared(0.1 * CYCLES, 0.0)}
+    assert limiter(profiled(few), H200).kind is Kind.L1
+
+
+def test_dram_is_compared_with_the_measured_bandwidth():
+    m = profiled({DRAM: 75.0, L2: 78.0, **dram(2e9, 1.9e9)})
+    with_ceilings, without = limiter(m, H200), limiter(m)
+    assert (with_ceilings.kind, without.kind) == (Kind.DRAM, Kind.L2)
+    assert with_ceilings.share == pytest.approx(3.9e12 / 4.2e12, rel=0.01)
+    assert with_ceilings.evidence[0].provenance is Provenance.CEILING
+    assert "balanced with DRAM" in repr(without)
+
+
+def test_bytes_above_a_ceiling_are_not_of_that_level():
+    many = {"sm__sass_data_bytes_mem_shared.sum": 100e9}  # words that all lanes read
+    assert limiter(profiled(many), H200).kind is Kind.LATENCY
+    most = {"sm__sass_data_bytes_mem_shared.sum": 31e9}
+    assert limiter(profiled(most), H200).kind is Kind.SHARED
+
+
+def test_nothing_busy_is_latency_or_too_little_work():
+    found = limiter(profiled(), H200)
+    assert (found.kind, found.unit) == (Kind.LATENCY, "")
+    assert "60 % of a warp's time is long scoreboard (counted)" in repr(found)
+    one = limiter(profiled({"kernel": launched(grid=(1,))}), H200)
+    assert one.kind is Kind.PARALLELISM
+    assert repr(one).startswith("too little work: 1 block on 132 multiprocessors")
+
+
+def test_few_blocks_that_keep_a_unit_busy_are_not_too_little_work():
+    found = limiter(profiled({"kernel": launched(grid=(132,)), FP64: 90.0}), H200)
+    assert found.kind is Kind.COMPUTE
+
+
+def test_the_longest_kernel_of_several():
+    short = {FP64: 95.0, "gpu__time_duration.sum": 0.2e6}
+    found = limiter(profiled(short, {L2: 90.0}), H200)
+    assert found.kind is Kind.L2
+    assert found.share_of_time == pytest.approx(1 / 1.2)
+    assert "copy takes 83 % of the time" in repr(found)
+
+
+def test_the_limiter_of_a_measurement_in_a_sweep_uses_its_machine():
+    m = profiled({DRAM: 75.0, L2: 78.0, **dram(2e9, 1.9e9)})
+    assert m.limiter.kind is Kind.L2
+    sweep = ado.Sweep(routine="f", measurements=(m,), machine=H200)
+    assert sweep["v"].limiter.kind is Kind.DRAM
+    assert "machine" not in sweep["v"].to_dict()
+    assert dataclasses.replace(sweep, machine=None)["v"].limiter.kind is Kind.L2
+
+
+def test_no_metrics_at_all():
+    empty = profiled(dict.fromkeys(BASE))
+    found = limiter(empty, None)
+    assert (found.kind, found.evidence, found.counted) == (Kind.UNKNOWN, (), True)
+    assert advise(empty, None) == ()
+
+
+# --- without counters ----------------------------------------------------------------------------
+
+
+def test_without_counters_only_what_is_proved():
+    slow = limiter(timed(), H200)
+    assert slow.kind is Kind.UNKNOWN
+    assert "without counters" in repr(slow)
+    assert "known only with counters" in repr(slow)
+    assert limiter(timed(bytes=4e9), H200).kind is Kind.DRAM
+    assert limiter(timed(requested_bytes=29e9), H200).kind is Kind.L1
+    assert limiter(timed(requested_bytes=90e9), H200).kind is Kind.UNKNOWN
+    one = limiter(timed(kernels=(launched(grid=(1,)),)), H200)
+    assert one.kind is Kind.PARALLELISM
+
+
+def test_flops_are_compared_with_the_peak_of_their_mix():
+    m = timed(executed_flops=18e9, executed_instructions=12e9)  # half of them FMAs
+    found = limiter(m, H200)
+    assert found.kind is Kind.COMPUTE
+    assert found.share == pytest.approx(18e12 / 33e12 / 0.75)
+
+
+def test_without_machine_and_counters_nothing_is_known():
+    assert limiter(timed()).kind is Kind.UNKNOWN
+    assert advise(timed()) == ()
+
+
+def test_cpu_variants_by_cache_and_dram():
+    cold = timed(device="cpu", bytes=40e6)
+    assert limiter(cold, CPU).kind is Kind.DRAM
+    warm = timed(device="cpu", bytes=90e6, cache="warm", context={"last_level_cache_bytes": 1e9})
+    assert limiter(warm, CPU).kind is Kind.L3
+    faster = dataclasses.replace(warm, bytes=380e6)
+    assert limiter(faster, CPU).kind is Kind.L2
+
+
+def test_cpu_lanes_and_threads_as_far_as_proved():
+    fields = {"device": "cpu", "bytes": 1e6, "context": {"isa": "avx512"}}
+    fast = limiter(timed(executed_flops=300e6, **fields), CPU)
+    assert fast.kind is Kind.COMPUTE
+    assert "vectorised" in repr(fast)
+    assert "several threads" in repr(fast)
+    slow = limiter(timed(executed_flops=9e6, **fields), CPU)
+    assert slow.kind is Kind.UNKNOWN
+    assert "90 % of what scalar code reaches on one thread" in repr(slow)
+    assert "vectorised" not in repr(slow)
+
+
+# --- the next step -------------------------------------------------------------------------------
+
+SCATTERED = access("ld", 1e6, 32, 128)
+BYTEWISE = access("ld", 4e6, 4, 32) | {"l1tex__t_sector_hit_rate.pct": 75.0}
+AGAIN = access("ld", 4e7, 4, 128)
+CASES = {
+    "one block": ({"kernel": launched(grid=(1,))}, Step.PARALLELISM),
+    "stores": ({L2: 85.0, **access("st", 1e6, 32, 128)}, Step.COALESCING),
+    "loads": ({L1: 85.0, **SCATTERED}, Step.COALESCING),
+    "conflicts": ({L1: 55.0, **shared(0.5 * CYCLES, 0.4 * CYCLES)}, Step.BANK_CONFLICTS),
+    "bytes": (BYTEWISE, Step.WIDER),
+    "latency": ({}, Step.IN_FLIGHT),
+    "few warps": ({"kernel": launched(resident=16, registers=2)}, Step.OCCUPANCY),
+    "barriers": (stalls(barrier=0.7), Step.BARRIERS),
+    "branches": (stalls(branch_resolving=0.7), Step.DIVERGENCE),
+    "dependencies": (stalls(wait=0.5, math_pipe_throttle=0.3), Step.OPERATIONS),
+    "special functions": (stalls(short_scoreboard=0.7), Step.OPERATIONS),
+    "shared memory": (
+        stalls(short_scoreboard=0.7) | shared(0.15 * CYCLES, 0.0) | {L1: 50.0},
+        Step.REUSE,
+    ),
+    "loads again": ({L1: 85.0, **AGAIN}, Step.REUSE),
+    "load instructions": ({ISSUE: 90.0, **AGAIN}, Step.REUSE),
+    "operations": ({ISSUE: 90.0}, Step.OPERATIONS),
+    "unfused": (
+        {
+            FP64: 90.0,
+            **{
+                f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": n
+                for op, n in (
+                    *(("dadd", 1e9), ("dmul", 1e9), ("dfma", 0.0)),
+                    *(("fadd", 0.0), ("fmul", 0.0), ("ffma", 0.0)),
+                )
+            },
+        },
+        Step.FMA,
+    ),
+    "half the lanes": (
+        {ISSUE: 90.0, "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": 16.0},
+        Step.DIVERGENCE,
+    ),
+    "spills": (
+        {
+            L1: 85.0,
+            "l1tex__t_bytes.sum": 1e9,
+            "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": 1e7,
+            "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 1e7,
+        },
+        Step.SPILLS,
+    ),
+    "excess traffic": ({DRAM: 85.0, **dram(3e9, 0.9e9)}, Step.DRAM_REUSE),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_next_step(case):
+    values, step = CASES[case]
+    assert first(profiled(values)).step is step
+
+
+def test_streaming_at_the_measured_bandwidth_is_done():
+    m = profiled({DRAM: 88.0, **dram(2e9, 2e9)}, bytes=4e9)
+    advice = first(m)
+    assert advice.step is Step.DONE
+    assert advice.bound == pytest.approx(1.03 * 4.2 / 4)
+    assert Provenance.CEILING in advice.provenance
+
+
+def test_almost_there_proposes_wider_accesses():
+    assert first(profiled({DRAM: 78.0, **dram(1.8e9, 1.7e9)}, bytes=3.5e9)).step is Step.WIDER
+
+
+def test_several_kernels():
+    apart = {DRAM: 88.0, **dram(2e9, 2e9)}
+    through_dram = first(profiled(apart, apart, bytes=4e9, samples=np.full(15, 2 * SECONDS)))
+    assert through_dram.step is Step.FUSION
+    small = {"gpu__time_duration.sum": 0.2e6, **dram(0.0, 0.0)}
+    one_after_another = first(profiled(apart, small, bytes=4e9))
+    assert one_after_another.step is Step.FUSION
+    assert "17 % of the time" in one_after_another.sentence
+
+
+def test_gaps_between_kernels():
+    m = profiled({}, {}, samples=np.full(15, 3 * SECONDS))
+    assert "kernels take 67 % of the measured time" in repr(limiter(m, H200))
+    assert first(m).step is Step.FUSION
+    assert first(profiled({}, {}, samples=np.full(15, 2.1 * SECONDS))).step is Step.IN_FLIGHT
+
+
+def test_arithmetic_at_the_measured_peak_is_done():
+    assert first(profiled({FP64: 95.0}, flops=31e9, bytes=1e6)).step is Step.DONE
+
+
+def test_light_metrics_still_show_scattered_stores():
+    stores = access("st", 1e6, 32, 128) | {SASS.format("st"): None}
+    assert first(profiled({L2: 85.0} | stores)).step is Step.COALESCING
+    wide = access("st", 1e6, 16, 512) | {SASS.format("st"): None}
+    assert first(profiled({L2: 85.0} | wide)).step is not Step.COALESCING
+
+
+def test_without_a_breakdown_the_shares_of_the_levels_decide():
+    totals = {"lts__throughput.avg.pct_of_peak_sustained_elapsed": 90.0}
+    bare = dict.fromkeys((ISSUE, L1, L2, DRAM)) | totals
+    assert limiter(profiled(bare)).kind is Kind.L2
+
+
+def test_the_stage_of_a_pipeline_is_named():
+    stages = (("grayscale", "naive"), ("sobel", "naive"))
+    short = {"gpu__time_duration.sum": 0.2e6}
+    advice = first(profiled(short, {L1: 85.0, **SCATTERED}, stages=stages))
+    assert "the stage sobel[naive]" in advice.sentence
+
+
+def test_without_counters_there_is_little_advice():
+    assert first(timed(bytes=4.5e9)).step is Step.DONE
+    assert first(timed(kernels=(launched(grid=(1,)),))).step is Step.PARALLELISM
+    assert first(timed(executed_flops=30e9)).step is Step.OPERATIONS
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def test_coalescing_leaves_the_instructions():
+    advice = first(profiled({L1: 95.0, ISSUE: 50.0, **SCATTERED}, bytes=1e8))
+    assert advice.bound == pytest.approx(2.0)
+    assert "issue slots" in advice.basis
+
+
+def test_a_few_blocks_can_at_most_fill_the_device():
+    active = {"sm__cycles_active.avg": 1.0, "sm__cycles_elapsed.max": 132.0}
+    values = {"kernel": launched(grid=(1,)), ISSUE: 0.25, L1: 0.5, **active}
+    advice = first(profiled(values, bytes=1e6))
+    assert advice.bound == pytest.approx(1 / 0.005)
+
+
+def test_no_more_warps_than_fit():
+    low = {"sm__warps_active.avg.pct_of_peak_sustained_active": 40.0}
+    m = profiled(low | {"kernel": launched(resident=28, registers=3)}, bytes=1e6)
+    assert first(m).bound == pytest.approx(2.5)
+
+
+def test_useful_flops_bound_every_step():
+    m = profiled({ISSUE: 90.0}, flops=16.5e9, bytes=1e6)
+    assert first(m).bound == pytest.approx(1.03 * 2)
+
+
+def test_small_problems_may_stay_in_l2():
+    m = profiled(bytes=17.6e6, samples=np.full(15, 10e-6))
+    assert first(m).bound == pytest.approx(1.03 * 10)
+
+
+def test_dram_bandwidth_depends_on_the_share_of_writes():
+    shares = [bandwidth_of_dram(H200, w) for w in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    assert shares == pytest.approx([4.6e12, 4.4e12, 4.2e12, 4.3e12, 4.4e12])
+    assert bandwidth_of_dram(None, 0.0) is None
+
+
+def test_every_step_but_done_has_a_target():
+    assert set(TARGETS) == set(Step) - {Step.DONE}
+
+
+@pytest.mark.parametrize("step", TARGETS)
+def test_a_metric_that_is_missing_or_equal_has_not_moved(step):
+    before = profiled().profile
+    found = change(step, before, before)
+    assert found is None or not found.moved
+    assert change(step, before, None) is None
+
+
+@st.composite
+def any_profile(draw):
+    names = draw(st.sets(st.sampled_from(METRIC_SETS["default"])))
+    positive = st.floats(0, 1e13, allow_nan=False)
+    percent = st.floats(0, 101, allow_nan=False)
+    values = {name: draw(percent if ".pct" in name else positive) for name in sorted(names)}
+    grid = draw(st.integers(1, 1 << 20))
+    return {**dict.fromkeys(BASE), **values, "kernel": launched(grid=(grid,))}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kernels=st.lists(any_profile(), min_size=0, max_size=3),
+    machine=st.sampled_from([None, H200]),
+    work=st.tuples(*[st.sampled_from([0.0, 1e3, 1e9, 1e13])] * 4),
+)
+def test_never_raises_and_bounds_are_at_least_one(kernels, machine, work):
+    names = ("flops", "bytes", "executed_flops", "requested_bytes")
+    fields = dict(zip(names, work, strict=True))
+    m = profiled(*kernels, **fields) if kernels else timed(**fields)
+    assert isinstance(repr(limiter(m, machine)), str)
+    for advice in advise(m, machine):
+        assert advice.bound is None or (math.isfinite(advice.bound) and advice.bound >= 1)
+        assert "{of}" not in str(advice)
