@@ -21,7 +21,8 @@ _VARIANT: dict[str, Any] = {"facecolor": "#56B4E9", "edgecolor": "none"}
 _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "////", "lw": 0.5}
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
 _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
-_NAME, _BAR = -0.24, 0.16  # vertical position of a row's name and bar
+_NAME, _BAR = -0.27, 0.2  # vertical position of a row's name and bar
+_FONT = 0.39  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to those of a roofline
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
 _DIFFERS = 0.02
@@ -41,8 +42,7 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
     key = _key(canvas, sweep, reach)
     if canvas.annotate and key:
         canvas.legend_below(key)
-    header, height = _frame(canvas, len(rows), reach, len(ceilings))
-    font = min(canvas.font, 0.42 * height)
+    header = _frame(canvas, len(rows), reach, len(ceilings))
     for depth, (value, name, style) in enumerate(ceilings):
         # The leftmost line has the lowest label, so that no line crosses another's label.
         y = header * (depth + 0.7) / len(ceilings) - 0.5
@@ -63,9 +63,9 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
     if canvas.annotate:
         _steps(canvas, sweep)
         for m, row in rows.items():
-            _name(canvas, m, row + _NAME, reach, font)
+            _name(canvas, m, row + _NAME, reach)
             if sweep.roof:
-                _share(canvas, m, row + _BAR, sweep.roof, font)
+                _share(canvas, m, row + _BAR, sweep.roof)
     canvas.badge([(m.variant, (m.bytes_per_second, rows[m] + _BAR)) for m in wrong])
     return _finding(sweep)
 
@@ -140,14 +140,8 @@ def _key(canvas: Canvas, sweep: Sweep, reach: float) -> list[Artist]:
     return key
 
 
-def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> tuple[float, float]:
-    """Set up the axes with a header of `lines` lines.
-
-    Returns
-    -------
-    tuple of float
-        The height of the header in units of rows, negative, and the height of a row in points.
-    """
+def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> float:
+    """Set up the axes; return the height of a header of `lines` lines, in units of rows."""
     ax = canvas.ax
     points = min(1.45 * canvas.font * (lines + 0.5), canvas.height / 2) if canvas.annotate else 0.0
     header = -rows * points / (canvas.height - points)
@@ -159,7 +153,7 @@ def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> tuple[float, 
     ax.set_xlabel("Effective bandwidth [GB/s] (compulsory bytes / time)", fontsize=canvas.font + 1)
     ax.tick_params(labelsize=canvas.font)
     ax.spines[["top", "right"]].set_visible(False)
-    return header, (canvas.height - points) / rows
+    return header
 
 
 def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str, Any]) -> None:
@@ -178,16 +172,16 @@ def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str
         canvas.mark(min(requested, reach), y, marker=marker, mfc=canvas.paper, mec=canvas.ink)
 
 
-def _name(canvas: Canvas, m: Measurement, y: float, reach: float, font: float) -> None:
+def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
     words = f"{m.variant}: {quantity(m.seconds, 's')}, {quantity(m.bytes_per_second, 'B/s')}"
     requested = m.requested_bytes / m.seconds
     if requested > reach and _requests_more(m):
         words += f", requests {quantity(requested, 'B/s')}"
     transform = canvas.ax.transData + canvas.shift(3)
-    canvas.label(words, position=(0, y), va="center", transform=transform, fontsize=font)
+    canvas.label(words, position=(0, y), va="center", transform=transform, rows=_FONT)
 
 
-def _share(canvas: Canvas, m: Measurement, y: float, roof: float, font: float) -> None:
+def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
     """Label the end of the bar with its share of the roof, without covering markers."""
     rate = m.bytes_per_second
     ink, label_box = (canvas.ink, canvas.label_box) if m.ceiling else ("black", None)
@@ -200,7 +194,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float, font: float) -
     data = canvas.ax.transData
     places = [{"x": x, "transform": data + canvas.shift(dx), **style} for x, dx, style in spots]
     words = percent(rate / roof) if rate <= _NO_LIMIT * roof else "no limit"
-    canvas.label(words, places, y=y, va="center", fontsize=font)
+    canvas.label(words, places, y=y, va="center", rows=_FONT)
 
 
 def _steps(canvas: Canvas, sweep: Sweep) -> None:

@@ -77,10 +77,27 @@ class Canvas:
         }
         return self.ax.text(s=words, **{**defaults, **style})
 
-    def label(self, words: str, places: Iterable[Mapping[str, Any]] = ({},), **style: Any) -> None:
-        """Add text at the best of several places, each given as text properties."""
+    def label(
+        self,
+        words: str,
+        places: Iterable[Mapping[str, Any]] = ({},),
+        *,
+        rows: float = math.inf,
+        **style: Any,
+    ) -> None:
+        """Add text at the best of several places, each given as text properties.
+
+        The font is no larger than `rows` units of the vertical axis.
+        """
         text = self.text(words, **style)
-        self.labels.add(text, [partial(text.set, **place) for place in places])
+        largest = text.get_fontsize()
+
+        def put(place: Mapping[str, Any]) -> None:
+            (_, low), (_, high) = self.ax.transData.transform([(0, 0), (0, 1)])
+            unit = abs(high - low) * 72 / self.ax.figure.dpi
+            text.set(**{"fontsize": min(largest, rows * unit), **place})
+
+        self.labels.add(text, [partial(put, place) for place in places])
 
     def callout(
         self,

@@ -380,7 +380,7 @@ def draw_walls(canvas: Canvas, walls: Sequence[Wall]) -> None:
             for up in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5)
             for ha, shift in shifts.items()
         ]
-        style = {"va": "bottom", "rotation": 90, "color": FADED}
+        style: dict[str, Any] = {"va": "bottom", "rotation": 90, "color": FADED}
         if canvas.annotate:
             canvas.label(wall.words, places, x=wall.x, **style)
 
