@@ -42,7 +42,8 @@ _OTHER_SIZE = 6.5
 #: Colours of what memory limits, and of what arithmetic or instructions limit.
 MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
-_COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+#: Directions from a point to its label, the preferred one first.
+COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 
 Point = tuple[float, float]
 
@@ -56,7 +57,7 @@ class Canvas:
         self.width, self.height = box.width * points, box.height * points
         self.font = float(np.clip(self.width / 45, 5.0, 8.5))
         if annotate:  # the layout will make room for title and legend
-            self.height = max(self.height - 5.5 * self.font, self.height / 2)
+            self.height = max(self.height - 3 * self.font, self.height / 2)
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
         # A box, because a stroke around the letters would draw the text as paths, which are wider
@@ -81,13 +82,21 @@ class Canvas:
         text = self.text(words, **style)
         self.labels.add(text, [partial(text.set, **place) for place in places])
 
-    def callout(self, words: str, point: Point, distances: Iterable[float], **style: Any) -> None:
-        """Add text near a point, at one of these distances, with a leader line."""
+    def callout(
+        self,
+        words: str,
+        point: Point,
+        distances: Iterable[float],
+        compass: Iterable[Point] = COMPASS,
+        **style: Any,
+    ) -> None:
+        """Add text near a point, at one of these distances and directions, with a leader line."""
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
         style = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **style}
         text = self.ax.annotate(
             words, point, xytext=(0, 0), textcoords="offset points", arrowprops=leader, **style
         )
+        directions = tuple(compass)
         places = [
             partial(
                 text.set,
@@ -96,7 +105,7 @@ class Canvas:
                 va=("center", "bottom", "top")[int(np.sign(north))],
             )
             for distance in distances
-            for east, north in _COMPASS
+            for east, north in directions
         ]
         self.labels.add(text, places)
 
@@ -185,10 +194,13 @@ class Canvas:
             annotation_clip=False,
             gid="subject",
         )
-        bold = textwrap.wrap(finding, max(20, int(self.width / (0.62 * (size + 2)))))
-        pad = 6 + 1.25 * size * len(lines)
+        # No line may begin with a percent sign.
+        bold = textwrap.wrap(
+            finding.replace(" %", "~%"), max(20, int(self.width / (0.62 * (size + 2))))
+        )
+        pad = 7 + 1.32 * size * len(lines)
         style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
-        self.ax.set_title("\n".join(bold), pad=pad, **style)
+        self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style)
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""

@@ -91,7 +91,8 @@ def _track(m: Measurement, *, peer: bool) -> Track:
     flops = _work(m)
     moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
     places = {level: flops / amount for level, amount in moved.items() if amount}
-    return Track(m=m, amount=flops, intensities=places, peer=peer)
+    compulsory = flops / m.bytes if m.bytes and m.cache == "cold" and not m.counted_bytes else None
+    return Track(m=m, amount=flops, intensities=places, peer=peer, compulsory=compulsory)
 
 
 def _roofs(canvas: Canvas, machine: Machine, sweep: Sweep, tracks: Sequence[Track]) -> list[Roof]:
@@ -151,6 +152,10 @@ def _key(
     key: list[Artist] = list(level_entries(chosen_levels(tracks, highlight), "{} bytes, counted"))
     if any(REQUESTED in t.intensities and not t.peer for t in tracks):
         key.append(entry("requested bytes, by formula", marker="o", **hollow))
+    slowest = min(r.value for r in roofs if r.slope)
+    hollow_tracks = [t for t in tracks if REQUESTED in t.intensities]
+    if any(t.height > _ABOVE_COPY * slowest * t.intensities[REQUESTED] for t in hollow_tracks):
+        key.append(entry("points above DRAM: caches serve a part of the requested bytes"))
     if any(t.peer for t in tracks):
         key.append(entry("peer: useful FLOPs, compulsory bytes", marker="P", **hollow))
     if counted and modelled:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 _LEVELS = ("L1", "L2", "DRAM")
+#: Loads or stores that are a smaller share of the instructions are not shown.
+_LEAST = 1e-3
 _ACCESS: dict[str, dict[str, Any]] = {
     "load": {"marker": "<", "ms": 5.5},
     "store": {"marker": ">", "ms": 5.5},
@@ -105,9 +107,11 @@ def draw_instructions(
         others = sum(t.m.variant not in highlight and not t.peer for t in tracks)
         hollow = {"mfc": canvas.paper, "mec": canvas.ink}
         key = level_entries(chosen_levels(tracks, highlight), "all instructions / {} sectors")
+        used = [style for t in tracks if t.m.variant in highlight for *_, style in t.extra]
         key += [
             entry(f"global {op}s only / their sectors", **style, **hollow)
             for op, style in _ACCESS.items()
+            if style in used
         ]
         canvas.legend_below([*key, *common_key(canvas, roofs, visible, others)])
     return finding(tracks, roofs, sweep)
@@ -121,7 +125,7 @@ def _track(m: Measurement, *, peer: bool) -> Track | None:
     extra = []
     for op, style in _ACCESS.items():
         requests, sectors = m.profile.get(f"{op}_requests"), m.profile.get(f"{op}_sectors")
-        if requests and sectors:
+        if requests and sectors and requests > _LEAST * instructions:
             extra.append((requests / sectors, requests / m.seconds, style))
     places = {level: instructions * SECTOR / amount for level, amount in moved.items()}
     return Track(m=m, amount=instructions, intensities=places, peer=peer, extra=tuple(extra))

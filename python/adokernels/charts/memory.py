@@ -182,7 +182,7 @@ class _Column:
         style: dict[str, Any] = {"fc": "none", "ec": self.canvas.ink, "lw": 1.0, "zorder": 3}
         edge = self.x(left)
         self.canvas.ax.add_patch(Rectangle((edge, low), self.x(right) - edge, high - low, **style))
-        step = 1.35 * self.font / self.canvas.height * 1.11
+        step = min(1.35 * self.font / self.canvas.height * 1.11, (high - low) / (len(lines) + 0.4))
         top = (low + high) / 2 + step * (len(lines) - 1) / 2
         for line, (words, loss) in enumerate(lines):
             ink = LOST if loss else self.canvas.ink
@@ -265,7 +265,7 @@ class _Column:
                 end - start,
                 width=thick,
                 head_width=thick if flow.up is None else max(1.8 * thick, 0.018),
-                head_length=6 / height,
+                head_length=1e-9 if flow.up is None else 6 / height,
                 length_includes_head=True,
                 fc=FADED,
                 ec="none",

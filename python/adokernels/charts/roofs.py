@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-from adokernels.charts.canvas import FADED, Canvas, entry, level_size, level_style
+from adokernels.charts.canvas import COMPASS, FADED, Canvas, entry, level_size, level_style
 from adokernels.measuring.records import steps
 from adokernels.tables.numbers import number, percent, prefix, quantity
 
@@ -33,6 +33,8 @@ _SAME_LINE = 1.03
 _FEW = 3
 #: Above this share of a roof, the roof is no limit.
 _NO_LIMIT = 1.05
+#: Points that are closer than this, in points, have labels in their order.
+_NEAR = 40.0
 #: A roof of which less is visible, relative to its label, is named in the legend.
 _ROOM = 0.9
 _DECADES_WITH_STEPS = 2.5  # a shorter axis has labels at 2 and 5 as well
@@ -71,7 +73,8 @@ class Roof:
 class Track:
     """The points of one measurement: one height, and one intensity per memory level.
 
-    `amount` is the work of one call, such as FLOPs. `own` are roofs for this measurement alone,
+    `amount` is the work of one call, such as FLOPs. `compulsory` is the intensity that is possible
+    for DRAM, if what moved there was not counted. `own` are roofs for this measurement alone,
     such as that of its instruction mix. `extra` are further points with their style.
     """
 
@@ -79,6 +82,7 @@ class Track:
     amount: float
     intensities: Mapping[str, float]
     peer: bool = False
+    compulsory: float | None = None
     own: tuple[Roof, ...] = ()
     extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()
 
@@ -92,6 +96,7 @@ class Track:
         shares = []
         for roof in (*roofs, *self.own):
             xs = [x for level, x in self.intensities.items() if level in roof.levels]
+            xs += [self.compulsory] if self.compulsory and "DRAM" in roof.levels else []
             if not roof.slope:
                 shares.append((self.height / roof.value, roof))
             shares += [(self.height / (x * roof.value), roof) for x in xs]
@@ -294,13 +299,23 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
 
 def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
     """Label the highlighted measurements with name and time."""
-    # The highest has the first choice, so that labels have the order of the points.
-    for t in sorted(tracks, key=lambda t: -t.height):
-        if t.m.variant in highlight or t.peer:
-            words = f"{t.m.variant}, {quantity(t.m.seconds, 's')}"
-            right = max(t.intensities.values())
-            style = {"fontweight": "normal" if t.peer else "bold"}
-            canvas.callout(words, (right, t.height), (8, 14, 22, 32, 45), **style)
+    chosen = [t for t in tracks if t.m.variant in highlight or t.peer]
+    ends = np.log10([(max(t.intensities.values()), t.height) for t in chosen]).reshape(-1, 2)
+    limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
+    spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
+    for t, spot in zip(chosen, spots, strict=True):
+        # Labels of neighbours are in the order of their points.
+        close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
+        lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
+        compass = [
+            (east, north)
+            for east, north in COMPASS
+            if (north >= 0 or lowest) and (north <= 0 or highest)
+        ]
+        words = f"{t.m.variant}, {quantity(t.m.seconds, 's')}"
+        place = (max(t.intensities.values()), t.height)
+        weight = "normal" if t.peer else "bold"
+        canvas.callout(words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
     for t in tracks:
         if t.m.variant in highlight:
             # Points at the same place have one label.
