@@ -1,1 +1,1 @@
-"""Charts: rooflines, and bars of bandwidth."""
+"""Charts: rooflines, bars of bandwidth, speed of light, warp states, and memory."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import ScaledTranslation
@@ -148,26 +147,6 @@ class Canvas:
         style = {"arrowstyle": "-|>", "color": color, "lw": 0.8}
         style |= {"shrinkA": shrink, "shrinkB": shrink}
         self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
-
-    def legend(self, handles: Sequence[Artist], corners: Sequence[str]) -> None:
-        """Add a legend in the emptiest of several corners."""
-        legend = Legend(
-            self.ax,
-            handles,
-            [str(handle.get_label()) for handle in handles],
-            fontsize=self.font - 0.5,
-            framealpha=0.85,
-            borderpad=0.3,
-            labelspacing=0.25,
-            handlelength=1.6,
-            handletextpad=0.5,
-            borderaxespad=0.4,
-            alignment="left",
-        )
-        legend.set_in_layout(False)
-        legend.set_zorder(5)
-        self.ax.add_artist(legend)
-        self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
         """Add a legend below the axes, in as many columns as fit; notes are above it.
