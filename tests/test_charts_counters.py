@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from charting import H200, Lab, clashes, legend_words, make_gpp, new_figure, outside
+from charting import H200, Lab, clashes, counters_of, legend_words, make_gpp, new_figure, outside
 from matplotlib import colors
 from matplotlib.patches import FancyArrow
 
@@ -120,6 +120,14 @@ def test_those_without_counters_are_left_out():
     for chart in (speed_of_light, warp_states):
         ax = draw(chart, mixed)
         assert [label.get_text() for label in ax.get_yticklabels()] == ["naive", "padded"]
+
+
+@pytest.mark.parametrize("chart", ["speed_of_light", "warp_states", "memory"])
+def test_counters_that_were_not_collected_leave_gaps(chart):
+    sweep = make_transpose()
+    few = dataclasses.replace(sweep["naive"], profile=counters_of(0, DRAM=1e9))
+    ax = draw(CHARTS[chart], dataclasses.replace(sweep, measurements=(few,)))
+    assert not clashes(ax)
 
 
 # Speed of light.

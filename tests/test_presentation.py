@@ -708,7 +708,8 @@ def test_a_report_is_one_self_contained_file(tmp_path):
     parser = Balanced.parse(page)
     names = [name for name, _ in parser.attributes]
     sources = [value for name, value in parser.attributes if name == "src"]
-    assert len(sources) == parser.seen.count("img") == len(["chart", "chart", "file", "bytes"])
+    images = ["chart", "chart", "speed of light", "warp states", "file", "bytes"]
+    assert len(sources) == parser.seen.count("img") == len(images)
     assert all(source.startswith("data:image/") for source in sources)
     assert "href" not in names
     assert "url(" not in page
@@ -716,7 +717,8 @@ def test_a_report_is_one_self_contained_file(tmp_path):
     texts = [value for name, value in parser.attributes if name == "alt"]
     assert any(text.startswith("Roofline of gpp") and "fused 9." in text for text in texts)
     assert all(texts)
-    assert parser.seen.count("table") == len(["transpose", "gpp", "counters", "context"])
+    tables = ["machine", "transpose", "gpp", "counters of gpp", "diagnosis", "proposals"]
+    assert parser.seen.count("table") == len(tables)
     for expected in ("skipped clusters", "NVIDIA H200", "naive is &lt;b&gt;", "<details>"):
         assert expected in page
     assert "prefers-color-scheme: dark" in page

@@ -195,7 +195,7 @@ def _columns(
     canvas: Canvas, row: int, cycles: float, longest: float, issued: float | None, font: float
 ) -> None:
     """The total as a bar with its number, and the share of issue slots used."""
-    length = _CYCLES_WIDTH * cycles / longest
+    length = _CYCLES_WIDTH * cycles / (longest or 1.0)  # 0 if stalls were not collected
     canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
     if canvas.annotate:
         style: dict[str, Any] = {"va": "center", "fontsize": font, "zorder": 3}
