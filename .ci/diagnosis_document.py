@@ -64,10 +64,10 @@ FIRST = (
     ("all ladders, steps that gained more than 5 %", 52, 81),
 )
 FIRST_TEXT = """\
-The first three rows are the fair test: the rules had not been tried on these ladders before. General
-rules were added after that: FLOPs beyond the useful ones, reuse from light metrics, no more blocks
-if each multiprocessor has one. All other figures on this page include these rules, so they are not
-a test on unseen data."""
+The first three rows are the fair test: the rules had not been tried on these ladders before. After
+that, general rules were added: FLOPs beyond the useful ones, reuse from light metrics, no more
+blocks if each multiprocessor has one. All other figures on this page include these rules, so they
+are not a test on unseen data."""
 LIGHT_TEXT = """\
 Light metrics exclude those that need instrumented code, such as the bytes that loads ask for."""
 
@@ -133,7 +133,7 @@ def _plainly(found: Score) -> str:
             f"- **Named, of the steps that gained more than 5 %:**"
             f" {_share(named_of_gained, len(found.gained))}.",
             f"- **Agrees with the measured gain:** {_share(agreed, len(found))}.",
-            "\nOnly the second figure is compared with the goal; the last two ask less.",
+            "\nOnly the count of all steps is compared with the goal; the other two ask for less.",
         ]
     )
 
