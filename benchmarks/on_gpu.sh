@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs everything that needs a GPU: tests, compute-sanitizer, ladders, comparisons with peers.
+# Runs everything that needs a GPU: tests, compute-sanitizer, ladders with counters, comparison of
+# the counters with ncu, comparisons with peers.
 #
-#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [peers] [ROUTINE ...]
+#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [counters] [peers] [ROUTINE ...]
 #
 # Default: all parts, all routines. Run it in the root of the repository with adokernels installed and
 # built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. If a
@@ -15,11 +16,11 @@ parts=() routines=()
 for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
-    tests|sanitizer|ladders|peers) parts+=("$word") ;;
+    tests|sanitizer|ladders|counters|peers) parts+=("$word") ;;
     *) echo "argument must be a part or a routine ($all_routines), got $word" >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders peers)
+[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers)
 [ ${#routines[@]} -gt 0 ] || read -ra routines <<< "$all_routines"
 mkdir -p "$folder"
 exec > >(tee -a "$folder/log") 2>&1
@@ -76,6 +77,16 @@ run_ladders() {
     # shellcheck disable=SC2086 # the arguments are words
     step adokernels bench "$routine" --counters default --device cuda $arguments \
       --json "$folder/$routine-$name.json"
+  done
+}
+
+# Problems whose kernels are long enough to compare rates.
+run_counters() {
+  local -A shapes=([transpose]=8192x8192 [average_matvec]=256x512x1024 [max_plus]=64x1048576
+    [gpp]=200x128x2048x2)
+  for routine in "${routines[@]}"; do
+    step python3 benchmarks/counters.py "$routine" --shape "${shapes[$routine]:-8192x8192}" \
+      --json "$folder/counters-$routine.json"
   done
 }
 

@@ -1,6 +1,7 @@
 """Rows of executed FLOPs against hardware counters and against models that count operations."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,11 +50,34 @@ def executed_flops(variant, *operands):
     return variant.cost(*arrays).executed_flops
 
 
+def gpp_cost(variant, bands, occupied, rows, columns, frequencies):
+    """The row of a variant of ado.gpp with this number of occupied bands."""
+    matrices = [(rows, columns), (rows, columns), (bands, columns), (bands, rows)]
+    operands = [(shape, "c16") for shape in matrices]
+    operands += [((bands, frequencies), "f8"), ((rows,), "f8")]
+    arrays = (np.broadcast_to(np.zeros(1, dtype), shape) for shape, dtype in operands)
+    return ado.gpp[variant].cost(*arrays, (np.arange(bands) < occupied).astype(float))
+
+
 @pytest.mark.parametrize("routine", COUNTED)
 def test_rows_equal_hardware_counters(routine):
     for variant, counted in COUNTED[routine].items():
         row = executed_flops(ado.routines[routine][variant], *OPERANDS[routine])
         assert row == pytest.approx(counted, rel=1e-3), variant
+
+
+def test_gpp_rows_equal_hardware_counters():
+    """The stored sweep of an H200; its data determine the remaining difference."""
+    sweep = ado.load(Path(__file__).parent.parent / "notebooks" / "data" / "gpp-counted.json")
+    assert {m.variant for m in sweep} == {v.name for v in ado.gpp if v.device == "cuda"}
+    bands, rows, columns, frequencies = 400, 256, 4096, 2
+    for m in sweep:
+        row = gpp_cost(m.variant, bands, 214, rows, columns, frequencies)
+        assert row.executed_flops == m.executed_flops, m.variant  # of the stored sweep
+        assert row.executed_instructions == m.executed_instructions, m.variant
+        assert m.counted_flops == pytest.approx(row.executed_flops, rel=0.01), m.variant
+        fused = row.executed_flops / row.executed_instructions - 1
+        assert m.profile["fma_share"] == pytest.approx(fused, abs=0.01), m.variant
 
 
 # --- Averages of rows: a model that visits every lane ---------------------------------------------
@@ -214,3 +238,55 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 25 lanes of 4 points in 40 teams, of which 7 have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
+
+
+# FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.
+GATHERING = {1: 6 + ADD, 2: 9 + ADD}
+
+
+def test_gpp_counts_sums_over_lanes():
+    bands, occupied, rows, columns, threads = 100, 60, 3, 50, 256  # two blocks of 128
+    pairs = rows * columns
+
+    def row(variant, frequencies):
+        return gpp_cost(variant, bands, occupied, rows, columns, frequencies).executed_flops
+
+    # 100 terms per thread: a gathering after each 32 terms, and one at the end.
+    sums = threads * (4 * GATHERING[2] + TOTAL)
+    assert row("bands_inside", 2) == pairs * (bands * (2 * 124 + 38) + 16) + sums
+    sums = threads * (4 * GATHERING[1] + TOTAL)
+    by_kind = occupied * 85 + (bands - occupied) * 74
+    assert row("simplified_branches", 2) == 2 * (pairs * (by_kind + 14) + sums)
+    # One term per thread.
+    sums = math.ceil(bands * pairs / 128) * 128 * (GATHERING[2] + TOTAL)
+    assert row("collapse3", 2) == pairs * bands * (2 * 131 + 42) + sums
+
+
+def test_gpp_counts_the_setup_of_each_cache_block():
+    bands, occupied, rows, columns = 130, 70, 3, 300
+    threads = 64 * rows * 128
+    by_kind = occupied * 88 + (bands - occupied) * 77
+    # Nine terms per thread: the third blocks of bands and of columns are incomplete.
+    sums = threads * (GATHERING[1] + TOTAL)
+    for variant in ("blocked", "swapped_indices", "large_blocks"):
+        row = gpp_cost(variant, bands, occupied, rows, columns, 1).executed_flops
+        assert row == rows * columns * (by_kind + 64 * 18) + sums, variant
+
+
+def test_gpp_counts_padding():
+    bands, occupied, rows, columns = 10, 6, 5, 33
+    sums = GATHERING[2] + TOTAL
+
+    def row(variant):
+        return gpp_cost(variant, bands, occupied, rows, columns, 2).executed_flops
+
+    loop = 2 * (6 * 36 + 4 * 18) + 10 * 6 + 137  # 6 occupied and 4 empty bands
+    assert row("sorted_bands") == rows * columns * loop + rows * 128 * sums
+    loop = 2 * (6 * 35.5 + 4 * 18) + 10 * 6.25 + 137
+    assert row("sorted_by_energy") == rows * 128 * (loop + sums)
+    assert row("blocks_2d") == 8 * 64 * (loop + sums)
+    # Three occupied bands of padding; two segments of 16 bands each.
+    loop = 2 * (9 * 35.5 + 4 * 18) + 13 * 6.25 + 2 * 137
+    assert row("tiled") == 8 * 64 * (loop + 2 * sums)
+    assert row("two_rows") == 8 * 64 * (loop + sums)
+    assert gpp_cost("tiled", 0, 0, rows, columns, 2).executed_flops == 0

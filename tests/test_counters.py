@@ -72,7 +72,10 @@ def launch(kernel, **values):
 def test_kernels_are_paired_by_order_and_name():
     ours = [launch("gpp::terms<2>"), launch("add_up")]
     ncu = [launch("void ado::cuda::<unnamed>::terms<(int)2>(View)"), launch("add_up(double2 *)")]
-    assert [p.kernel for p in counters.pairs_of("collapse3", ours, ncu)] == ["terms", "add_up"]
+    assert [p.kernel for p in counters.pairs_of("collapse3", ours, ncu, 50e6)] == [
+        "terms",
+        "add_up",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,7 @@ def test_kernels_are_paired_by_order_and_name():
 )
 def test_other_kernels_are_an_error(ncu, message):
     with pytest.raises(ValueError, match=message):
-        list(counters.pairs_of("collapse3", [launch("terms<2>")], ncu))
+        list(counters.pairs_of("collapse3", [launch("terms<2>")], ncu, 50e6))
 
 
 @pytest.mark.parametrize(
@@ -104,10 +107,21 @@ def test_counts_are_equal_and_rates_are_close(metric, ours, ncu, agree):
     assert counters.Pair("v", "k", metric, ours, ncu).agree is agree
 
 
-def test_dram_writes_may_differ_by_the_size_of_l2(monkeypatch):
-    monkeypatch.setattr(counters._core, "cuda_properties", lambda: {"l2_bytes": 50e6})
-    assert counters.Pair("v", "k", WRITTEN, 150e6, 101e6).agree
-    assert not counters.Pair("v", "k", WRITTEN, 160e6, 101e6).agree
+def test_dram_traffic_may_differ_by_the_size_of_l2():
+    def pair(ours, ncu):
+        ours = launch("k", **{counters.DRAM_BYTES: 200e6, WRITTEN: ours})
+        ncu = launch("k", **{counters.DRAM_BYTES: 151e6, WRITTEN: ncu})
+        return next(p for p in counters.pairs_of("v", [ours], [ncu], 50e6) if p.metric == WRITTEN)
+
+    assert pair(120e6, 90e6).agree
+    assert not pair(150e6, 90e6).agree
+
+
+def test_rates_of_short_kernels_are_not_compared():
+    assert not counters.Pair("v", "k", HIT_RATE, 1, 50, nanoseconds=99e3).compared
+    assert counters.Pair("v", "k", HIT_RATE, 1, 50, nanoseconds=101e3).compared
+    assert counters.Pair("v", "k", INSTRUCTIONS, 1, 50, nanoseconds=99e3).compared
+    assert not counters.Pair("v", "average_matvec_overlapped", INSTRUCTIONS, 1, 50).exact
 
 
 def test_the_table_names_the_worst_kernel():
@@ -122,5 +136,5 @@ def test_the_table_names_the_worst_kernel():
         ["2"],
         ["1"],
         ["7 and 5"],
-        ["transpose[tiled] transpose_tiled"],
+        [r"transpose\[tiled] transpose_tiled"],
     ]

@@ -4,214 +4,49 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import itertools
 import math
 import re
 from html.parser import HTMLParser
 
 import matplotlib as mpl
-import numpy as np
 import pytest
+from charting import (
+    BAD,
+    CHARTS,
+    CPU,
+    CROWD,
+    H200,
+    SIZES,
+    WIDE,
+    ceiling,
+    clashes,
+    counters_of,
+    draw,
+    legend_words,
+    make_gpp,
+    make_transpose,
+    new_figure,
+    outside,
+    with_last,
+    with_mix,
+    with_peers,
+    words_of,
+)
 from matplotlib import colors
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.text import Text
 
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.measuring.loading import load
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.measuring.records import Sweep
 from adokernels.measuring.schema_one import problem_of
 from adokernels.report.page import write_report
 from adokernels.tables.measurements import sweep_records, sweep_table
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import to_markdown, to_text
 
-SIZES = [(6.4, 4.8), (10.0, 6.0)]
-WIDE = (10.0, 4.0)
-BAD = "<b>&\"'"
 WIDTH = 110
-
-
-def ceiling(kind, name, measured, theoretical=None):
-    level, operation = name.split()
-    return Ceiling(
-        kind=kind, level=level, operation=operation, measured=measured, theoretical=theoretical
-    )
-
-
-def make_machine(device, name, bandwidths, peaks):
-    ceilings = [ceiling("bandwidth", *line) for line in bandwidths]
-    ceilings += [ceiling("compute", *line) for line in peaks]
-    return Machine(
-        device=device, name=name, threads=8, ceilings=tuple(ceilings), context={"driver": "570"}
-    )
-
-
-H200 = make_machine(
-    "cuda",
-    "NVIDIA H200",
-    [
-        ("DRAM copy", 4.27e12, 4.8e12),
-        ("DRAM read", 4.58e12, 4.8e12),
-        ("DRAM write", 3.4e12, 4.8e12),
-        ("L2 read", 5.4e12),
-    ],
-    [
-        ("FP64 fma", 33.4e12, 33.5e12),
-        ("FP64 add", 16.7e12, 16.7e12),
-        ("FP32 fma", 63.8e12, 66.9e12),
-        ("FP32 add", 31.9e12, 33.5e12),
-    ],
-)
-CPU = make_machine(
-    "cpu",
-    "EPYC 9654",
-    [
-        ("DRAM copy", 62e9),
-        ("DRAM read", 75e9),
-        ("L3 read", 310e9),
-        ("L2 read", 820e9),
-        ("L1 read", 1.9e12),
-    ],
-    [
-        ("FP64 fma", 410e9, 450e9),
-        ("FP64 add", 205e9, 225e9),
-        ("FP32 fma", 830e9, 900e9),
-        ("FP32 add", 410e9, 450e9),
-    ],
-)
-
-
-MATRIX = Problem.of([("a", (8192, 8192), "float32")])
-
-
-class Lab:
-    """Makes measurements with one generator, so that the data of a test is reproducible."""
-
-    def __init__(self):
-        self.random = np.random.default_rng(20)
-
-    def measure(self, seconds, **fields):
-        samples = seconds * np.exp(self.random.normal(0, 0.002, 41))
-        defaults = {"cache": "cold", "session": "one", "problem": MATRIX}
-        return Measurement(samples=samples, **{**defaults, **fields})
-
-
-def make_transpose(machine=H200, scale=1.0, counters=False):
-    lab, moved = Lab(), 2.0 * 8192 * 8192 * 4
-    times = {
-        "naive": (2.0e-3, 4.5),
-        "coalesced": (0.9e-3, 1),
-        "tiled": (0.45e-3, 1),
-        "padded": (0.31e-3, 1),
-        "vectorised": (0.19e-3, 1),
-        "swizzled": (0.131e-3, 1),
-        "asynchronous_bulk": (0.130e-3, 1),
-    }
-    common = {"routine": "transpose", "device": machine.device, "flops": 0, "executed_flops": 0}
-    common["bytes"] = moved
-    first = lab.measure(
-        0.1265e-3 * scale, variant="copy", ceiling=True, requested_bytes=moved, **common
-    )
-    rest = [
-        lab.measure(
-            seconds * scale,
-            variant=name,
-            requested_bytes=factor * moved,
-            changes=f"{name} is {BAD}.",
-            measured_bytes={"DRAM": 1.02 * moved} if counters else {},
-            **common,
-        )
-        for name, (seconds, factor) in times.items()
-    ]
-    skipped = {"clusters": f"needs sm_100 {BAD}, this is sm_90"}
-    return Sweep(routine="transpose", measurements=(first, *rest), skipped=skipped, machine=machine)
-
-
-def make_gpp(machine=H200, scale=1.0, counters=False, extra=()):
-    lab = Lab()
-    times = {"naive": 190, "hoisted": 120, "reciprocal": 61, "blocked": 33, "tiled": 18}
-    times |= {"fused": 9.6, **dict(extra)}
-    flops, moved = 5e10 * scale, 2.2e9 * scale
-    measurements = [
-        lab.measure(
-            milliseconds * 1e-3,
-            routine="gpp",
-            variant=name,
-            device=machine.device,
-            problem=Problem.of([("wtilde", (1200, 1200), "complex128")]),
-            flops=flops,
-            bytes=moved,
-            executed_flops=flops * (2.4 - 0.15 * i),
-            requested_bytes=moved * 40 / (1 + i) ** 1.5,
-            measured_bytes={"DRAM": moved * (1.3 + 3 / (i + 1)), "L2": moved * 6 / math.sqrt(i + 1)}
-            if counters
-            else {},
-        )
-        for i, (name, milliseconds) in enumerate(times.items())
-    ]
-    return Sweep(routine="gpp", measurements=tuple(measurements), machine=machine)
-
-
-def with_peers(sweep):
-    """Add two peers, as ``ado.sweep`` would time them with the ladder."""
-    lab, last = Lab(), sweep.variants[-1]
-    common = {"routine": "peer", "device": last.device, "problem": last.problem}
-    common |= {"flops": last.flops, "bytes": last.bytes}
-    common |= {"executed_flops": last.flops, "requested_bytes": last.bytes}
-    times = {"torch": 1.6 * last.seconds, "numpy": 1.2 * last.seconds}
-    peers = [lab.measure(seconds, variant=name, **common) for name, seconds in times.items()]
-    return dataclasses.replace(sweep, peers=tuple(peers))
-
-
-def with_mix(sweep, share=0.58):
-    """Add instruction counts to every variant; `share` of the instructions are FMAs."""
-    counted = [
-        dataclasses.replace(m, executed_instructions=m.executed_flops / (1 + share)) for m in sweep
-    ]
-    return dataclasses.replace(sweep, measurements=tuple(counted))
-
-
-CROWD = {"streams": 9.3, "persistent": 9.25}
-CHARTS = {
-    "transpose": make_transpose,
-    "transpose, counters": lambda: make_transpose(counters=True),
-    "transpose, CPU": lambda: make_transpose(CPU, scale=100),
-    "gpp": make_gpp,
-    "gpp, counters": lambda: make_gpp(counters=True),
-    "gpp, CPU": lambda: make_gpp(CPU, scale=0.01),
-    "gpp, CPU, counters": lambda: make_gpp(CPU, scale=0.01, counters=True),
-    "gpp, crowded": lambda: make_gpp(counters=True, extra=CROWD),
-    "transpose, peers": lambda: with_peers(make_transpose(counters=True)),
-    "gpp, peers": lambda: with_peers(make_gpp(counters=True)),
-    "gpp, mix": lambda: with_mix(make_gpp()),
-    "gpp, mix and counters": lambda: with_mix(make_gpp(counters=True)),
-    "gpp, CPU, mix": lambda: with_mix(make_gpp(CPU, scale=0.01)),
-    "H200": lambda: H200,
-    "CPU": lambda: CPU,
-}
-
-
-def with_last(sweep, faster):
-    """Divide the times of the last variant by `faster`."""
-    last = sweep.measurements[-1]
-    last = dataclasses.replace(last, samples=last.samples / faster)
-    return dataclasses.replace(sweep, measurements=(*sweep.measurements[:-1], last))
-
-
-def new_figure(size, **options):
-    return FigureCanvasAgg(Figure(figsize=size, **options)).figure
-
-
-def draw(what, size=SIZES[0], **options):
-    ax = new_figure(size, layout="constrained").add_subplot()
-    roofline(what, ax=ax, **options)
-    ax.figure.canvas.draw()
-    return ax
 
 
 # Numbers as text.
@@ -402,59 +237,6 @@ def test_markdown_is_well_formed():
 # Charts.
 
 
-def corners(text, renderer):
-    """The four corners of a text in pixels, computed independently of the code under test."""
-    angle = text.get_rotation()
-    if angle % 90 == 0:
-        box = Text.get_window_extent(text, renderer)
-        return box.corners()[[0, 1, 3, 2]]
-    text.set_rotation(0)
-    box = Text.get_window_extent(text, renderer)
-    text.set_rotation(angle)
-    anchor = text.get_transform().transform(text.get_position())
-    turn = mpl.transforms.Affine2D().rotate_deg_around(*anchor, angle)
-    return turn.transform(box.corners()[[0, 1, 3, 2]])
-
-
-def overlap(first, second, tolerance=0.5):
-    """Whether two convex quadrilaterals overlap: no edge of either separates them."""
-    for shape in (first, second):
-        for start, end in zip(shape, np.roll(shape, -1, axis=0), strict=True):
-            normal = np.array([end[1] - start[1], start[0] - end[0]])
-            normal = normal / np.hypot(*normal)
-            a, b = first @ normal, second @ normal
-            if a.max() <= b.min() + tolerance or b.max() <= a.min() + tolerance:
-                return False
-    return True
-
-
-def words_of(ax):
-    """Every text and legend of a chart, with its corners."""
-    renderer = ax.figure.canvas.get_renderer()
-    texts = [*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label]
-    found = [(text.get_text(), corners(text, renderer)) for text in texts if text.get_text()]
-    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        for tick in axis.get_major_ticks():
-            if min(limits) <= tick.get_loc() <= max(limits):
-                found.append(("tick", corners(tick.label1, renderer)))
-    for legend in ax.findobj(Legend):
-        box = legend.get_window_extent(renderer)
-        found.append(("legend", box.corners()[[0, 1, 3, 2]]))
-    return found
-
-
-def clashes(ax):
-    pairs = itertools.combinations(words_of(ax), 2)
-    return [(a, b) for (a, first), (b, second) in pairs if overlap(first, second)]
-
-
-def outside(ax):
-    frame = ax.get_window_extent().padded(1.0)
-    renderer = ax.figure.canvas.get_renderer()
-    shapes = {text.get_text(): corners(text, renderer) for text in ax.texts if text.get_text()}
-    return [words for words, shape in shapes.items() if not all(frame.contains(*c) for c in shape)]
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("chart", CHARTS)
 def test_no_words_overlap(chart, size):
@@ -504,23 +286,47 @@ def test_a_chart_in_a_grid_stays_in_its_axes():
         assert not outside(ax)
 
 
-def test_a_roofline_is_logarithmic_and_its_frame_the_machine_s():
-    first, second = draw(make_gpp()), draw(make_gpp(counters=True, extra=CROWD))
-    alone = draw(H200)
+def test_full_axes_depend_on_the_machine_alone():
+    first = draw(make_gpp(), full=True)
+    second = draw(make_gpp(counters=True, extra=CROWD), full=True)
     assert first.get_xscale() == first.get_yscale() == "log"
     assert "FLOP/byte" in first.get_xlabel()
-    for ax in (second, alone):
+    for ax in (second, draw(H200)):
         assert (ax.get_xlim(), ax.get_ylim()) == (first.get_xlim(), first.get_ylim())
     for limit in (*first.get_xlim(), *first.get_ylim()):
         assert math.log10(limit) == pytest.approx(round(math.log10(limit)))
 
 
-def test_a_point_outside_extends_the_frame_by_whole_decades():
-    inside, slow = draw(make_gpp()), draw(with_last(make_gpp(), 1e-3))
+def test_a_point_outside_extends_full_axes_by_whole_decades():
+    inside = draw(make_gpp(), full=True)
+    slow = draw(with_last(make_gpp(), 1e-3), full=True)
     assert slow.get_xlim() == inside.get_xlim()
     assert slow.get_ylim()[0] < inside.get_ylim()[0]
     exponent = math.log10(slow.get_ylim()[0])
     assert exponent == pytest.approx(round(exponent))
+
+
+def test_axes_are_zoomed_to_the_points_and_the_roofs_above_them():
+    for sweep in (make_gpp(), make_gpp(counters=True)):
+        near, full = draw(sweep), draw(sweep, full=True)
+        assert near.get_xlim()[0] > full.get_xlim()[0]
+        assert near.get_ylim()[0] > full.get_ylim()[0]
+        (left, right), (bottom, top) = near.get_xlim(), near.get_ylim()
+        for line in near.lines:
+            if line.get_marker() in ("o", "s", "^"):
+                (x, *_), (y, *_) = line.get_data()
+                assert left < x < right
+                assert bottom < y < top
+        assert right > 10 * left
+        assert top > 10 * bottom
+
+
+def test_a_roof_outside_the_axes_is_named():
+    l1 = ceiling("bandwidth", "L1 read", 9e15)
+    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
+    beyond_l1 = [dataclasses.replace(m, requested_bytes=1e5) for m in make_gpp()]
+    ax = draw(beyond_l1, machine=machine)
+    assert any("off scale" in w and "L1 read 9.00 PB/s" in w for w in legend_words(ax))
 
 
 def test_bandwidth_frames_are_equal_for_one_machine():
@@ -537,6 +343,7 @@ def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
     assert bars == sorted(bars)
     assert [width for _, width in bars] == [m.bytes_per_second for m in sweep]
     words = " ".join(text.get_text() for text in ax.texts)
+    assert ax.get_title(loc="left").startswith("naive: 268 GB/s")
     for expected in (
         "DRAM copy 4.27 TB/s",
         "DRAM theoretical 4.80 TB/s",
@@ -549,10 +356,6 @@ def test_the_bandwidth_view_has_the_variants_from_top_to_bottom():
 
 def arrows(ax):
     return [text for text in ax.texts if not text.get_text() and text.arrow_patch]
-
-
-def legend_words(ax):
-    return [text.get_text() for legend in ax.findobj(Legend) for text in legend.get_texts()]
 
 
 def test_peers_are_bars_of_their_own_look_without_steps():
@@ -580,8 +383,8 @@ def test_peers_are_markers_of_their_own_shape_without_steps():
             spots[spot] += 1
     assert set(spots.values()) == {1}
     assert not [line for line in bare.lines if line.get_marker() == "P"]
-    assert len(arrows(ax)) == len(arrows(bare)) == len(sweep) - 1
-    assert {"torch", "numpy", "peer, useful FLOPs / compulsory bytes"} <= set(legend_words(ax))
+    assert {"torch", "numpy"} <= named(ax)
+    assert "peer: useful FLOPs, compulsory bytes" in legend_words(ax)
 
 
 def test_the_bandwidth_view_says_what_does_not_fit():
@@ -589,7 +392,7 @@ def test_the_bandwidth_view_says_what_does_not_fit():
     greedy = dataclasses.replace(sweep["naive"], requested_bytes=100 * sweep["naive"].bytes)
     ax = draw(dataclasses.replace(sweep, measurements=(greedy, *sweep.variants[1:])))
     assert any("requests 2" in text.get_text() for text in ax.texts)
-    assert "off scale: L3 read 310 GB/s" in legend_words(ax)
+    assert "off scale: L3 read 310 GB/s" in legend_words(ax)[0]
     assert not clashes(ax)
     assert not outside(ax)
 
@@ -600,31 +403,90 @@ def test_the_bandwidth_view_needs_no_machine():
 
 
 def places(ax, face):
-    """Positions of the markers with one face colour."""
+    """Positions of the markers with one face colour, but for the ridge points."""
     return {
         (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in ax.lines
-        if line.get_marker() == "o" and colors.same_color(line.get_markerfacecolor(), face)
+        if len(line.get_xdata()) == 1
+        and line.get_markersize() > 5
+        and colors.same_color(line.get_markerfacecolor(), face)
     }
 
 
-def test_hollow_is_algorithmic_and_filled_is_measured():
+def test_points_of_a_variant_are_on_one_line_one_per_level():
     sweep = make_gpp(counters=True)
-    ax = draw(sweep)
-    assert {(m.intensity, m.flops_per_second) for m in sweep} <= places(ax, "white")
-    blue = places(ax, canvas.level_style("DRAM")[0])
-    assert {
-        (m.executed_flops / m.measured_bytes["DRAM"], m.flops_per_second) for m in sweep
-    } <= blue
+    names = ("naive", "fused")
+    ax = draw(sweep, highlight=names)
+    for level in ("L1", "L2", "DRAM"):
+        assert places(ax, canvas.level_style(level)[0]) == {
+            (m.counted_flops / m.counted_bytes[level], m.counted_flops / m.seconds)
+            for m in map(sweep.__getitem__, names)
+        }
+    for m in map(sweep.__getitem__, names):
+        xs = [m.counted_flops / moved for moved in m.counted_bytes.values()]
+        ends = [min(xs), max(xs)]
+        assert [line for line in ax.lines if list(line.get_xdata()) == ends]
+    assert "FLOPs counted" in legend_words(ax)[0]
 
 
-def test_only_roofs_of_the_precision_in_play_are_dark():
+def test_without_counters_points_are_hollow():
+    sweep = make_gpp()
+    ax = draw(sweep, highlight=[m.variant for m in sweep])
+    assert places(ax, "white") == {(m.intensity, m.flops_per_second) for m in sweep}
+    assert "FLOPs by formula" in legend_words(ax)[0]
+
+
+def test_variants_without_counters_are_named_if_others_have_them():
+    sweep = make_gpp(counters=True)
+    first = dataclasses.replace(sweep.measurements[0], profile=None)
+    ax = draw(dataclasses.replace(sweep, measurements=(first, *sweep.measurements[1:])))
+    assert "FLOPs counted; by formula: naive" in legend_words(ax)[0]
+
+
+def named(ax):
+    words = [text.get_text() for text in ax.texts]
+    return {word.partition(",")[0] for word in words if re.search(", [0-9.]+ m?s$", word)}
+
+
+def test_few_variants_have_colour_and_names():
+    sweep = make_gpp(counters=True)
+    assert named(draw(sweep)) == {"naive", "fused", "reciprocal"}  # first, fastest, largest step
+    assert named(draw(sweep, highlight=["hoisted"])) == {"hoisted"}
+    assert named(draw(sweep, highlight=[])) == set()
+    assert named(draw(sweep.measurements[:3], machine=H200)) == {"naive", "hoisted", "reciprocal"}
+    assert "3 other variants" in legend_words(draw(sweep))
+    with pytest.raises(ValueError, match=r"highlight must name measured .*got nonsense"):
+        draw(sweep, highlight=["nonsense"])
+
+
+def test_only_roofs_of_the_precision_in_play_are_drawn():
     """A ceiling of the other precision may have the same value, as on CPUs."""
-    faded = colors.to_rgba(canvas.FADED)
     for machine in (H200, CPU):
-        ax = draw(make_gpp(machine, scale=0.01))
-        grey = {t.get_text()[:4] for t in ax.texts if colors.to_rgba(t.get_color()) == faded}
-        assert grey == {"FP32"}
+        words = " ".join(t.get_text() for t in draw(make_gpp(machine, scale=0.01)).texts)
+        assert "FP64 FMA" in words
+        assert "FP32" not in words
+
+
+def test_l1_and_shared_memory_are_one_roof_if_they_agree():
+    for shared, names in ((31.5e12, {"L1/shared read"}), (20e12, {"L1 read", "shared read"})):
+        extra = [
+            ceiling("bandwidth", "L1 read", 31e12),
+            ceiling("bandwidth", "shared read", shared),
+        ]
+        machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, *extra))
+        texts = [t.get_text() for t in draw(machine).texts]
+        found = {re.match("[A-Za-z0-9/]+ read", t)[0] for t in texts if " read " in t}
+        assert found - {"L2 read"} == names
+
+
+def test_the_title_is_the_nearest_roof_of_the_first_and_the_fastest():
+    title = draw(make_gpp(counters=True)).get_title(loc="left")
+    sweep = make_gpp(counters=True)
+    share = sweep["fused"].counted_bytes["L2"] / sweep["fused"].seconds / H200["L2 read"].measured
+    flops = sweep["fused"].counted_flops / sweep["fused"].seconds / 33.4e12
+    nearest = f"{100 * flops:.0f} % of FP64" if flops > share else f"{100 * share:.0f} % of L2"
+    assert re.match(r"naive: [\d.]+ % of .*; fused: ", title.replace("\n", " "))
+    assert nearest in title
 
 
 def dotted(ax):
@@ -639,11 +501,11 @@ def test_the_mix_of_instructions_has_a_roof():
     ax, bare = draw(sweep), draw(make_gpp())
     ((start, end, height),) = dotted(ax)
     assert height == pytest.approx(33.4e12 * 1.58 / 2)
-    assert start == pytest.approx(height / H200["L2 read"].measured)
+    assert start == pytest.approx(max(ax.get_xlim()[0], height / H200["L2 read"].measured))
     assert end == ax.get_xlim()[1]
     words = [text.get_text() for text in ax.texts]
     assert "FP64 with 58 % FMA 26.4 TFLOP/s" in words
-    assert "ceiling of the mix in fused" in legend_words(ax)
+    assert "limit of the mix of fused" in legend_words(ax)
     assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
     assert not dotted(bare)
     assert "mix" not in " ".join(legend_words(bare))
@@ -672,7 +534,7 @@ def test_the_mix_is_that_of_the_operands_precision():
 def test_the_mix_without_words():
     ax = draw(with_mix(make_gpp()), annotate=False)
     assert len(dotted(ax)) == 1
-    assert not ax.texts
+    assert not words_in(ax)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7, 0.9, 1.0])
@@ -684,6 +546,11 @@ def test_no_words_overlap_whatever_the_mix(share):
 
 def test_a_line_says_the_mix():
     assert re.search(r"TFLOP/s, 58 % FMA$", repr(with_mix(make_gpp())["fused"]))
+
+
+def words_in(ax):
+    """The texts within the axes."""
+    return [text for text in ax.texts if text.get_position()[1] <= 1]
 
 
 def badge(ax):
@@ -719,7 +586,7 @@ def test_counters_above_a_roof_are_noticed_but_requests_are_not():
     m = make_gpp()["fused"]
     assert not above_roof(m, H200)
     assert not above_roof(dataclasses.replace(m, requested_bytes=1e12), H200)
-    assert above_roof(dataclasses.replace(m, measured_bytes={"L2": 1e12}), H200)
+    assert above_roof(dataclasses.replace(m, profile=counters_of(0, L2=1e12)), H200)
     assert above_roof(dataclasses.replace(m, bytes=1e12), H200)
     assert not above_roof(dataclasses.replace(m, bytes=1e12, cache="warm"), H200)
 
@@ -754,7 +621,7 @@ def test_ceilings_without_flops_are_named_not_dropped():
     sweep = make_gpp()
     copy = dataclasses.replace(sweep["naive"], variant="copy", executed_flops=0, ceiling=True)
     ax = draw(dataclasses.replace(sweep, measurements=(copy, *sweep)))
-    assert "not shown, no FLOPs: copy" in legend_words(ax)
+    assert "not shown, no FLOPs: copy" in legend_words(ax)[0]
 
 
 def test_one_intensity_for_all_is_shown_as_bandwidth():
@@ -789,14 +656,14 @@ def test_a_ladder_that_only_reads_stands_under_the_reading_roof():
 def test_without_annotation_there_are_no_words():
     for what in (make_gpp(), make_transpose()):
         ax = draw(what, annotate=False)
-        assert not ax.texts
+        assert not words_in(ax)
         assert not ax.findobj(Legend)
 
 
 def test_ink_and_paper_are_those_of_the_style():
     with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
         ax = draw(make_gpp())
-    name = next(text for text in ax.texts if text.get_text() == "naive")
+    name = next(text for text in ax.texts if text.get_text().startswith("naive, "))
     assert colors.same_color(name.get_color(), "white")
     naive = make_gpp()["naive"]
     assert (naive.intensity, naive.flops_per_second) in places(ax, "black")
@@ -849,7 +716,7 @@ def test_a_report_is_one_self_contained_file(tmp_path):
     texts = [value for name, value in parser.attributes if name == "alt"]
     assert any(text.startswith("Roofline of gpp") and "fused 9." in text for text in texts)
     assert all(texts)
-    assert parser.seen.count("table") == 1 + 2
+    assert parser.seen.count("table") == len(["transpose", "gpp", "counters", "context"])
     for expected in ("skipped clusters", "NVIDIA H200", "naive is &lt;b&gt;", "<details>"):
         assert expected in page
     assert "prefers-color-scheme: dark" in page

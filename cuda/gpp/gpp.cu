@@ -4,6 +4,9 @@
 // published_steps.cuh, pole.cuh and hoisting.cuh, sorting.cuh, tiling.cuh.
 #include "routines/gpp.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "gpp/hoisting.cuh"
 #include "gpp/published_steps.cuh"
 #include "gpp/sorting.cuh"
@@ -25,14 +28,71 @@ double bytes_of_loads(const Gpp& p, std::int64_t pair_loads) {
   return kComplexBytes * loads * static_cast<double>(ceil_div(p.frequencies(), kMost));
 }
 
-// Distribution of the problem over blocks and threads: block shapes, grid, scratch memory and loads
-// of a variant.
+// The work of one pass, apart from the operations per term.
+struct PassWork {
+  // Bands and (igp, ig) of the loops, including padding and lanes outside the matrix.
+  double occupied = 0, other = 0, pairs = 0;
+  double loops = 0;  // over bands, per (igp, ig)
+  double terms = 0;  // calls of ThreadSums::next per thread
+};
+
+// Distribution of the problem over blocks and threads: block shapes, grid, scratch memory, loads
+// and work of a variant.
 struct Decomposition {
   Blocks blocks;
   Extent (*grid)(const Gpp&, Extent block);
   std::size_t (*scratch_bytes)(const Gpp&);
   double (*bytes)(const Gpp&);
+  PassWork (*work)(const Gpp&, std::int64_t threads);
 };
+
+PassWork work_of(const Gpp& p, std::int64_t pairs, std::int64_t loops, double terms) {
+  return {.occupied = static_cast<double>(p.occupied()),
+          .other = static_cast<double>(p.bands() - p.occupied()),
+          .pairs = static_cast<double>(pairs),
+          .loops = static_cast<double>(loops),
+          .terms = terms};
+}
+
+// Iterations of a grid-stride loop, averaged over the threads.
+double iterations(std::int64_t items, std::int64_t threads) {
+  return std::max(1.0, static_cast<double>(items) / static_cast<double>(threads));
+}
+
+PassWork work_of_pairs(const Gpp& p, std::int64_t threads) {
+  return work_of(p, pairs_of(p), 1,
+                 iterations(pairs_of(p), threads) * static_cast<double>(p.bands()));
+}
+
+PassWork work_of_cache_blocks(const Gpp& p, std::int64_t threads) {
+  const CacheBlocks blocks = cache_blocks_of(p);
+  const std::int64_t terms =
+      ceil_div(p.columns(), blocks.columns) * ceil_div(p.bands(), blocks.bands);
+  return work_of(p, pairs_of(p), blocks.bands,
+                 iterations(blocked_triples_of(p), threads) * static_cast<double>(terms));
+}
+
+// One (igp, ig) per thread. Lanes outside the matrix compute nothing, or as much as all others.
+PassWork work_per_thread(const Gpp& p, std::int64_t pairs) {
+  const std::int64_t segments = ceil_div(p.bands(), Gpp::kLongestSum);
+  return work_of(p, pairs, segments, static_cast<double>(segments));
+}
+PassWork work_inside_matrix(const Gpp& p, std::int64_t) { return work_per_thread(p, pairs_of(p)); }
+PassWork work_of_whole_warps(const Gpp& p, std::int64_t threads) {
+  return work_per_thread(p, threads);
+}
+
+// Tiles also compute the padding of each kind of band. It is half of the largest padding on average
+// for full and for weighted bands, whose numbers depend on the values.
+template <int kRowsPerThread>
+PassWork work_of_tiles(const Gpp& p, std::int64_t) {
+  const Tiling tiling = tiling_of<kRowsPerThread>(p);
+  const std::int64_t pairs = tiling.across * tiling.down * kTileRows<kRowsPerThread> * kTileColumns;
+  PassWork work = work_of(p, pairs, tiling.segments, 0);
+  if (p.occupied() > 0) work.occupied += kGroup - 1;
+  work.other = static_cast<double>(round_up(p.bands() - p.occupied(), kGroup));
+  return work;
+}
 
 constexpr Blocks kBlocks = {{{kThreads}, {64}, {256}, {kMinThreads}}};
 
@@ -41,36 +101,45 @@ constexpr Decomposition kTriples{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(triples_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(triples_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, p.bands()); }};
+    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, p.bands()); },
+    .work =
+        [](const Gpp& p, std::int64_t threads) {
+          return work_of(p, pairs_of(p), p.bands(), iterations(triples_of(p), threads));
+        }};
 
 constexpr Decomposition kPairs{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(pairs_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(pairs_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, 1); }};
+    .bytes = [](const Gpp& p) { return bytes_of_loads<kMaxFrequencies>(p, 1); },
+    .work = work_of_pairs};
 
 constexpr Decomposition kPairsByFrequency{
     .blocks = kBlocks,
     .grid = kPairs.grid,
     .scratch_bytes = kPairs.scratch_bytes,
-    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, 1); }};
+    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, 1); },
+    .work = work_of_pairs};
 
 constexpr Decomposition kBlocksOfTriples{
     .blocks = kBlocks,
     .grid = [](const Gpp& p, Extent block) { return grid_stride(blocked_triples_of(p), block); },
     .scratch_bytes = [](const Gpp& p) { return grid_stride_partial_bytes(blocked_triples_of(p)); },
-    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, cache_blocks_of(p).bands); }};
+    .bytes = [](const Gpp& p) { return bytes_of_loads<1>(p, cache_blocks_of(p).bands); },
+    .work = work_of_cache_blocks};
 
 constexpr Decomposition kTransposed{.blocks = kBlocks,
                                     .grid = kBlocksOfTriples.grid,
                                     .scratch_bytes = scratch_of_transposed,
-                                    .bytes = kBlocksOfTriples.bytes};
+                                    .bytes = kBlocksOfTriples.bytes,
+                                    .work = work_of_cache_blocks};
 
 constexpr Decomposition kTransposedLarge{
     .blocks = {{{kLargeThreads}, {256}, {128}, {64}, {kMinThreads}}},
     .grid = kTransposed.grid,
     .scratch_bytes = kTransposed.scratch_bytes,
-    .bytes = kTransposed.bytes};
+    .bytes = kTransposed.bytes,
+    .work = work_of_cache_blocks};
 
 // One thread per (igp, ig). The smallest block has the most partial sums.
 constexpr Decomposition kThreadPerPair{
@@ -78,14 +147,22 @@ constexpr Decomposition kThreadPerPair{
     .grid = grid_of_pairs,
     .scratch_bytes =
         [](const Gpp& p) { return partial_bytes(volume_of(grid_of_pairs(p, {kMinThreads}))); },
-    .bytes = kPairs.bytes};
+    .bytes = kPairs.bytes,
+    .work = work_inside_matrix};
 
 constexpr Decomposition kSortedPairs{
     .blocks = kBlocks,
     .grid = grid_of_pairs,
     .scratch_bytes =
         [](const Gpp& p) { return kThreadPerPair.scratch_bytes(p) + sorted_list_bytes(p); },
-    .bytes = kPairs.bytes};
+    .bytes = kPairs.bytes,
+    .work = work_inside_matrix};
+
+constexpr Decomposition kSortedWarps{.blocks = kBlocks,
+                                     .grid = kSortedPairs.grid,
+                                     .scratch_bytes = kSortedPairs.scratch_bytes,
+                                     .bytes = kSortedPairs.bytes,
+                                     .work = work_of_whole_warps};
 
 constexpr Decomposition kSortedPairs2d{
     .blocks = {{{32, kTileWarps}, {32, 2}, {32, 8}}},
@@ -94,7 +171,8 @@ constexpr Decomposition kSortedPairs2d{
         [](const Gpp& p) {
           return partial_bytes(volume_of(grid_of_pairs(p, {32, 2}))) + sorted_list_bytes(p);
         },
-    .bytes = kPairs.bytes};
+    .bytes = kPairs.bytes,
+    .work = work_of_whole_warps};
 
 // Tiles of (igp, ig). aqsn is read and written once by the gather, and then loaded once per tile.
 template <int kRowsPerThread>
@@ -115,148 +193,177 @@ constexpr Decomposition kTiles{
           return kComplexBytes *
                  (2 * bands * columns +
                   passes * (tiles * bands * columns + 2 * static_cast<double>(pairs_of(p))));
-        }};
+        },
+    .work = work_of_tiles<kRowsPerThread>};
 
-// Operations of a kernel per (band, igp, ig, frequency), for occupied and for empty bands, and per
-// pass and (band, igp, ig). Sums over threads and blocks are not counted.
-struct PerTerm {
-  int occupied = 0, other = 0, pair = 0;
+// Operations of a kernel: per (band, igp, ig, frequency) of occupied and of empty bands; per pass
+// and (band, igp, ig); and per pass and loop over bands, before and after the loop.
+struct Operations {
+  double occupied = 0, other = 0, pair = 0, loop = 0;
 };
 struct OperationCounts {
-  PerTerm flops, instructions;
+  Operations flops, instructions;
   int frequencies = 1;  // of a pass
 };
 
-double total_of(const Gpp& p, const PerTerm& counts, int frequencies) {
-  const std::int64_t passes = ceil_div(p.frequencies(), frequencies);
-  return p.flops_of(counts.occupied, counts.other, counts.pair * static_cast<double>(passes));
-}
-template <OperationCounts kCounts>
-double flops_of(const Gpp& p) {
-  return total_of(p, kCounts.flops, kCounts.frequencies);
-}
-template <OperationCounts kCounts>
-double instructions_of(const Gpp& p) {
-  return total_of(p, kCounts.instructions, kCounts.frequencies);
+// FLOPs of ThreadSums per lane, all of them additions. The shuffles of eight numbers (four with one
+// frequency) take nine additions (six), and each gathering adds one number to a compensated sum.
+// The sums over the warps of a block and over blocks are not counted.
+constexpr double gathering(int frequencies) {
+  return (frequencies == 1 ? 6 : 9) + CompensatedSum<double>::kFlopsOfAdd;
 }
 
-template <OperationCounts kCounts>
+double total_of(const Gpp& p, const Operations& counts, int frequencies,
+                const Decomposition& decomposition) {
+  if (p.empty()) return 0;
+  const Extent block = decomposition.blocks[0];
+  const std::int64_t threads =
+      volume_of(decomposition.grid(p, block)) * static_cast<std::int64_t>(block.volume());
+  const PassWork work = decomposition.work(p, threads);
+  const auto passes = static_cast<double>(ceil_div(p.frequencies(), frequencies));
+  const double per_pair = work.occupied * counts.occupied + work.other * counts.other;
+  const double per_pass = (work.occupied + work.other) * counts.pair + work.loops * counts.loop;
+  const double sums = (std::floor(work.terms / kMaxTerms) + 1) * gathering(frequencies) +
+                      CompensatedSum<double>::kFlopsOfTotal;
+  return work.pairs * (static_cast<double>(p.frequencies()) * per_pair + passes * per_pass) +
+         passes * static_cast<double>(threads) * sums;
+}
+
+template <const OperationCounts& kCounts, const Decomposition& kDecomposition>
 constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
-                                  const Decomposition& decomposition,
                                   void (*run)(const Gpp&, const Launch&)) {
   return {.name = name,
           .changes = changes,
           .device = Device::kCuda,
           .precision = Gpp::kPrecision,
-          .blocks = decomposition.blocks,
-          .grid = decomposition.grid,
-          .scratch_bytes = decomposition.scratch_bytes,
-          .flops = flops_of<kCounts>,
-          .bytes = decomposition.bytes,
-          .instructions = instructions_of<kCounts>,
+          .blocks = kDecomposition.blocks,
+          .grid = kDecomposition.grid,
+          .scratch_bytes = kDecomposition.scratch_bytes,
+          .flops =
+              [](const Gpp& p) {
+                return total_of(p, kCounts.flops, kCounts.frequencies, kDecomposition);
+              },
+          .bytes = kDecomposition.bytes,
+          .instructions =
+              [](const Gpp& p) {
+                return total_of(p, kCounts.instructions, kCounts.frequencies, kDecomposition);
+              },
           .run = run};
 }
 
 // Counted in the SASS of sm_90 along the first branch, with positive x for occupied bands and
-// negative x for empty bands. In variants that sort bands, occupied bands count as full.
+// negative x for empty bands, like most terms of gpp_problem. The second branch, which 3 % of its
+// terms take, saves up to 15 FLOPs. In variants that sort bands, occupied bands count as full;
+// weighted bands take five FLOPs more.
+//
+// A division contains one FMA in float32, which tests the range of the operands. collapse3,
+// bands_inside and frequency_outside have four divisions per term.
 constexpr OperationCounts kCollapse3{
-    .flops = {123, 123, 42}, .instructions = {72, 72, 33}, .frequencies = kMaxFrequencies};
+    .flops = {131, 131, 42}, .instructions = {76, 76, 33}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kBandsInside{
-    .flops = {116, 116, 38}, .instructions = {66, 66, 30}, .frequencies = kMaxFrequencies};
-constexpr OperationCounts kFrequencyOutside{.flops = {154, 154}, .instructions = {96, 96}};
-constexpr OperationCounts kReciprocal{.flops = {118, 118}, .instructions = {78, 78}};
-constexpr OperationCounts kSquaredModuli{.flops = {92, 92}, .instructions = {62, 62}};
-constexpr OperationCounts kSimplifiedBranches{.flops = {85, 74}, .instructions = {57, 48}};
-constexpr OperationCounts kBlocked{.flops = {88, 77}, .instructions = {59, 50}};
+    .flops = {124, 124, 38, 16}, .instructions = {70, 70, 30, 13}, .frequencies = kMaxFrequencies};
+constexpr OperationCounts kFrequencyOutside{.flops = {162, 162, 0, 14},
+                                            .instructions = {100, 100, 0, 11}};
+constexpr OperationCounts kReciprocal{.flops = {118, 118, 0, 14}, .instructions = {78, 78, 0, 11}};
+constexpr OperationCounts kSquaredModuli{.flops = {92, 92, 0, 14}, .instructions = {62, 62, 0, 11}};
+constexpr OperationCounts kSimplifiedBranches{.flops = {85, 74, 0, 14},
+                                              .instructions = {57, 48, 0, 11}};
+constexpr OperationCounts kBlocked{.flops = {88, 77, 0, 18}, .instructions = {59, 50, 0, 14}};
 
 constexpr OperationCounts kHoisted{
-    .flops = {52, 35, 6}, .instructions = {30, 20, 4}, .frequencies = kMaxFrequencies};
+    .flops = {52, 35, 6, 135}, .instructions = {30, 20, 4, 92}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kOneReciprocal{
-    .flops = {43, 36, 6}, .instructions = {26, 21, 4}, .frequencies = kMaxFrequencies};
+    .flops = {43, 36, 6, 135}, .instructions = {26, 21, 4, 92}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kFastReciprocal{
-    .flops = {39, 32, 6}, .instructions = {24, 19, 4}, .frequencies = kMaxFrequencies};
+    .flops = {39, 32, 6, 135}, .instructions = {24, 19, 4, 92}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kSkipEmptyBands{
-    .flops = {39, 18, 6}, .instructions = {24, 10, 4}, .frequencies = kMaxFrequencies};
+    .flops = {39, 18, 6, 135}, .instructions = {24, 10, 4, 92}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kBranchFree{
-    .flops = {41, 18, 6}, .instructions = {27, 10, 4}, .frequencies = kMaxFrequencies};
+    .flops = {41, 18, 6, 133}, .instructions = {27, 10, 4, 90}, .frequencies = kMaxFrequencies};
 constexpr OperationCounts kSortedBands{
-    .flops = {36, 18, 6}, .instructions = {22, 10, 4}, .frequencies = kMaxFrequencies};
-constexpr OperationCounts kFarFromPoles{
-    .flops = {35, 18, 6}, .instructions = {21, 10, 4}, .frequencies = kMaxFrequencies};
+    .flops = {36, 18, 6, 137}, .instructions = {22, 10, 4, 94}, .frequencies = kMaxFrequencies};
+// Half of the full bands of gpp_problem are far from all poles of a warp: they take 35 FLOPs and 21
+// instructions, the others one more. Each chunk is tested once, with four FLOPs in three
+// instructions.
+constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 137},
+                                        .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94},
+                                        .frequencies = kMaxFrequencies};
 
 constexpr Variant<Gpp> kVariants[] = {
-    variant_of<kCollapse3>("collapse3",
-                           "One thread per item of the collapsed triple loop, with complex "
-                           "divisions and square roots.",
-                           kTriples, ADO_RUN(run_in_passes<gpp_collapse3<1>, gpp_collapse3<2>>)),
-    variant_of<kBandsInside>(
+    variant_of<kCollapse3, kTriples>(
+        "collapse3",
+        "One thread per item of the collapsed triple loop, with complex divisions and square "
+        "roots.",
+        ADO_RUN(run_in_passes<gpp_collapse3<1>, gpp_collapse3<2>>)),
+    variant_of<kBandsInside, kPairs>(
         "bands_inside",
         "One thread per (igp, ig) loops over all bands and loads wtilde and i_eps only once.",
-        kPairs, ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)),
-    variant_of<kFrequencyOutside>("frequency_outside", "Launches the kernel once per frequency.",
-                                  kPairsByFrequency,
-                                  ADO_RUN(run_by_frequency<gpp_frequency_outside>)),
-    variant_of<kReciprocal>(
+        ADO_RUN(run_in_passes<gpp_bands_inside<1>, gpp_bands_inside<2>>)),
+    variant_of<kFrequencyOutside, kPairsByFrequency>(
+        "frequency_outside", "Launches the kernel once per frequency.",
+        ADO_RUN(run_by_frequency<gpp_frequency_outside>)),
+    variant_of<kReciprocal, kPairsByFrequency>(
         "reciprocal", "Multiplies by the reciprocal of the squared modulus instead of dividing.",
-        kPairsByFrequency, ADO_RUN(run_by_frequency<gpp_reciprocal>)),
-    variant_of<kSquaredModuli>("squared_moduli",
-                               "Compares squared moduli, which saves the square roots.",
-                               kPairsByFrequency, ADO_RUN(run_by_frequency<gpp_squared_moduli>)),
-    variant_of<kSimplifiedBranches>(
+        ADO_RUN(run_by_frequency<gpp_reciprocal>)),
+    variant_of<kSquaredModuli, kPairsByFrequency>(
+        "squared_moduli", "Compares squared moduli, which saves the square roots.",
+        ADO_RUN(run_by_frequency<gpp_squared_moduli>)),
+    variant_of<kSimplifiedBranches, kPairsByFrequency>(
         "simplified_branches",
         "Initialises the terms with 0, drops the last branch, and adds ssx under one condition.",
-        kPairsByFrequency, ADO_RUN(run_by_frequency<gpp_simplified_branches>)),
-    variant_of<kBlocked>("blocked",
-                         "Splits bands into 64 blocks and ig into 128 blocks for the caches; each "
-                         "thread loops over one block.",
-                         kBlocksOfTriples, ADO_RUN([](const Gpp& p, const Launch& go) {
-                           run_passes<1>(p, go, [&](const Pass<1>& pass) {
-                             launch(go, gpp_blocked, inputs_of(p), pass, cache_blocks_of(p));
-                           });
-                         })),
-    variant_of<kBlocked>("swapped_indices",
-                         "Transposes wx and aqsm first, so that bands are contiguous.", kTransposed,
-                         ADO_RUN(run_transposed<gpp_swapped_indices>)),
-    variant_of<kBlocked>("large_blocks", "Uses blocks of 512 threads, with matching launch bounds.",
-                         kTransposedLarge, ADO_RUN(run_transposed<gpp_large_blocks>)),
-    variant_of<kHoisted>(
+        ADO_RUN(run_by_frequency<gpp_simplified_branches>)),
+    variant_of<kBlocked, kBlocksOfTriples>(
+        "blocked",
+        "Splits bands into 64 blocks and ig into 128 blocks for the caches; each thread loops over "
+        "one block.",
+        ADO_RUN([](const Gpp& p, const Launch& go) {
+          run_passes<1>(p, go, [&](const Pass<1>& pass) {
+            launch(go, gpp_blocked, inputs_of(p), pass, cache_blocks_of(p));
+          });
+        })),
+    variant_of<kBlocked, kTransposed>("swapped_indices",
+                                      "Transposes wx and aqsm first, so that bands are contiguous.",
+                                      ADO_RUN(run_transposed<gpp_swapped_indices>)),
+    variant_of<kBlocked, kTransposedLarge>(
+        "large_blocks", "Uses blocks of 512 threads, with matching launch bounds.",
+        ADO_RUN(run_transposed<gpp_large_blocks>)),
+    variant_of<kHoisted, kThreadPerPair>(
         "hoisted_invariants",
         "Hoists everything that does not depend on the band out of the loop; one thread per (igp, "
         "ig) sums real coefficients for two frequencies.",
-        kThreadPerPair,
         ADO_RUN(run_in_passes<gpp_hoisted_invariants<1>, gpp_hoisted_invariants<2>>)),
-    variant_of<kOneReciprocal>(
-        "one_reciprocal", "Shares one division between both quotients.", kThreadPerPair,
+    variant_of<kOneReciprocal, kThreadPerPair>(
+        "one_reciprocal", "Shares one division between both quotients.",
         ADO_RUN(run_in_passes<gpp_one_reciprocal<1>, gpp_one_reciprocal<2>>)),
-    variant_of<kFastReciprocal>(
+    variant_of<kFastReciprocal, kThreadPerPair>(
         "fast_reciprocal", "Hardware reciprocal approximation plus one cubic refinement.",
-        kThreadPerPair, ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
-    variant_of<kSkipEmptyBands>(
-        "skip_empty_bands", "Skips asx for bands with an occupation of 0.", kThreadPerPair,
+        ADO_RUN(run_in_passes<gpp_fast_reciprocal<1>, gpp_fast_reciprocal<2>>)),
+    variant_of<kSkipEmptyBands, kThreadPerPair>(
+        "skip_empty_bands", "Skips asx for bands with an occupation of 0.",
         ADO_RUN(run_in_passes<gpp_skip_empty_bands<1>, gpp_skip_empty_bands<2>>)),
-    variant_of<kBranchFree>(
+    variant_of<kBranchFree, kThreadPerPair>(
         "branch_free", "Selects between the results of both branches instead of branching.",
-        kThreadPerPair, ADO_RUN(run_in_passes<gpp_branch_free<1>, gpp_branch_free<2>>)),
-    variant_of<kSortedBands>("sorted_bands",
-                             "Sorts bands by occupation: full bands with non-negative energies "
-                             "skip the weight and the cut-off test.",
-                             kSortedPairs, ADO_RUN(run_sorted_bands)),
-    variant_of<kFarFromPoles>(
+        ADO_RUN(run_in_passes<gpp_branch_free<1>, gpp_branch_free<2>>)),
+    variant_of<kSortedBands, kSortedPairs>(
+        "sorted_bands",
+        "Sorts bands by occupation: full bands with non-negative energies skip the weight and the "
+        "cut-off test.",
+        ADO_RUN(run_sorted_bands)),
+    variant_of<kFarFromPoles, kSortedWarps>(
         "sorted_by_energy",
         "Sorts bands of the same kind by energy: groups of 16 bands that are far from all poles of "
         "a warp skip the selection.",
-        kSortedPairs,
         ADO_RUN(run_sorted_by_energy<gpp_sorted_by_energy<1>, gpp_sorted_by_energy<2>>)),
-    variant_of<kFarFromPoles>(
+    variant_of<kFarFromPoles, kSortedPairs2d>(
         "blocks_2d", "Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.",
-        kSortedPairs2d, ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
-    variant_of<kFarFromPoles>("tiled",
-                              "Gathers the sorted operands and stages them in shared memory with "
-                              "asynchronous copies.",
-                              kTiles<1>, ADO_RUN(run_tiles<1>)),
-    variant_of<kFarFromPoles>("two_rows",
-                              "Each thread computes two igp and loads aqsn once for both.",
-                              kTiles<2>, ADO_RUN(run_tiles<2>)),
+        ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
+    variant_of<kFarFromPoles, kTiles<1>>(
+        "tiled",
+        "Gathers the sorted operands and stages them in shared memory with asynchronous copies.",
+        ADO_RUN(run_tiles<1>)),
+    variant_of<kFarFromPoles, kTiles<2>>(
+        "two_rows", "Each thread computes two igp and loads aqsn once for both.",
+        ADO_RUN(run_tiles<2>)),
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ inline constexpr int kSumsPerFrequency = 4;    // real and imaginary parts of as
 inline constexpr int kMaxFrequencies = 2;      // of a pass
 inline constexpr unsigned kMaxBlocks = 65535;  // of grids with grid-stride loops
 inline constexpr int kMinThreads = 32, kMaxWarps = 32;  // of a block
+inline constexpr int kMaxTerms = 32;  // of a thread, without compensation; see ThreadSums
 
 // A grid for grid-stride loops: one thread per item, but at most kMaxBlocks blocks.
 inline Extent grid_stride(std::int64_t items, Extent block) {
@@ -118,7 +119,6 @@ class ThreadSums {
 
  private:
   static constexpr int kCount = kSumsPerFrequency * kF;
-  static constexpr int kMaxTerms = 32;
 
   __device__ void gather() {
     double parts[kCount];

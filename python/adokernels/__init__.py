@@ -37,7 +37,10 @@ from adokernels._core import (  # noqa: E402
     to_device,
 )
 from adokernels.arrays.pictures import read_image  # noqa: E402
+from adokernels.charts.memory import memory_chart  # noqa: E402
 from adokernels.charts.roofline import roofline  # noqa: E402
+from adokernels.charts.speed_of_light import speed_of_light  # noqa: E402
+from adokernels.charts.warp_states import warp_states  # noqa: E402
 from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose  # noqa: E402
@@ -94,14 +97,17 @@ __all__ = [  # noqa: PLE0604
     "load",
     "machine",
     "measure",
+    "memory_chart",
     "profile",
     "read_image",
     "roofline",
     "set_device",
     "set_isa",
+    "speed_of_light",
     "sweep",
     "synchronize",
     "to_device",
+    "warp_states",
     "write_report",
 ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adokernels.charts.canvas import Canvas, entry, level_entries, level_style
+from adokernels.charts.canvas import Canvas, entry, level_entries, level_size, level_style
 from adokernels.tables.numbers import percent, quantity, ratio
 
 if TYPE_CHECKING:
@@ -22,23 +22,27 @@ _CEILING: dict[str, Any] = {"facecolor": "0.85", "edgecolor": "0.7", "hatch": "/
 _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0.8}
 _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
 _NAME, _BAR = -0.24, 0.16  # vertical position of a row's name and bar
+_MARKS = 0.7  # size of the markers relative to those of a roofline
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
 _DIFFERS = 0.02
+#: Above this share of the roof, the roof is no limit: the data come from caches.
+_NO_LIMIT = 1.05
 
 
-def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> None:
-    """Draw one row per variant, then one per peer, from top to bottom.
+def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> str:
+    """Draw one row per variant, then one per peer, from top to bottom; return the main result.
 
-    A header above the rows contains the labels of the ceilings and the legend. A column at the
-    right shows the steps.
+    A header above the rows contains the labels of the ceilings. A column at the right shows the
+    steps.
     """
     rows = {m: row for row, m in enumerate((*sweep.measurements, *sweep.peers))}
     reach = _reach(sweep.machine, rows)
     ceilings = _ceilings(sweep.machine, reach) if sweep.machine else []
     key = _key(canvas, sweep, reach)
     if canvas.annotate and key:
-        canvas.legend(key, ("upper left",))
-    header = _frame(canvas, len(rows), reach, max(len(ceilings), len(key)))
+        canvas.legend_below(key)
+    header, height = _frame(canvas, len(rows), reach, len(ceilings))
+    font = min(canvas.font, 0.42 * height)
     for depth, (value, name, style) in enumerate(ceilings):
         # The leftmost line has the lowest label, so that no line crosses another's label.
         y = header * (depth + 0.7) / len(ceilings) - 0.5
@@ -59,10 +63,26 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
     if canvas.annotate:
         _steps(canvas, sweep)
         for m, row in rows.items():
-            _name(canvas, m, row + _NAME, reach)
+            _name(canvas, m, row + _NAME, reach, font)
             if sweep.roof:
-                _share(canvas, m, row + _BAR, sweep.roof)
+                _share(canvas, m, row + _BAR, sweep.roof, font)
     canvas.badge([(m.variant, (m.bytes_per_second, rows[m] + _BAR)) for m in wrong])
+    return _finding(sweep)
+
+
+def _finding(sweep: Sweep) -> str:
+    """Bandwidth of the first and of the fastest variant."""
+    shown = dict.fromkeys([*sweep.variants[:1], *([sweep.fastest] if sweep.variants else [])])
+    parts = []
+    for m in shown:
+        share = f" ({_share_words(m.bytes_per_second / sweep.roof)})" if sweep.roof else ""
+        parts.append(f"{m.variant}: {quantity(m.bytes_per_second, 'B/s')}{share}")
+    return "; ".join(parts)
+
+
+def _share_words(share: float) -> str:
+    """A share of the roof; above 105 % the roof is no limit, because caches hold the data."""
+    return f"{percent(share)} of the roof" if share <= _NO_LIMIT else "caches: no limit"
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
@@ -105,21 +125,29 @@ def _key(canvas: Canvas, sweep: Sweep, reach: float) -> list[Artist]:
     if any(map(_requests_more, sweep)):
         style = {"marker": "D", "ms": 4.5, "mfc": canvas.paper, "mec": canvas.ink}
         key.append(entry("requested bytes / time", **style))
-    key += level_entries(level for m in sweep for level in m.counted_bytes)
+    levels = {level for m in sweep for level in m.counted_bytes}
+    key += level_entries(levels, "{} bytes, counted / time", _MARKS)
     if any(m.ceiling for m in sweep):
         key.append(Patch(**_CEILING, label="ceiling: does not compute the result"))
     if sweep.peers:
         key.append(Patch(**_PEER, label="peer: code of another library"))
-    for c in level_bandwidths(sweep.machine) if sweep.machine else []:
-        if c.measured > reach:
-            key.append(entry(f"off scale: {c.name} {quantity(c.measured, 'B/s')}"))
+    ceilings = level_bandwidths(sweep.machine) if sweep.machine else []
+    beyond = [f"{c.name} {quantity(c.measured, 'B/s')}" for c in ceilings if c.measured > reach]
     if sweep.roof:
-        key.append(entry(f"% of the roof, {quantity(sweep.roof, 'B/s')}"))
+        key.append(entry(f"percentages are of the roof, {quantity(sweep.roof, 'B/s')}"))
+    if beyond:
+        key.append(entry(f"off scale: {', '.join(beyond)}"))
     return key
 
 
-def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> float:
-    """Set up the axes; return the height of a header of `lines` lines, in units of rows."""
+def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> tuple[float, float]:
+    """Set up the axes with a header of `lines` lines.
+
+    Returns
+    -------
+    tuple of float
+        The height of the header in units of rows, negative, and the height of a row in points.
+    """
     ax = canvas.ax
     points = min(1.45 * canvas.font * (lines + 0.5), canvas.height / 2) if canvas.annotate else 0.0
     header = -rows * points / (canvas.height - points)
@@ -131,7 +159,7 @@ def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> float:
     ax.set_xlabel("Effective bandwidth [GB/s] (compulsory bytes / time)", fontsize=canvas.font + 1)
     ax.tick_params(labelsize=canvas.font)
     ax.spines[["top", "right"]].set_visible(False)
-    return header
+    return header, (canvas.height - points) / rows
 
 
 def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str, Any]) -> None:
@@ -139,25 +167,27 @@ def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str
     low, high = (m.bytes / t for t in reversed(m.interval))
     canvas.ax.barh([y], [rate], height=0.42, zorder=1, **style)
     canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
-    for level, moved in m.counted_bytes.items():
+    for level, moved in sorted(m.counted_bytes.items(), key=lambda item: -level_size(item[0])):
         colour, marker = level_style(level)
         if moved / m.seconds < reach:
-            canvas.mark(moved / m.seconds, y, marker=marker, color=colour, mec=canvas.paper)
+            shape: dict[str, Any] = {"marker": marker, "ms": _MARKS * level_size(level)}
+            place = (moved / m.seconds, y)
+            canvas.mark(*place, color=colour, mec=canvas.paper, mew=0.5, **shape)
     if _requests_more(m):
         marker = ">" if requested > reach else "D"
         canvas.mark(min(requested, reach), y, marker=marker, mfc=canvas.paper, mec=canvas.ink)
 
 
-def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
+def _name(canvas: Canvas, m: Measurement, y: float, reach: float, font: float) -> None:
     words = f"{m.variant}: {quantity(m.seconds, 's')}, {quantity(m.bytes_per_second, 'B/s')}"
     requested = m.requested_bytes / m.seconds
     if requested > reach and _requests_more(m):
         words += f", requests {quantity(requested, 'B/s')}"
     transform = canvas.ax.transData + canvas.shift(3)
-    canvas.label(words, position=(0, y), va="center", transform=transform)
+    canvas.label(words, position=(0, y), va="center", transform=transform, fontsize=font)
 
 
-def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
+def _share(canvas: Canvas, m: Measurement, y: float, roof: float, font: float) -> None:
     """Label the end of the bar with its share of the roof, without covering markers."""
     rate = m.bytes_per_second
     ink, label_box = (canvas.ink, canvas.label_box) if m.ceiling else ("black", None)
@@ -169,7 +199,8 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]
     data = canvas.ax.transData
     places = [{"x": x, "transform": data + canvas.shift(dx), **style} for x, dx, style in spots]
-    canvas.label(percent(rate / roof), places, y=y, va="center")
+    words = percent(rate / roof) if rate <= _NO_LIMIT * roof else "no limit"
+    canvas.label(words, places, y=y, va="center", fontsize=font)
 
 
 def _steps(canvas: Canvas, sweep: Sweep) -> None:

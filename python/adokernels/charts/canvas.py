@@ -6,6 +6,7 @@ Colours: Okabe & Ito.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,17 @@ _LEVELS = {
     "L3": ("#009E73", "D"),
     "L2": ("#E69F00", "s"),
     "L1": ("#CC79A7", "^"),
+    "shared": ("#009E73", "v"),  # of GPUs, which have no L3
 }
-_OTHER_LEVEL = ("#56B4E9", "v")
+_OTHER_LEVEL = ("#8C510A", "X")
+#: Marker sizes in points: points of different levels at the same place remain visible.
+_SIZES = {"DRAM": 11.0, "L3": 9.5, "L2": 8.5, "shared": 8.0, "L1": 6.0}
+_OTHER_SIZE = 6.5
+#: Colours of what memory limits, and of what arithmetic or instructions limit.
+MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
-_COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+#: Directions from a point to its label, the preferred one first.
+COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 
 Point = tuple[float, float]
 
@@ -47,7 +55,9 @@ class Canvas:
         box, points = ax.get_window_extent(), 72 / ax.figure.dpi
         self.ax, self.annotate = ax, annotate
         self.width, self.height = box.width * points, box.height * points
-        self.font = float(np.clip(self.width / 45, 5.0, 8.0))
+        self.font = float(np.clip(self.width / 45, 5.0, 8.5))
+        if annotate:  # the layout will make room for title and legend
+            self.height = max(self.height - 3 * self.font, self.height / 2)
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
         # A box, because a stroke around the letters would draw the text as paths, which are wider
@@ -72,13 +82,21 @@ class Canvas:
         text = self.text(words, **style)
         self.labels.add(text, [partial(text.set, **place) for place in places])
 
-    def callout(self, words: str, point: Point, distances: Iterable[float], **style: Any) -> None:
-        """Add text near a point, at one of these distances, with a leader line."""
+    def callout(
+        self,
+        words: str,
+        point: Point,
+        distances: Iterable[float],
+        compass: Iterable[Point] = COMPASS,
+        **style: Any,
+    ) -> None:
+        """Add text near a point, at one of these distances and directions, with a leader line."""
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
         style = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **style}
         text = self.ax.annotate(
             words, point, xytext=(0, 0), textcoords="offset points", arrowprops=leader, **style
         )
+        directions = tuple(compass)
         places = [
             partial(
                 text.set,
@@ -87,7 +105,7 @@ class Canvas:
                 va=("center", "bottom", "top")[int(np.sign(north))],
             )
             for distance in distances
-            for east, north in _COMPASS
+            for east, north in directions
         ]
         self.labels.add(text, places)
 
@@ -134,6 +152,56 @@ class Canvas:
         self.ax.add_artist(legend)
         self.labels.add(legend, [partial(legend.set, loc=corner) for corner in corners])
 
+    def legend_below(self, handles: Sequence[Artist]) -> None:
+        """Add a legend below the axes, in as many columns as fit; notes are above it.
+
+        Notes are entries without marker and line.
+        """
+        notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
+        handles = [handle for handle in handles if not _is_note(handle)]
+        words = [str(handle.get_label()) for handle in handles]
+        widths = [self.font * (3.6 + 0.56 * len(word)) for word in words]
+        columns = max(1, min(len(words), int(1.1 * self.width / max(widths, default=1.0))))
+        width = int(1.1 * self.width / (0.56 * self.font))
+        self.ax.legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=self.ax.transAxes + self.shift(0, -13 - 2.5 * self.font),
+            ncols=columns,
+            fontsize=self.font,
+            title="\n".join(textwrap.wrap("; ".join(notes), width)) or None,
+            title_fontsize=self.font,
+            frameon=False,
+            borderaxespad=0.2,
+            handlelength=1.4,
+            columnspacing=1.4,
+        )
+
+    def title(self, finding: str, subject: str) -> None:
+        """Write what the chart shows, in bold, and below it what was measured."""
+        size = self.font
+        lines = textwrap.wrap(subject, max(20, int(self.width / (0.52 * size))))
+        self.ax.annotate(
+            "\n".join(lines),
+            (0, 1),
+            (0, 4),
+            "axes fraction",
+            "offset points",
+            fontsize=size,
+            color=FADED,
+            va="bottom",
+            annotation_clip=False,
+            gid="subject",
+        )
+        # No line may begin with a percent sign.
+        bold = textwrap.wrap(
+            finding.replace(" %", "~%"), max(20, int(self.width / (0.62 * (size + 2))))
+        )
+        pad = 7 + 1.32 * size * len(lines)
+        style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
+        self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style)
+
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
         if not suspects:
@@ -172,18 +240,30 @@ def level_style(level: str) -> tuple[str, str]:
     return _LEVELS.get(level, _OTHER_LEVEL)
 
 
+def level_size(level: str) -> float:
+    """Size of the markers of a memory level, in points; draw the largest first."""
+    return _SIZES.get(level, _OTHER_SIZE)
+
+
+def _is_note(handle: Artist) -> bool:
+    if not isinstance(handle, Line2D):
+        return False
+    return handle.get_linestyle() == "None" and handle.get_marker() in ("None", "", None)
+
+
 def entry(words: str, **style: Any) -> Line2D:
     """Make a legend entry: text with an optional marker."""
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
-def level_entries(levels: Iterable[str]) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, with its marker."""
-    styles = {level: level_style(level) for level in levels}
-    return [
-        entry(f"measured, {level}", color=colour, marker=marker)
-        for level, (colour, marker) in styles.items()
-    ]
+def level_entries(levels: Iterable[str], words: str, scale: float = 0.8) -> list[Line2D]:
+    """Make one legend entry per distinct memory level, nearest first, with its marker."""
+    found = []
+    for level in sorted(set(levels), key=level_size):
+        colour, marker = level_style(level)
+        size = scale * level_size(level)
+        found.append(entry(words.format(level), color=colour, marker=marker, ms=size))
+    return found
 
 
 class Labels(Artist):

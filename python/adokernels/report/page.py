@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,16 @@ from matplotlib.figure import Figure
 
 from adokernels.charts.files import to_svg
 from adokernels.charts.roofline import roofline
+from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.warp_states import warp_states
+from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.numbers import quantity
 from adokernels.tables.rendering import to_html
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 #: A caption, and a PNG image or its path.
@@ -27,7 +32,8 @@ _STYLE = """
 :root { color-scheme: light dark; --rule: #8886; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.2rem 0.7rem; white-space: nowrap; vertical-align: bottom; }
+th, td { padding: 0.2rem 0.7rem; white-space: nowrap; vertical-align: top; }
+th { vertical-align: bottom; }
 thead { border-bottom: 2px solid var(--rule); }
 tbody tr { border-bottom: 1px solid var(--rule); }
 caption { padding-bottom: 0.5rem; }
@@ -113,15 +119,26 @@ def _summary(sweeps: Sequence[Sweep]) -> str:
 
 def _section(sweep: Sweep) -> str:
     changes = [(m.variant, m.changes) for m in sweep if m.changes]
-    chart = _figure(_chart(sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
+    chart = _figure(_chart(roofline, sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
     parts = (
         f"<section>\n<h2>{html.escape(_heading(sweep))}</h2>",
         *map(to_html, sweep_tables(sweep)),
         chart,
+        _analysis(sweep) if any(m.profile for m in sweep.variants) else "",
         f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
         "</section>",
     )
     return "\n".join(filter(None, parts))
+
+
+def _analysis(sweep: Sweep) -> str:
+    """What the hardware counters of a sweep show: two charts and the diagnosis."""
+    charts = {
+        speed_of_light: f"Speed of light of {sweep.title}.",
+        warp_states: f"Warp states of {sweep.title}.",
+    }
+    figures = [_figure(_chart(draw, sweep), text, "", "chart") for draw, text in charts.items()]
+    return "\n".join([*figures, diagnose(sweep)._repr_html_()])
 
 
 def _heading(sweep: Sweep) -> str:
@@ -129,10 +146,10 @@ def _heading(sweep: Sweep) -> str:
     return ", ".join([sweep.routine, *problems])
 
 
-def _chart(sweep: Sweep) -> str:
+def _chart(draw: Callable[..., Axes], sweep: Sweep) -> str:
     with plt.style.context("default"):
         figure = Figure(figsize=(8.5, 5.5), layout="constrained")
-        roofline(sweep, ax=figure.add_subplot())
+        draw(sweep, ax=figure.add_subplot())
         return f"data:image/svg+xml;base64,{_encoded(to_svg(figure))}"
 
 

@@ -1,0 +1,229 @@
+"""The chart of warp states: what the warps of each variant wait for.
+
+Source: the section "Warp State Statistics" of Nsight Compute 2025.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from adokernels.charts.canvas import FADED, Canvas
+from adokernels.charts.counted import counted, draw_rows, height_of, new_axes, subject
+from adokernels.counters.metrics import STALLS
+from adokernels.tables.numbers import number, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from adokernels.charts.counted import Counted
+    from adokernels.counters.records import Profile
+    from adokernels.measuring.records import Measurement, Sweep
+
+_SELECTED, _OTHER = "selected", "other"
+#: One colour per reason in all charts. Reasons that are rarely large have the remaining ones.
+_COLOURS = {
+    _SELECTED: "#3A3A3A",
+    "long_scoreboard": "#0072B2",
+    "lg_throttle": "#56B4E9",
+    "short_scoreboard": "#CC79A7",
+    "mio_throttle": "#E69F00",
+    "math_pipe_throttle": "#D55E00",
+    "wait": "#F0E442",
+    "not_selected": "#009E73",
+    "barrier": "#7B3294",
+    "no_instruction": "#4D9221",
+    "branch_resolving": "#D8B365",
+    "tex_throttle": "#80CDC1",
+    "drain": "#8C510A",
+    "dispatch_stall": "#B8E186",
+    "imc_miss": "#F1B6DA",
+    "membar": "#C51B7D",
+    "sleeping": "#9E9AC8",
+    "misc": "#A6761D",
+    "gmma": "#E7298A",
+    _OTHER: "#C8C8C8",
+}
+_NAMED = 6
+#: States in which a warp does not wait.
+_READY = (_SELECTED, "not_selected")
+#: NVIDIA's rule for stalls does not fire if this share of the issue slots is used.
+_BUSY = 0.8
+_CYCLES, _ISSUED = 1.03, 1.34  # where the columns at the right begin
+_CYCLES_WIDTH, _REACH = 0.16, 1.42
+
+
+def warp_states(
+    what: Sweep | Measurement | Sequence[Measurement],
+    *,
+    ax: Axes | None = None,
+    annotate: bool = True,
+) -> Axes:
+    """Draw where the time of a warp between two of its instructions goes, one bar per variant.
+
+    A bar is divided into the stall reasons of Nsight Compute, with their cycles. "selected" is the
+    cycle in which the warp issues its instruction: always 1. The columns at the right show the
+    cycles in total, and how many of the issue slots of all warps are used. If most are used, stalls
+    do not matter.
+
+    Parameters
+    ----------
+    what
+        A sweep or measurements with hardware counters; those without are left out.
+    ax
+        The axes to draw on; by default those of a new figure.
+    annotate
+        Whether to write reasons and cycles into the bars, and to add a legend.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Raises
+    ------
+    ValueError
+        If no measurement has hardware counters.
+
+    Notes
+    -----
+    Reasons: `long scoreboard` waits for global or local memory, `short scoreboard` for shared
+    memory or special functions, `wait` for the fixed latency of the previous instruction, the
+    `throttle` reasons for a full queue, `not selected` is ready while another warp issues.
+    """
+    rows = counted(what)
+    measurements = [m for m, _ in rows]
+    states = [_states(profile) for _, profile in rows]
+    named = _largest(states)
+    ax = ax or new_axes(10.0, height_of(len(rows)))
+    canvas = Canvas(ax, annotate=annotate)
+    font = min(canvas.font, 0.65 * draw_rows(canvas, measurements, 2))
+    _frame(canvas)
+    latencies = [_latency(profile) for _, profile in rows]
+    for row, ((_, profile), of) in enumerate(zip(rows, states, strict=True)):
+        _bar(canvas, row, _parts(of, named), font)
+        issued = profile.get("issue_active")
+        _columns(canvas, row, latencies[row], max(latencies), issued, font)
+    if annotate:
+        used = [name for name in (*named, _OTHER) if any(_parts(of, named)[name] for of in states)]
+        canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
+    canvas.title(_finding(rows), subject(measurements))
+    return ax
+
+
+def _states(profile: Profile) -> dict[str, float]:
+    """Cycles by reason, of those that were collected."""
+    known = ((name, profile.get(f"stall_{name}")) for name in STALLS)
+    return {name: value for name, value in known if value}
+
+
+def _latency(profile: Profile) -> float:
+    """Cycles between two instructions of a warp."""
+    return profile.get("warp_latency") or sum(_states(profile).values())
+
+
+def _largest(states: Sequence[dict[str, float]]) -> list[str]:
+    """The reasons to name: "selected", then those with the largest share in any variant."""
+    shares = {
+        name: max((of.get(name, 0.0) / sum(of.values()) for of in states if of), default=0.0)
+        for name in STALLS
+        if name != _SELECTED
+    }
+    ranked = sorted(shares, key=lambda name: -shares[name])
+    return [_SELECTED, *(name for name in ranked[:_NAMED] if shares[name])]
+
+
+def _parts(of: dict[str, float], named: Sequence[str]) -> dict[str, float]:
+    parts = {name: of.get(name, 0.0) for name in named}
+    return {**parts, _OTHER: sum(of.values()) - sum(parts.values())}
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _frame(canvas: Canvas) -> None:
+    ax = canvas.ax
+    ax.set_xlim(0, _REACH)
+    ax.set_xlabel(
+        "Share of a warp's time between two instructions (numbers: cycles)",
+        fontsize=canvas.font,
+        x=0.5 / _REACH,
+    )
+    if canvas.annotate:
+        heads = ((_CYCLES, "cycles between\ninstructions"), (_ISSUED, "issue\nslots"))
+        for x, words in heads:
+            style: dict[str, Any] = {"va": "bottom", "color": FADED, "linespacing": 1.0}
+            canvas.label(words, position=(x, -0.5), **style)
+
+
+def _bar(canvas: Canvas, row: int, parts: dict[str, float], font: float) -> None:
+    total, left = sum(parts.values()) or 1.0, 0.0
+    for name, cycles in parts.items():
+        share = cycles / total
+        style: dict[str, Any] = {"color": _COLOURS[name], "ec": canvas.paper, "lw": 0.5}
+        canvas.ax.barh([row], [share], left=left, height=0.74, zorder=2, **style)
+        room = share * canvas.width / _REACH - 4
+        words = next((w for w in _spellings(name, cycles) if 0.56 * font * len(w) < room), "")
+        if canvas.annotate and words:
+            canvas.label(
+                words,
+                position=(left + share / 2, row),
+                ha="center",
+                va="center",
+                color=_ink_on(_COLOURS[name]),
+                fontsize=font,
+                bbox=None,
+                zorder=3,
+            )
+        left += share
+
+
+def _spellings(name: str, cycles: float) -> tuple[str, ...]:
+    return (f"{_words(name)} {_cycles(cycles)}", _cycles(cycles))
+
+
+def _cycles(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else number(value, 2)
+
+
+def _columns(
+    canvas: Canvas, row: int, cycles: float, longest: float, issued: float | None, font: float
+) -> None:
+    """The total as a bar with its number, and the share of issue slots used."""
+    length = _CYCLES_WIDTH * cycles / longest
+    canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
+    if canvas.annotate:
+        style: dict[str, Any] = {"va": "center", "fontsize": font, "zorder": 3}
+        shift = canvas.ax.transData + canvas.shift(2)
+        canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
+        if issued is not None:
+            canvas.label(percent(issued), position=(_ISSUED, row), **style)
+
+
+def _ink_on(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return "black" if np.dot([red, green, blue], [0.299, 0.587, 0.114]) > 0.45 else "white"
+
+
+def _finding(rows: Counted) -> str:
+    """The largest stall of the first and of the fastest variant, unless they issue all the time."""
+    variants = [(m, p) for m, p in rows if not m.ceiling] or rows
+    shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
+    return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
+
+
+def _limit(profile: Profile) -> str:
+    of = _states(profile)
+    issued = profile.get("issue_active") or 0.0
+    if issued >= _BUSY:
+        return f"issue slots {percent(issued)} used"
+    stalls = {name: cycles for name, cycles in of.items() if name not in _READY}
+    if not stalls:
+        return "no stalls counted"
+    name = max(stalls, key=lambda n: stalls[n])
+    return f"{_words(name)} {_cycles(stalls[name])} of {_cycles(_latency(profile))} cycles"

@@ -1,0 +1,289 @@
+"""Charts of hardware counters: speed of light, warp states, memory, instruction roofline."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from charting import H200, Lab, clashes, legend_words, make_gpp, new_figure, outside
+from matplotlib import colors
+from matplotlib.patches import FancyArrow
+
+from adokernels import Unavailable
+from adokernels.charts.canvas import LOST, level_style
+from adokernels.charts.memory import memory_chart
+from adokernels.charts.roofline import roofline
+from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.warp_states import warp_states
+from adokernels.counters.metrics import SECTOR
+from adokernels.counters.records import Profile
+from adokernels.measuring.records import Sweep
+
+STORED = Path(__file__).parent / "data" / "profiles.json"
+NAIVE, TILED, PADDED, PIPELINE = map(Profile.from_dict, json.loads(STORED.read_text()))
+SIZES = [(6.0, 4.0), (10.0, 6.0)]
+#: With the properties from which the issue rate is computed.
+GPU = dataclasses.replace(
+    H200,
+    context={
+        "cuda": {"multiprocessors": 132, "core_hertz": H200["FP32 fma"].theoretical / 64 / 4 / 132}
+    },
+)
+
+
+def make_transpose(names=None, machine=GPU):
+    """A ladder with the stored counters of real kernels."""
+    lab, moved = Lab(), 2.0 * 8192 * 8192 * 4
+    profiles = {"naive": NAIVE, "tiled": TILED, "padded": PADDED}
+    measurements = [
+        lab.measure(
+            profile["seconds"],
+            routine="transpose",
+            variant=name,
+            device="cuda",
+            flops=0,
+            bytes=moved,
+            executed_flops=0,
+            requested_bytes=moved,
+            profile=profile,
+        )
+        for name, profile in (names or profiles).items()
+    ]
+    return Sweep(routine="transpose", measurements=tuple(measurements), machine=machine)
+
+
+def crowd():
+    """As many variants as the longest ladder has."""
+    profiles = [NAIVE, TILED, PADDED, PIPELINE]
+    return make_transpose({f"a_variant_of_long_name_{i}": profiles[i % 4] for i in range(19)})
+
+
+SWEEPS = {
+    "transpose": make_transpose,
+    "one": lambda: make_transpose({"pipeline": PIPELINE}),
+}
+CHARTS = {
+    "speed_of_light": speed_of_light,
+    "warp_states": warp_states,
+    "memory": lambda s, ax: memory_chart(s.measurements[0], s.measurements[-1], ax=ax),
+    "memory of one": lambda s, ax: memory_chart(s.measurements[-1], ax=ax),
+    "instructions": lambda s, ax: roofline(s, kind="instructions", ax=ax),
+}
+
+
+def draw(chart, what, size=SIZES[1], **options):
+    ax = new_figure(size, layout="constrained").add_subplot()
+    assert chart(what, ax=ax, **options) is ax
+    ax.figure.canvas.draw()
+    return ax
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize("chart", CHARTS)
+def test_no_words_overlap(chart, sweep, size):
+    ax = draw(CHARTS[chart], SWEEPS[sweep](), size)
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
+@pytest.mark.parametrize("chart", ["speed_of_light", "warp_states"])
+def test_no_words_overlap_in_a_long_ladder(chart):
+    assert not clashes(draw(CHARTS[chart], crowd()))
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_without_counters_there_is_no_chart(chart):
+    with pytest.raises(ValueError, match=r"ado\.sweep\(\.\.\., counters=True\)"):
+        draw(CHARTS[chart], dataclasses.replace(make_gpp(), machine=GPU))
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_charts_have_the_style_s_ink(chart):
+    with mpl.rc_context({"axes.facecolor": "black", "text.color": "white"}):
+        ax = draw(CHARTS[chart], make_transpose())
+    assert any(colors.same_color(text.get_color(), "white") for text in ax.texts)
+
+
+def test_those_without_counters_are_left_out():
+    sweep = make_transpose()
+    bare = dataclasses.replace(sweep["tiled"], profile=None)
+    mixed = dataclasses.replace(sweep, measurements=(sweep["naive"], bare, sweep["padded"]))
+    for chart in (speed_of_light, warp_states):
+        ax = draw(chart, mixed)
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["naive", "padded"]
+
+
+# Speed of light.
+
+
+def bars(ax):
+    """Lengths of the bars from top to bottom."""
+    found = [bar for container in ax.containers for bar in container]
+    return [bar.get_width() for bar in sorted(found, key=lambda bar: bar.get_y())]
+
+
+def test_bars_are_the_throughput_of_compute_and_memory():
+    ax = draw(speed_of_light, make_transpose())
+    expected = [p[key] for p in (NAIVE, TILED, PADDED) for key in ("compute_sol", "memory_sol")]
+    assert bars(ax) == expected
+    verticals = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+    assert verticals == [0.6, 0.8]
+
+
+def test_the_busiest_level_is_named():
+    words = texts(draw(speed_of_light, make_transpose()))
+    for profile, level in ((NAIVE, "L2"), (TILED, "L1"), (PADDED, "DRAM")):
+        assert f"{100 * profile['memory_sol']:.0f} % {level}" in words
+
+
+def test_the_title_says_what_limits():
+    title = draw(speed_of_light, make_transpose()).get_title(loc="left")
+    share = f"{100 * NAIVE['memory_sol']:.0f} %"
+    assert title == f"naive: L2 {share}; padded: no unit above 60 %"
+
+
+def test_ticks_are_the_values_of_the_previous_variant():
+    ax = draw(speed_of_light, make_transpose())
+    ticks = [line.get_xdata()[0] for line in ax.lines if line.get_linewidth() == 2]
+    keys = ("compute_sol", "memory_sol")
+    assert ticks == [profile[key] for profile in (NAIVE, TILED) for key in keys]
+    assert "previous variant" in legend_words(ax)
+    alone = draw(speed_of_light, make_transpose()["naive"])
+    assert "previous variant" not in legend_words(alone)
+
+
+# Warp states.
+
+
+def test_a_bar_is_divided_into_all_cycles_of_a_warp():
+    ax = draw(warp_states, make_transpose())
+    for row, profile in enumerate((NAIVE, TILED, PADDED)):
+        parts = [b for c in ax.containers for b in c if b.get_height() > 0.5]
+        widths = [b.get_width() for b in parts if abs(b.get_y() + b.get_height() / 2 - row) < 0.1]
+        assert math.fsum(widths) == pytest.approx(1)
+        assert widths[0] == pytest.approx(1 / profile["warp_latency"], rel=0.03)  # selected
+
+
+def test_cycles_and_issue_slots_are_written():
+    words = texts(draw(warp_states, make_transpose()))
+    for profile in (NAIVE, TILED, PADDED):
+        assert f"{profile['warp_latency']:.0f}" in words
+        assert f"{100 * profile['issue_active']:.0f} %" in words
+
+
+def test_a_reason_has_one_colour_in_all_charts():
+    def shown(what):
+        legend = draw(warp_states, what).get_legend()
+        faces = [patch.get_facecolor() for patch in legend.get_patches()]
+        return dict(zip([t.get_text() for t in legend.get_texts()], faces, strict=True))
+
+    first, second = shown(make_transpose()), shown(make_transpose({"pipeline": PIPELINE}))
+    common = first.keys() & second.keys()
+    assert {"selected", "long scoreboard"} <= common
+    assert all(first[name] == second[name] for name in common)
+    assert len(set(first.values())) == len(first)
+
+
+# Memory.
+
+
+def test_links_show_bytes_and_losses_are_coloured():
+    sweep = make_transpose()
+    ax = draw(lambda s, ax: memory_chart(s["naive"], s["tiled"], ax=ax), sweep)
+    words = texts(ax)
+    for expected in (
+        "store: 32.0, ideal 4.00",
+        "load: 4.00, ideal 4.00",
+        "shared memory: not used",
+        "2.15 GB\nsectors",
+        "hit rate 68 %",
+        "86 % of peak",
+    ):
+        assert expected in words
+    lost = {t.get_text() for t in ax.texts if colors.same_color(t.get_color(), LOST)}
+    assert lost == {"store: 32.0, ideal 4.00", "load: 97 %"}
+
+
+def test_the_bar_of_a_level_is_its_share_of_the_peak():
+    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
+    frames = [p for p in ax.patches if p.get_facecolor()[3] == 0]
+    for level, share in (("L2", NAIVE["memory_sol"]), ("DRAM", NAIVE["dram_sol"])):
+        colour = colors.to_rgba(level_style(level)[0], 0.35)
+        (bar,) = (p for p in ax.patches if p.get_facecolor() == colour)
+        (frame,) = (p for p in frames if p.get_y() == bar.get_y() and p.get_x() == bar.get_x())
+        assert bar.get_width() / frame.get_width() == pytest.approx(share, rel=0.01)
+
+
+def test_nothing_moves_where_nothing_is_counted():
+    ax = draw(lambda s, ax: memory_chart(s["naive"], ax=ax), make_transpose())
+    both = draw(lambda s, ax: memory_chart(s["tiled"], ax=ax), make_transpose())
+    count = [sum(isinstance(p, FancyArrow) for p in a.patches) for a in (ax, both)]
+    assert count == [7, 9]  # naive does not use shared memory
+
+
+def test_loads_and_stores_are_apart_where_they_are_counted():
+    split = {"l1tex__m_xbar2l1tex_read_bytes.sum": 3e8, "l1tex__m_l1tex2xbar_write_bytes.sum": 7e8}
+    split |= {f"sm__sass_data_bytes_mem_shared_op_{op}.sum": 1e8 for op in ("ld", "st", "ldgsts")}
+    (kernel,) = TILED.kernels
+    kernel = dataclasses.replace(kernel, values={**kernel.values, **split})
+    apart = make_transpose({"apart": dataclasses.replace(TILED, kernels=(kernel,))})
+    chart = lambda s, ax: memory_chart(s.measurements[0], ax=ax)  # noqa: E731
+    words = [texts(draw(chart, s)) for s in (make_transpose({"tiled": TILED}), apart)]
+    assert "537 MB\nin total" in words[0]
+    assert not {"300 MB", "700 MB", "100 MB\nloads", "200 MB\nstores"} - set(words[1])
+
+
+# The instruction roofline.
+
+
+def test_instructions_over_sectors_at_each_level():
+    sweep = make_transpose()
+    ax = draw(CHARTS["instructions"], sweep)
+    places = {(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines}
+    for m, profile in zip(sweep, (NAIVE, TILED, PADDED), strict=True):
+        rate = profile["instructions"] / m.seconds
+        for key in ("l1_bytes", "l2_bytes", "dram_bytes"):
+            assert (profile["instructions"] * SECTOR / profile[key], rate) in places
+        stores = (profile["store_requests"] / profile["store_sectors"],)
+        assert (*stores, profile["store_requests"] / m.seconds) in places
+    assert "32-byte sector" in ax.get_xlabel()
+
+
+def test_walls_are_those_of_the_element_size():
+    ax = draw(CHARTS["instructions"], make_transpose())
+    assert {"stride 0", "unit stride, 4 B", "scattered"} <= set(texts(ax))
+    walls = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
+    assert sorted(walls) == [1 / 32, 1 / 4, 1]
+
+
+def test_a_machine_without_an_issue_rate_has_no_instruction_roofline():
+    with pytest.raises(Unavailable, match="issue rate"):
+        draw(CHARTS["instructions"], make_transpose(machine=H200))
+
+
+def test_the_kind_must_be_known():
+    with pytest.raises(ValueError, match="kind must be 'roofline', 'bandwidth' or"):
+        draw(lambda s, ax: roofline(s, kind="pie", ax=ax), make_transpose())
+
+
+def test_kernels_without_flops_are_bars_by_default():
+    assert "bandwidth" in draw(roofline, make_transpose()).get_xlabel()
+
+
+def test_a_share_above_the_roof_is_no_limit():
+    """A small problem is in the caches: the bandwidth of DRAM does not limit it."""
+    sweep = make_transpose(machine=H200)
+    fast = dataclasses.replace(sweep["padded"], samples=sweep["padded"].samples / 50, cache="warm")
+    ax = draw(roofline, fast, machine=H200)
+    assert "caches: no limit" in ax.get_title(loc="left")
+    assert "no limit" in texts(ax)
+    assert not [words for words in texts(ax) if words.endswith(" %")]
