@@ -1,8 +1,8 @@
-"""Generates type stubs, the README's tables and the charts from the ladders.
+"""Generates type stubs, the README's tables, docs/diagnosis.* and the charts from the ladders.
 
 ``make generate`` runs it after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
-written: stubs and tables are compared with the files.
+written: the texts are compared with the files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import diagnosis_document
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -89,7 +91,7 @@ def ruff(text: str) -> str:
     return done.stdout
 
 
-def readme() -> str:
+def readme(sweeps: Mapping[Path, ado.Sweep]) -> str:
     """The README with current content between its markers."""
     tables = {routine.name: _ladder_table(routine) for routine in ado.routines.values()}
     folded = (
@@ -98,12 +100,16 @@ def readme() -> str:
     )
     blocks = {"ladders": "\n".join(folded)}
     blocks |= {f"ladder {name}": table for name, table in tables.items()}
-    for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
-        record = ado.load(path)
-        if isinstance(record, ado.Sweep):
-            markdown = map(to_markdown, sweep_tables(record))
-            blocks[f"sweep {path.name}"] = "\n\n".join(markdown)
+    for path, sweep in sweeps.items():
+        blocks[f"sweep {path.name}"] = "\n\n".join(map(to_markdown, sweep_tables(sweep)))
     return fill_markers((ROOT / "README.md").read_text(encoding="utf-8"), blocks, list(tables))
+
+
+def stored_sweeps() -> dict[Path, ado.Sweep]:
+    """The sweeps that the documents and notebooks show, by file."""
+    paths = sorted((ROOT / "notebooks" / "data").glob("*.json"))
+    records = {path: ado.load(path) for path in paths}
+    return {path: record for path, record in records.items() if isinstance(record, ado.Sweep)}
 
 
 def fill_markers(text: str, blocks: dict[str, str], routines: list[str]) -> str:
@@ -152,14 +158,13 @@ def draw_charts() -> None:
     code. The other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
     code = sorted(Path(inspect.getfile(ado.roofline)).parent.glob("*.py"))
-    for path in sorted((ROOT / "notebooks" / "data").glob("*.json")):
+    for path, sweep in stored_sweeps().items():
         parts = (path, *code)
         source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
         chart = path.with_suffix(".png")
-        record = ado.load(path)
-        if isinstance(record, ado.Sweep) and drawn_from(chart) != source:
+        if drawn_from(chart) != source:
             figure = Figure(figsize=(10, 6), layout="constrained")
-            ado.roofline(record, ax=figure.add_subplot())
+            ado.roofline(sweep, ax=figure.add_subplot())
             figure.savefig(chart, metadata={SOURCE_KEY: source})
             print(f"drew {chart.relative_to(ROOT)}")
 
@@ -175,10 +180,13 @@ def drawn_from(chart: Path) -> str | None:
 def main() -> int:
     """Write the files, or with --check list those that are out of date."""
     check = "--check" in sys.argv
+    sweeps = stored_sweeps()
     texts = {
         PACKAGE / "_core.pyi": core_stub,
         PACKAGE / "ladders" / "registry.pyi": ladders_stub,
-        ROOT / "README.md": readme,
+        ROOT / "README.md": lambda: readme(sweeps),
+        ROOT / "docs" / "diagnosis.md": lambda: diagnosis_document.text(sweeps),
+        ROOT / "docs" / "diagnosis.json": lambda: diagnosis_document.record(sweeps),
     }
     stale = False
     for path, make in texts.items():
@@ -192,6 +200,7 @@ def main() -> int:
         if check:
             print(f"out of date: {path.relative_to(ROOT)} (make generate)")
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
     if not check:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,14 @@ def test_bench_stores_what_it_prints(capsys, tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_diagnosis_of_a_stored_sweep(capsys):
+    store = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
+    status, out, _ = run(capsys, "diagnose", str(store))
+    assert status == 0
+    assert "Proposed, and what the next variant did" in out
+    assert "avoid bank conflicts" in " ".join(out.split())
+
+
 def test_report_from_stored_measurements(capsys, tmp_path):
     sweep = ado.sweep(ado.transpose, np.zeros((9, 9)), device="cpu", seconds=0.01, progress=False)
     store, page = tmp_path / "t.json", tmp_path / "r.html"
@@ -69,6 +78,7 @@ def test_report_from_stored_measurements(capsys, tmp_path):
         (["bench", "sobel", "--dtype", "f4"], "gray must have uint8"),
         (["bench", "gaussian_blur", "--set", "border=x", "--shape", "3x4"], "'replicate'"),
         (["report", "no-such-file.json"], "no-such-file.json"),
+        (["diagnose", "no-such-file.json"], "no-such-file.json"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_status_2(capsys, arguments, text):

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def generate():
+def generate(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / ".ci")
     spec = importlib.util.spec_from_file_location("generate", ROOT / ".ci" / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -393,6 +393,45 @@ def test_light_metrics_still_show_scattered_stores():
     assert first(profiled({L2: 85.0} | wide)).step is not Step.COALESCING
 
 
+def test_light_metrics_show_reuse_as_an_upper_limit():
+    again = access("ld", 4e7, 4, 128) | {L1: 85.0}
+    exact = first(profiled(again))
+    assert exact.step is Step.REUSE
+    assert "up to" not in exact.sentence
+    light = first(profiled(again | {SASS.format("ld"): None}))
+    assert light.step is Step.REUSE
+    assert "up to" in light.sentence
+
+
+def test_more_blocks_only_for_idle_multiprocessors():
+    def steps(blocks):
+        few = {"kernel": launched(grid=(blocks,))}
+        m = profiled(few)
+        assert limiter(m, H200).kind is Kind.PARALLELISM
+        return [advice.step for advice in advise(m, H200)]
+
+    assert steps(PROCESSORS - 1)[0] is Step.PARALLELISM
+    assert steps(PROCESSORS)[0] is Step.IN_FLIGHT
+    assert Step.PARALLELISM in steps(PROCESSORS)
+
+
+def test_more_warps_only_for_schedulers_that_lack_one():
+    few = {"kernel": launched(resident=16, registers=2)}
+    eligible = "smsp__warps_eligible.avg.per_cycle_active"
+    assert first(profiled(few | {eligible: 0.9})).step is Step.OCCUPANCY
+    offered = [advice.step for advice in advise(profiled(few | {eligible: 1.1}), H200)]
+    assert Step.OCCUPANCY not in offered
+
+
+def test_flops_beyond_the_useful_ones_come_first():
+    def step(executed):
+        work = {"flops": 1e9, "executed_flops": executed, "executed_instructions": executed / 2}
+        return first(profiled({}, **work)).step
+
+    assert step(1e9 + 0.09 * 33e12 * SECONDS) is Step.IN_FLIGHT
+    assert step(1e9 + 0.11 * 33e12 * SECONDS) is Step.OPERATIONS
+
+
 def test_without_a_breakdown_the_shares_of_the_levels_decide():
     totals = {"lts__throughput.avg.pct_of_peak_sustained_elapsed": 90.0}
     bare = dict.fromkeys((ISSUE, L1, L2, DRAM)) | totals

@@ -1,4 +1,4 @@
-"""The command line: ``adokernels tour | info | list | bench | profile | report``."""
+"""The command line: ``adokernels tour | info | list | bench | profile | diagnose | report``."""
 
 from __future__ import annotations
 
@@ -124,6 +124,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile.set_defaults(run=_run_profile)
 
+    diagnose = commands.add_parser(
+        "diagnose", help="name what limits each variant of a stored sweep, and the next step"
+    )
+    diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
+    diagnose.set_defaults(run=_run_diagnose)
+
     report = commands.add_parser("report", help="write an HTML report of stored measurements")
     report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
     report.add_argument("--out", type=Path, default=Path("report.html"))
@@ -239,15 +245,21 @@ def _problem(
     return routine, operands, dict(options.set)
 
 
+def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
+    console.print(ado.diagnose(_stored_sweep(options.measurements)))
+
+
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = []
-    for path in options.measurements:
-        record = ado.load(path)
-        if not isinstance(record, ado.Sweep):
-            raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
-        sweeps.append(record)
+    sweeps = [_stored_sweep(path) for path in options.measurements]
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")
+
+
+def _stored_sweep(path: Path) -> ado.Sweep:
+    record = ado.load(path)
+    if not isinstance(record, ado.Sweep):
+        raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
+    return record
 
 
 def _routine(name: str) -> ado.Routine:

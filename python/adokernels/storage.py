@@ -15,5 +15,9 @@ SCHEMA = 2
 
 def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
     """Write one record with its kind and schema version."""
-    document = {"schema": SCHEMA, "kind": kind, **record}
-    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
+    Path(path).write_text(to_json(kind, record), encoding="utf-8")
+
+
+def to_json(kind: str, record: Mapping[str, Any]) -> str:
+    """The text of a file with one record."""
+    return json.dumps({"schema": SCHEMA, "kind": kind, **record}) + "\n"

@@ -123,22 +123,25 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if (facts.useful_arithmetic or 0.0) >= REACHED:
         yield Step.DONE, "the useful FLOPs are computed at the measured peak"
     if found.kind is Kind.PARALLELISM:
+        # LaunchConfiguration: more blocks gain (SM - blocks) / SM, nothing if each SM has a block.
+        idle = k.blocks < k.profile.multiprocessors
+        yield from () if idle else _latency(facts, k)
         yield (
             Step.PARALLELISM,
             f"split the work{{of}} over more blocks: {k.blocks} for"
             f" {k.profile.multiprocessors} multiprocessors",
         )
-        yield from _latency(k)
+        yield from _latency(facts, k)
     elif found.kind is Kind.DRAM:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
         yield from _access(k, found.share or 0.0, l1_limits=found.kind is not Kind.L2)
         yield from _volume(k)
-        yield from _latency(k)
+        yield from _latency(facts, k)
     elif found.kind is Kind.COMPUTE:
         yield from _compute(k, found)
     elif found.kind is Kind.LATENCY:
-        yield from _latency(k)
+        yield from _latency(facts, k)
 
 
 def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
@@ -173,7 +176,7 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
     elif share >= BOUND:
         # Enough bytes are in flight at this bandwidth; fewer, larger requests are what is left.
         yield from _narrow(k, WIDEST)
-    yield from _latency(k)
+    yield from _latency(facts, k)
 
 
 def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
@@ -216,7 +219,7 @@ def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
         yield (
             Step.REUSE,
             f"keep data in registers or shared memory{{of}}: each byte from DRAM is loaded"
-            f" {number(k.loads_per_byte or 0.0)} times",
+            f" {k.times_loaded}",
         )
     if (k.shared_of_l1 or 0.0) > 0.5:
         yield (
@@ -253,7 +256,7 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if general and times >= EXCESS and loads * _PER_LOAD * (1 - 1 / times) >= NOTABLE:
         yield (
             Step.REUSE,
-            f"load less often{{of}}: each byte from DRAM is loaded {number(times)} times, and"
+            f"load less often{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
             f" {percent(loads)} of the instructions are loads",
         )
     fused = k.get("fma_share")
@@ -272,10 +275,17 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
         yield from _narrow(k, NARROW)
 
 
-def _latency(k: KernelFacts) -> Iterator[tuple[Step, str]]:
+def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
     """Steps for warps that wait, by the dominant reason."""
     l1 = k.busiest("L1")
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
+    # Each instruction that is left out is one that a warp need not wait for.
+    if facts.excess_arithmetic >= NOTABLE:
+        yield (
+            Step.OPERATIONS,
+            "precompute or replace operations{of}: FLOPs beyond the useful ones would take"
+            f" {percent(facts.excess_arithmetic)} of the time at the measured peak",
+        )
     groups = {
         "memory": k.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain"),
         "synchronisation": k.stall("barrier", "membar"),
@@ -297,11 +307,12 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
             yield (
                 Step.REUSE,
                 f"keep data in registers or shared memory{{of}}: {text}, and each byte from DRAM"
-                f" is loaded {number(k.loads_per_byte or 0.0)} times",
+                f" is loaded {k.times_loaded}",
             )
         yield from _narrow(k, NARROW)
-        theoretical = k.profile.kernel.occupancy
-        if theoretical < BOUND:
+        theoretical, eligible = k.profile.kernel.occupancy, k.get("eligible_warps")
+        # More warps help only schedulers that lack an eligible warp.
+        if theoretical < BOUND and (eligible is None or eligible < 1):
             limit = k.profile.kernel.limiter
             yield (
                 Step.OCCUPANCY,

@@ -238,16 +238,24 @@ class KernelFacts:
         If the bytes were not counted, requests are assumed to be as large as possible, which gives
         an underestimate.
         """
-        moved, ideal = self.get(f"{access}_sectors"), self.get(f"ideal_{access}_sectors")
-        requests = self.get(f"{access}_requests")
-        if ideal is None and moved is not None and requests is not None:
-            ideal = min(moved, _LARGEST_REQUEST * requests)
+        moved, ideal = self.get(f"{access}_sectors"), self._ideal(access)
         return moved / ideal if moved and ideal else None
+
+    def _ideal(self, access: str) -> float | None:
+        """The sectors that the bytes fill; an overestimate if the bytes were not counted."""
+        moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
+        if not self._exact(access) and moved is not None and requests is not None:
+            return min(moved, _LARGEST_REQUEST * requests)
+        return self.get(f"ideal_{access}_sectors")
 
     def times_ideal(self, access: str) -> str:
         """Write that quotient: ``"8.00"``, or ``"at least 2.00"`` if it is an underestimate."""
-        exact = self.get(f"ideal_{access}_sectors") is not None
-        return f"{'' if exact else 'at least '}{number(self.over_ideal(access) or 1.0)}"
+        bound = "" if self._exact(access) else "at least "
+        return f"{bound}{number(self.over_ideal(access) or 1.0)}"
+
+    def _exact(self, access: str) -> bool:
+        """Whether the bytes that loads or stores ask for were counted."""
+        return self.get(f"ideal_{access}_sectors") is not None
 
     def excess(self, access: str) -> float:
         """Sectors of loads or of stores without a byte that was asked for, of all sectors."""
@@ -257,9 +265,18 @@ class KernelFacts:
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """How often global loads ask for each byte that DRAM delivers."""
-        ideal, read = self.get("ideal_load_sectors"), self.get("dram_read_bytes")
+        """How often global loads ask for each byte that DRAM delivers.
+
+        It is an overestimate if the bytes were not counted.
+        """
+        ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else 32 * ideal / read
+
+    @cached_property
+    def times_loaded(self) -> str:
+        """Write that quotient: ``"3.00 times"``, or ``"up to 3.00 times"`` if not exact."""
+        bound = "" if self._exact("load") else "up to "
+        return f"{bound}{number(self.loads_per_byte or 0.0)} times"
 
     @cached_property
     def load_instructions(self) -> float | None:
@@ -341,9 +358,24 @@ class Facts:
     @cached_property
     def useful_arithmetic(self) -> float | None:
         """The share of the time that the useful FLOPs need at least, at the measured peak."""
+        return self.m.flops / self._peak / self.m.seconds if self._peak else None
+
+    @cached_property
+    def excess_arithmetic(self) -> float:
+        """The share of the time that FLOPs beyond the useful ones need, at the measured peak.
+
+        The peak is that of the variant's mix of FMAs and other instructions. It is 0 if unknown.
+        """
+        excess = max(self.m.executed_flops - self.m.flops, 0.0)
+        if not self._peak or not self.m.flops or self.m.fma_share is None:
+            return 0.0
+        return excess / self._peak / self.m.seconds / ((1 + self.m.fma_share) / 2)
+
+    @cached_property
+    def _peak(self) -> float | None:
+        """The measured peak of the problem's precision, in FLOP per second."""
         precision = self.m.problem.precision
-        peak = self.machine.peak(precision) if self.machine and precision else None
-        return self.m.flops / peak / self.m.seconds if peak else None
+        return self.machine.peak(precision) if self.machine and precision else None
 
 
 def at(name: str, share: float, threshold: float | None, provenance: Provenance) -> Evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -15,12 +16,22 @@ from adokernels.tables.numbers import percent, ratio
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.table import Table
 
     from adokernels.measuring.records import Sweep
+
+
+class Reason(enum.StrEnum):
+    """Why a step was not named correctly."""
+
+    NO_GAIN = "the step gained at most 5 % and was not proposed"
+    TOO_EARLY = "declared done, but the step gained"
+    ALTERNATIVE = "proposed as an alternative only"
+    LATER = "a later step of the ladder makes the proposed change"
+    UNNAMED = "not proposed at all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +101,40 @@ class Score(ShownAsTables):
     @property
     def hit_rate(self) -> float:
         """Steps named correctly, of all steps."""
-        return _share(self.rows, [row for row in self.rows if row.named])
+        return _share(self.rows, self.named)
+
+    @property
+    def named(self) -> tuple[Row, ...]:
+        """Steps named correctly: the strict count."""
+        return tuple(row for row in self.rows if row.named)
+
+    @property
+    def gained(self) -> tuple[Row, ...]:
+        """Steps that gained more than 5 %."""
+        return tuple(row for row in self.rows if row.gained)
+
+    @property
+    def abstained(self) -> tuple[Row, ...]:
+        """Steps without such a gain whose change was rightly not proposed."""
+        return tuple(row for row in self.rows if not row.gained and row.proposed not in row.changes)
+
+    @property
+    def agreed(self) -> tuple[Row, ...]:
+        """Steps that gained and were named, or gained nothing and were not proposed."""
+        return (*(row for row in self.gained if row.named), *self.abstained)
+
+    def reason(self, row: Row) -> Reason:
+        """Classify a step that was not named correctly."""
+        if not row.gained:
+            return Reason.NO_GAIN
+        if row.proposed == Step.DONE:
+            return Reason.TOO_EARLY
+        if set(row.alternatives) & set(row.changes):
+            return Reason.ALTERNATIVE
+        later = self.rows[self.rows.index(row) + 1 :]
+        if any(row.proposed in r.changes for r in later if r.ladder == row.ladder):
+            return Reason.LATER
+        return Reason.UNNAMED
 
     @property
     def claims(self) -> tuple[Row, ...]:
@@ -120,25 +164,24 @@ class Score(ShownAsTables):
     def summary(self) -> list[tuple[str, str]]:
         """The figures of the score, as text."""
         rows = self.rows
-        gained = [row for row in rows if row.gained]
         idle = [row for row in rows if not row.gained]
         second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
         by_category = [row for row in rows if row.proposed in row.changes]
-        refrained = [row for row in idle if row.proposed not in row.changes]
         exceeded = [row for row in self.claims if row.verdict.startswith("exceeded")]
         steps = [row for row in self.tested if row.proposed != Step.DONE]
         known = [row for row in self.tested if row.moved is not None]
         moved = [row for row in known if row.moved]
         return [
             ("steps", str(len(rows))),
-            ("named correctly", _of(self.rows, [row for row in rows if row.named])),
+            ("named correctly", _of(rows, self.named)),
             ("  by category alone, without confirmed 'done'", _of(rows, by_category)),
             ("  with the first alternative", _of(rows, second)),
             (
-                "  of the steps that gained more than 5 %",
-                _of(gained, [r for r in gained if r.named]),
+                "steps that gained more than 5 %, named",
+                _of(self.gained, [row for row in self.gained if row.named]),
             ),
-            ("steps without gain whose change was not proposed", _of(idle, refrained)),
+            ("steps without gain, their change not proposed", _of(idle, self.abstained)),
+            ("both together: agrees with the measured gain", _of(rows, self.agreed)),
             ("claims with a bound", str(len(self.claims))),
             ("  tested by the next variant", str(len(self.tested))),
             ("  violated", str(len(self.violated))),
@@ -208,11 +251,11 @@ def _rows(sweep: Sweep) -> Iterator[Row]:
         )
 
 
-def _share(rows: Iterable[Row], some: list[Row]) -> float:
+def _share(rows: Iterable[Row], some: Sequence[Row]) -> float:
     return len(some) / max(len(list(rows)), 1)
 
 
-def _of(rows: Iterable[Row], some: list[Row]) -> str:
+def _of(rows: Iterable[Row], some: Sequence[Row]) -> str:
     everything = list(rows)
     return f"{len(some)} of {len(everything)}, {percent(_share(everything, some))}"
 

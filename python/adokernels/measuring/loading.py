@@ -7,11 +7,12 @@ from pathlib import Path
 
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
+from adokernels.diagnosis.score import Score
 from adokernels.measuring import schema_one
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.storage import SCHEMA
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Score
 
 _KINDS: dict[str, type[Record]] = {
     "measurement": Measurement,
@@ -19,11 +20,12 @@ _KINDS: dict[str, type[Record]] = {
     "sweep": Sweep,
     "profile": Profile,
     "hotspots": Hotspots,
+    "score": Score,
 }
 
 
 def load(path: str | Path) -> Record:
-    """Read a file that the method ``save`` of a sweep, measurement, machine or profile wrote.
+    """Read a file that the method ``save`` of a record wrote, such as a sweep or a profile.
 
     Raises
     ------

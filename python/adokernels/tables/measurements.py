@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 
+#: Width of the column with limiters, in characters; longer names are folded.
+_LIMITER = 10
+
+
 def describe(measurement: Measurement) -> str:
     """Describe a measurement in one line.
 
@@ -112,13 +116,15 @@ def resource_table(variants: Sequence[Resources]) -> Table:
 
 
 def counter_table(sweep: Sweep) -> Table:
-    """List the main hardware counters of each variant and peer; n/a if not counted."""
-    headers = [("variant", True), ("compute\n[% of peak]", False), ("memory\n[% of peak]", False)]
-    headers += [(f"{level}\n[%]", False) for level in ("L1", "L2", "DRAM")]
-    headers += [("DRAM bytes /\ncompulsory", False), ("sectors per\nload request", False)]
-    headers += [("sectors per\nstore request", False), ("issue\nslots", False)]
+    """List the limiter and main counters of each variant and peer; n/a if not counted."""
+    headers = [("variant", True), ("limiter", True)]
+    headers += [(f"{name}\n[%]", False) for name in ("compute", "memory", "L1", "L2", "DRAM")]
+    headers += [("DRAM bytes /\ncompulsory", False), ("sectors\nper load", False)]
+    headers += [("sectors\nper store", False), ("issue\nslots", False)]
     headers += [("achieved\noccupancy", False), ("most frequent stall", True)]
-    table = new_table("Hardware counters", headers)
+    table = new_table("Hardware counters; compute and memory levels in % of peak", headers)
+    limiters = table.columns[1]
+    limiters.no_wrap, limiters.overflow, limiters.max_width = False, "fold", _LIMITER
     counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
     for m, profile in counted:
         values = profile.quantities
@@ -126,6 +132,7 @@ def counter_table(sweep: Sweep) -> Table:
         excess = values["dram_bytes"] / m.bytes if m.bytes and "dram_bytes" in values else None
         cells = [
             m.variant,
+            m.limiter.kind,
             *(_known(values.get(key), lambda share: f"{100 * share:.0f}") for key in shares),
             _known(excess, number),
             _known(values.get("load_sectors_per_request"), number),
