@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adokernels.charts.canvas import Canvas, entry, level_entries, level_size, level_style
-from adokernels.tables.numbers import percent, quantity, ratio
+from adokernels.tables.numbers import NO_LIMIT, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,6 @@ _MARKS = 0.7  # size of the markers relative to those of a roofline
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
 _DIFFERS = 0.02
 #: Above this share of the roof, the roof is no limit: the data come from caches.
-_NO_LIMIT = 1.05
 
 
 def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> str:
@@ -82,7 +81,7 @@ def _finding(sweep: Sweep) -> str:
 
 def _share_words(share: float) -> str:
     """A share of the roof; above 105 % the roof is no limit, because caches hold the data."""
-    return f"{percent(share)} of the roof" if share <= _NO_LIMIT else "caches: no limit"
+    return f"{percent(share)} of the roof" if share <= NO_LIMIT else "caches: no limit"
 
 
 def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling]:
@@ -193,7 +192,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
     spots += [(x, shift, beyond) for x in marks for shift in (7, 15)]
     data = canvas.ax.transData
     places = [{"x": x, "transform": data + canvas.shift(dx), **style} for x, dx, style in spots]
-    words = percent(rate / roof) if rate <= _NO_LIMIT * roof else "no limit"
+    words = percent(rate / roof) if rate <= NO_LIMIT * roof else "no limit"
     canvas.label(words, places, y=y, va="center", rows=_FONT)
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullForma
 
 from adokernels.charts.canvas import COMPASS, FADED, Canvas, entry, level_size, level_style
 from adokernels.measuring.records import steps
-from adokernels.tables.numbers import number, percent, prefix, quantity
+from adokernels.tables.numbers import NO_LIMIT, number, percent, prefix, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,6 @@ _SAME_LINE = 1.03
 #: Up to this number of variants, all are shown in colour.
 _FEW = 3
 #: Above this share of a roof, the roof is no limit.
-_NO_LIMIT = 1.05
 #: Points that are closer than this, in points, have labels in their order.
 _NEAR = 40.0
 #: A roof of which less is visible, relative to its label, is named in the legend.
@@ -416,7 +415,7 @@ def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str
         if near := by[m].nearest(roofs):
             share, roof = near
             words = (
-                f"{percent(share)} of {roof.name}" if share <= _NO_LIMIT else f"above {roof.name}"
+                f"{percent(share)} of {roof.name}" if share <= NO_LIMIT else f"above {roof.name}"
             )
             parts.append(f"{m.variant}: {words}")
     return "; ".join(parts)

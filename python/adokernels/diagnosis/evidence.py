@@ -19,7 +19,7 @@ from adokernels.counters.metrics import (
     WARP,
     of_peak,
 )
-from adokernels.tables.numbers import number, percent
+from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
     from adokernels.counters.records import KernelProfile
@@ -45,7 +45,6 @@ EXCESS = 1.25
 #: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
 REACHED = 0.9
 #: A share of a ceiling above this means that the bytes or the FLOPs are not of that level.
-BEYOND = 1.05
 #: Variants may exceed a measured ceiling by this factor, because ceilings are samples, too.
 MARGIN = 1.03
 #: Bytes per lane of an access that fills whole cache lines if all lanes are active.
@@ -187,7 +186,7 @@ class KernelFacts:
         found = []
         for level, name, moved in _CEILINGS:
             rate, ceiling = self.ratio(moved, "seconds"), self._ceiling(level, name)
-            if rate is not None and ceiling and rate / ceiling <= BEYOND:
+            if rate is not None and ceiling and rate / ceiling <= NO_LIMIT:
                 found.append(Unit(level, level, rate / ceiling))
         return tuple(found)
 

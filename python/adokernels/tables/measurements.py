@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from adokernels.tables.numbers import DIGITS, number, percent, prefix, quantity, ratio
+from adokernels.tables.numbers import (
+    DIGITS,
+    NO_LIMIT,
+    number,
+    percent,
+    prefix,
+    quantity,
+    ratio,
+    share_of_limit,
+)
 from adokernels.tables.rendering import new_table
 
 if TYPE_CHECKING:
@@ -75,6 +84,9 @@ def sweep_table(sweep: Sweep) -> Table:
         table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
     flagged = [m for m in (*sweep, *sweep.peers) if m.flags]
     notes = [f"{m.variant}: {', '.join(m.flags)}" for m in flagged]
+    if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
+        words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
+        notes.append(words)
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = Text("\n".join(notes)) if notes else None
     return table
@@ -184,7 +196,7 @@ def hotspot_table(sweep: Sweep) -> Table:
                 f"{stage.routine}[{stage.variant}]",
                 quantity(stage.seconds, "s"),
                 percent(stage.seconds / total),
-                "" if share is None else percent(share),
+                "" if share is None else share_of_limit(share),
                 quantity(gains[stage], "s"),
             )
             table.add_row(*map(Text, cells))
@@ -243,7 +255,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
         _Column("speed-up\n(step)", "step_speedup", ratio),
         _Column("step is", "verdict", str, left=True),
         column("useful", "bytes_per_second"),
-        _Column("of\nroof", "share_of_roof", percent),
+        _Column("of\nroof", "share_of_roof", share_of_limit),
         column("executed", "flops_per_second"),
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock"),

@@ -42,6 +42,15 @@ def quantity(value: float, unit: str, digits: int = DIGITS) -> str:
     return f"{number(value / factor, digits)} {name}"
 
 
+#: Above this share, a ceiling is no limit: caches hold the data.
+NO_LIMIT = 1.05
+
+
+def share_of_limit(value: float) -> str:
+    """Write a share of a ceiling, or that the ceiling is no limit."""
+    return percent(value) if value <= NO_LIMIT else "no limit"
+
+
 def ratio(value: float) -> str:
     """Write a ratio of times with three digits after a multiplication sign."""
     return _TIMES + number(value)
