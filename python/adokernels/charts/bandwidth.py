@@ -26,7 +26,6 @@ _FONT = 0.39  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to those of a roofline
 #: Requested bytes are shown if they differ from the compulsory ones by more than this fraction.
 _DIFFERS = 0.02
-#: Above this share of the roof, the roof is no limit: the data come from caches.
 
 
 def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> str:

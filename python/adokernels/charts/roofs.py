@@ -31,7 +31,6 @@ _MARGIN = 1.8
 _SAME_LINE = 1.03
 #: Up to this number of variants, all are shown in colour.
 _FEW = 3
-#: Above this share of a roof, the roof is no limit.
 #: Points that are closer than this, in points, have labels in their order.
 _NEAR = 40.0
 #: A roof of which less is visible, relative to its label, is named in the legend.

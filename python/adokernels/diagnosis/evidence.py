@@ -44,7 +44,6 @@ LANES = 24
 EXCESS = 1.25
 #: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
 REACHED = 0.9
-#: A share of a ceiling above this means that the bytes or the FLOPs are not of that level.
 #: Variants may exceed a measured ceiling by this factor, because ceilings are samples, too.
 MARGIN = 1.03
 #: Bytes per lane of an access that fills whole cache lines if all lanes are active.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.evidence import (
     BALANCED,
-    BEYOND,
     BOUND,
     LANES,
     LEANING,
@@ -29,7 +28,7 @@ from adokernels.diagnosis.evidence import (
     bandwidth_of_dram,
     ceiling_named,
 )
-from adokernels.tables.numbers import number, percent
+from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
     from adokernels.measuring.records import Machine, Measurement
@@ -289,7 +288,7 @@ def _from_rates(
     rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
 ) -> Limiter:
     """The limiter that the largest share proves; unknown if it is below the threshold."""
-    rates = sorted((r for r in rates if r[2] <= BEYOND), key=lambda rate: -rate[2])
+    rates = sorted((r for r in rates if r[2] <= NO_LIMIT), key=lambda rate: -rate[2])
     evidence = tuple([*(rate[3] for rate in rates), *others])
     if not rates or rates[0][2] < LEANING:
         return Limiter(kind=Kind.UNKNOWN, evidence=evidence, unknown=unknown)
@@ -326,7 +325,7 @@ def _on_cpu(facts: Facts) -> Limiter:
         caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
         for c in sorted(caches, key=lambda c: c.measured):
             share = m.bytes_per_second / c.measured
-            if share <= BEYOND and c.level in Kind.__members__:
+            if share <= NO_LIMIT and c.level in Kind.__members__:
                 text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
                 evidence = Evidence(text, share, BOUND, Provenance.MODELLED)
                 rates.append((Kind(c.level), c.level, share, evidence))
@@ -355,13 +354,13 @@ def _scalar_or_not(facts: Facts) -> list[Evidence]:
     one_thread = peak / threads
     rate = m.flops_per_second
     found = []
-    if rate > scalar * BEYOND:
+    if rate > scalar * NO_LIMIT:
         text = f"{number(rate / scalar)} times the rate of scalar code on {threads} threads"
         found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
-    elif rate < scalar / threads * BEYOND:
+    elif rate < scalar / threads * NO_LIMIT:
         text = f"{percent(rate / scalar * threads)} of what scalar code reaches on one thread"
         found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
-    if threads > 1 and rate > one_thread * BEYOND:
+    if threads > 1 and rate > one_thread * NO_LIMIT:
         text = f"several threads: {number(rate / one_thread)} times the peak of one"
         found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
     return found
