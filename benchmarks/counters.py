@@ -5,13 +5,13 @@
 
 Every default metric of every kernel of every CUDA variant is read in this process, and by ncu in
 another process on the same operands, both with cold caches. Counts that the code and the operands
-alone determine must be equal. Everything else varies between two runs of the same tool and must
-agree within 3 %, or within half a unit where values are small. It is compared only for kernels of
-at least 100 us, because the state of the device before a short kernel changes its rates.
+alone determine must be equal. All other metrics vary between two runs of the same tool. They must
+agree within 3 %, or within half a unit where values are small. They are compared only for kernels
+of at least 100 us, because the state of the device before a short kernel changes its rates.
 
-ncu empties L2 before each kernel, while ado.profile overwrites it as the timer does. The bytes that
-are still in L2 at the end of a kernel are then counted by ado.profile alone. So DRAM traffic may
-differ by the size of L2.
+ncu empties L2 before each kernel; ado.profile overwrites it, as the timer does. Only ado.profile
+counts the bytes that are still in L2 at the end of a kernel, so DRAM traffic may differ by the size
+of L2.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EXACT = (
 #: Metrics that the state of L2 before the kernel changes by at most the size of L2.
 DRAM = ("dram__", "gpu__dram_throughput", "lts__d_sectors", "lts__t_sector_hit_rate")
 TIME, DRAM_BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
-#: Kernels that wait for other blocks in a loop execute other numbers of instructions in each run.
+#: Kernels that poll for other blocks, so their number of instructions varies between runs.
 POLLING = ("average_matvec_overlapped",)
 #: Units under `--print-units base`, by the names in several versions of ncu.
 NANOSECONDS = ("ns", "nsecond")
@@ -82,7 +82,7 @@ class Pair(NamedTuple):
     ours: float
     ncu: float
     nanoseconds: float = math.inf  # of the kernel
-    slack: float = 0.0  # a further difference, which the state of L2 explains
+    slack: float = 0.0  # additional difference due to the state of L2
 
     @property
     def exact(self) -> bool:
@@ -96,7 +96,7 @@ class Pair(NamedTuple):
 
     @property
     def agree(self) -> bool:
-        """Whether the values agree as the description of this script says."""
+        """Whether the values agree within the limits in the description of this script."""
         if self.exact:
             return self.ours == self.ncu
         limit = max(TOLERANCE * abs(self.ncu), EVENTS if self.metric.endswith(".sum") else SLACK)
@@ -132,7 +132,7 @@ def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> Values:
 def pairs_of(
     variant: str, ours: Sequence[Launch], ncu: Sequence[Launch], l2_bytes: float
 ) -> Iterator[Pair]:
-    """Pair the metrics of a variant's kernels, on a device with an L2 cache of that size.
+    """Pair the metrics of a variant's kernels on a device with an L2 cache of `l2_bytes`.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def run_ncu(folder: Path, metrics: Sequence[str]) -> list[Launch]:
 
 
 def both_profiled(options: argparse.Namespace) -> list[Pair]:
-    """Read all counters twice and pair them."""
+    """Read all counters with both tools, and pair them."""
     metrics = _core.existing_metrics(list(METRIC_SETS[options.metrics]), _core.chip())
     ours: list[tuple[str, list[Launch]]] = []
     with tempfile.TemporaryDirectory() as name:
@@ -214,13 +214,13 @@ def both_profiled(options: argparse.Namespace) -> list[Pair]:
         mine, rest = rest[: len(launches)], rest[len(launches) :]
         pairs += pairs_of(variant, launches, mine, l2_bytes)
     if rest:
-        raise SystemExit(f"ncu must see no other kernels, got {rest[0].kernel}")
+        raise SystemExit(f"ncu must report no other kernels, got {rest[0].kernel}")
     return pairs
 
 
 def table_of(pairs: Sequence[Pair]) -> Table:
     """One row per metric: how many kernels agree, and the largest difference."""
-    table = Table(title="ado.profile beside ncu, one line per metric")
+    table = Table(title="ado.profile and ncu, one line per metric")
     for heading in ("metric", "must be", "kernels", "differ", "largest difference", "kernel"):
         table.add_column(heading, justify="left" if heading in ("metric", "kernel") else "right")
     groups = collections.defaultdict(list)
@@ -248,7 +248,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
     parser.add_argument(
-        "--shape", type=lambda text: tuple(map(int, text.lower().split("x"))), help="its lengths"
+        "--shape", type=lambda text: tuple(map(int, text.lower().split("x"))), help="its shape"
     )
     parser.add_argument("--dtype", help="element type, if the routine accepts several")
     parser.add_argument("--metrics", choices=tuple(METRIC_SETS), default="default")

@@ -290,7 +290,7 @@ def clashes(ax):
 
 
 def outside(ax):
-    """Texts that leave the axes; those around the axes must not leave the figure."""
+    """Texts that extend beyond the axes; for those around the axes, beyond the figure."""
     renderer = ax.figure.canvas.get_renderer()
     frames = {True: ax.figure.bbox.padded(1.0), False: ax.get_window_extent().padded(1.0)}
     found = [(t.get_text(), corners(t, renderer), t.get_gid() == "subject") for t in ax.texts]

@@ -56,7 +56,7 @@ def scored():
     return score(stored().values())
 
 
-# --- what the documents teach --------------------------------------------------------------------
+# --- the steps of the publications ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
@@ -68,7 +68,7 @@ def test_transpose_goes_from_coalescing_over_conflicts_to_bandwidth(dtype):
     assert d["naive"].limiter.kind is Kind.L2
     assert d["wide"].limiter.kind is Kind.DRAM
     naive = repr(d["naive"].limiter)
-    assert f"stores move {'8.00' if dtype == 'float32' else '4.00'} times the sectors" in naive
+    assert f"stores transfer {'8.00' if dtype == 'float32' else '4.00'} times the ideal" in naive
     assert d["tiled"].outcome.metric.moved
     assert d["tiled"].outcome.metric.after < 0.2 < 0.8 < d["tiled"].outcome.metric.before
 
@@ -105,7 +105,7 @@ def test_max_plus_ends_at_the_measured_bandwidth():
     assert d["whole_device"].advice.bound < 1.1
 
 
-# --- what a diagnosis says -----------------------------------------------------------------------
+# --- the contents of a diagnosis -----------------------------------------------------------------
 
 
 def test_ceilings_are_no_variants():

@@ -216,7 +216,7 @@ def test_naive_transpose_waits_at_its_accesses():
     assert found.samples > 1000
     assert sum(hot.share for hot in found) == pytest.approx(1)
     assert list(found.kernels) == [name for name in found.kernels if "transpose_naive" in name]
-    # A warp waits for its load, or at the end of the kernel until its stores have left. The access
+    # A warp stalls on its load, or at the end of the kernel on its stores. The access
     # is inlined, so its line is that of the kernel or of Matrix.
     assert (found[0].path, found[0].line) in [
         (STEPS, STORE + 1),

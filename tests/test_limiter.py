@@ -210,7 +210,7 @@ def test_bytes_above_a_ceiling_are_not_of_that_level():
 def test_nothing_busy_is_latency_or_too_little_work():
     found = limiter(profiled(), H200)
     assert (found.kind, found.unit) == (Kind.LATENCY, "")
-    assert "60 % of a warp's time is long scoreboard (counted)" in repr(found)
+    assert "stall long scoreboard: 60 % of the time of a warp (counted)" in repr(found)
     one = limiter(profiled({"kernel": launched(grid=(1,))}), H200)
     assert one.kind is Kind.PARALLELISM
     assert repr(one).startswith("too little work: 1 block on 132 multiprocessors")
@@ -289,7 +289,7 @@ def test_cpu_lanes_and_threads_as_far_as_proved():
     assert "several threads" in repr(fast)
     slow = limiter(timed(executed_flops=9e6, **fields), CPU)
     assert slow.kind is Kind.UNKNOWN
-    assert "90 % of what scalar code reaches on one thread" in repr(slow)
+    assert "90 % of the peak of scalar code on one thread" in repr(slow)
     assert "vectorised" not in repr(slow)
 
 

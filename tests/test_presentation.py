@@ -403,7 +403,7 @@ def test_the_bandwidth_view_needs_no_machine():
 
 
 def places(ax, face):
-    """Positions of the markers with one face colour, but for the ridge points."""
+    """Positions of the markers with one face colour, except the ridge points."""
     return {
         (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in ax.lines
@@ -505,7 +505,7 @@ def test_the_mix_of_instructions_has_a_roof():
     assert end == ax.get_xlim()[1]
     words = [text.get_text() for text in ax.texts]
     assert "FP64 with 58 % FMA 26.4 TFLOP/s" in words
-    assert "limit of the mix of fused" in legend_words(ax)
+    assert "limit of the instruction mix of fused" in legend_words(ax)
     assert (ax.get_xlim(), ax.get_ylim()) == (bare.get_xlim(), bare.get_ylim())
     assert not dotted(bare)
     assert "mix" not in " ".join(legend_words(bare))

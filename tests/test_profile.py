@@ -25,7 +25,7 @@ BYTES = 4 * ELEMENTS
 
 
 def test_stored_profiles_show_what_the_slides_teach():
-    # Each lane of a store writes to another row: 32 sectors per request, where 4 would do.
+    # Each lane of a store writes to another row: 32 sectors per request instead of 4.
     assert NAIVE["store_sectors"] == ELEMENTS
     assert NAIVE["store_sectors_per_request"] == 32
     assert NAIVE["ideal_store_sectors"] == BYTES / SECTOR
@@ -47,7 +47,7 @@ def test_every_quantity_has_a_unique_name_and_was_collected():
     keys = [q.key for q in QUANTITIES]
     assert len(set(keys)) == len(keys)
     missing = [key for key in keys if NAIVE.get(key) is None]
-    # There is nothing to divide by: no shared memory, no FLOPs.
+    # The divisors are 0: no shared memory, no FLOPs.
     assert missing == ["conflict_share", "fma_share"]
 
 
@@ -138,6 +138,22 @@ def test_without_counters_the_reason_is_given(capsys):
             ado.profile(what, a)
     assert cli.main(["profile", "transpose", "--shape", "8x8"]) == 3
     assert "hardware counters cannot be read" in capsys.readouterr().err
+
+
+def test_wrong_arguments_are_named_before_a_missing_gpu():
+    a = np.zeros((4, 4))
+    with pytest.raises(TypeError, match="what must be a variant, routine or callable, got str"):
+        ado.profile("transpose", a)
+    with pytest.raises(ValueError, match="must be a CUDA variant"):
+        ado.profile(ado.transpose["naive_loops"], a)
+    with pytest.raises(ValueError, match="cache must be 'cold' or 'warm', got 'hot'"):
+        ado.profile(ado.transpose, a, cache="hot")
+    with pytest.raises(TypeError, match="sweep must be a Sweep, got ndarray"):
+        ado.diagnose(a)
+    with pytest.raises(TypeError, match="m must be a Measurement, got ndarray"):
+        ado.limiter(a)
+    with pytest.raises(TypeError, match="memory_chart draws one or two Measurements, got ndarray"):
+        ado.memory_chart(a)
 
 
 def test_counters_of_the_cpu_are_an_error():

@@ -38,10 +38,10 @@ inline constexpr double kFlopsOfTotal = CompensatedSum<double>::kFlopsOfTotal;
 inline constexpr double kFlopsOfShuffles = 32 * 5;                // of a reduction over a warp
 inline constexpr double kFlopsOfTreeReduction = kSetThreads - 1;  // of a reduction over a block
 
-// Operations that replace a division on the GPU (SASS of sm_90): the approximate reciprocal, which
-// is not counted, is refined with five FMAs in float32, and with seven FMAs and a multiplication in
-// float64, where one more FMA in float32 tests for special cases. Special cases, such as zeros and
-// subnormal numbers, execute more.
+// Operations that replace a division on the GPU (SASS of sm_90). The approximate reciprocal is not
+// counted. Its refinement takes five FMAs in float32, and seven FMAs and a multiplication in
+// float64. In float64, one more FMA in float32 tests for special cases. Special cases, such as
+// zeros and subnormal numbers, take more operations.
 inline double flops_of_division(const Sizes& n) {
   return n.element_bytes == sizeof(float) ? 2 * 5 : 2 * 7 + 1 + 2;
 }
@@ -113,8 +113,8 @@ inline double flops_with_gemm(const AverageMatvec& p) {
   return flops_of_averages(n, 32) + 2 * n.rows() * n.length;
 }
 
-// A number of tiles of the product. Tiles and chunks are filled up with zeros. Then the results of
-// the teams are added to zero.
+// FLOPs of `tiles` tiles of the product. Tiles and chunks are padded with zeros. Then the results
+// of the teams are added to zero.
 template <class Tile>
 double flops_of_tiles(const AverageMatvec& p, double tiles) {
   const double chunks = static_cast<double>(ceil_div(p.length(), Tile::kChunk));

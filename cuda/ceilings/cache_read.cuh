@@ -1,4 +1,4 @@
-// The read ceilings of the memories in front of DRAM: L1, shared memory and L2.
+// The read ceilings of the memory levels before DRAM: L1, shared memory and L2.
 //
 // L1 and shared memory return 128 bytes per cycle (64 on Turing), so a warp's load of 16 bytes per
 // thread occupies the data path for 4 cycles. The schedulers issue 16 instructions in that time.
@@ -16,15 +16,15 @@ namespace ado::cuda {
 
 inline constexpr int kCacheThreads = 256;
 inline constexpr int kCacheLoads = 4;      // in flight per thread
-inline constexpr int kSweepsPerPass = 16;  // so that filling shared memory takes little of the time
+inline constexpr int kSweepsPerPass = 16;  // so that the time to fill shared memory is small
 
 enum class Memory { kL1, kShared, kL2 };
 
-// The working set of a block, 16 KiB. For L1, all blocks read the same one, so it fits in L1 (at
+// The working set of a block, 16 KiB. For L1, all blocks read the same set, so it fits in L1 (at
 // least 28 KiB) for any number of resident blocks; only the first block on each multiprocessor
-// misses. For L2, each block reads its own. If blocks read the same lines at about the same time,
-// requests are merged before L2: on an H200, the loads then return up to 14.7 TB/s, while L2 itself
-// serves 8.6.
+// misses. For L2, each block reads its own set. If blocks read the same lines at about the same
+// time, requests are merged before L2: on an H200, the loads then return up to 14.7 TB/s, but L2
+// serves only 8.6 TB/s.
 inline constexpr int kSetVectors = kCacheThreads * kCacheLoads;
 inline constexpr std::int64_t kSetBytes = std::int64_t{kSetVectors} * kVectorBytes;
 
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kCacheThreads)
     }
     first = (first + kWarpSize) % kCacheThreads;
   }
-  // The condition is almost never true. The compiler does not know that and must keep the loads.
+  // The condition is almost never true. The compiler cannot prove this, so it keeps the loads.
   if ((sum.x & sum.y & sum.z & sum.w) == 0xffffffffU) *sink = sum.x;
 }
 

@@ -28,7 +28,7 @@ Names pointers_to(const std::vector<std::string>& metrics) {
   return names;
 }
 
-// Evaluates metrics of one chip. Knows which counters they need and how to schedule them in passes.
+// Evaluates metrics of one chip, and schedules the counters that they need in passes.
 class Host {
  public:
   explicit Host(std::string chip, Bytes availability = {})
@@ -220,7 +220,7 @@ class Profiler {
   Bytes data_;
 };
 
-// Overwrites L2 as the timer does, so that counters and times are of the same state of the caches.
+// Overwrites L2 as the timer does, so that counters and times refer to the same cache state.
 void overwrite_l2() {
   const std::size_t bytes = 2 * static_cast<std::size_t>(cuda::properties().l2_bytes);
   static const cuda::Buffer buffer(bytes);

@@ -25,7 +25,7 @@ struct Started {
   std::size_t local_bytes, static_shared_bytes, dynamic_shared_bytes;
 };
 
-// The callbacks of CUPTI have no argument for a caller's data.
+// The callbacks of CUPTI have no argument for user data.
 std::mutex turn;
 std::vector<Started> found;
 

@@ -1,4 +1,4 @@
-// The kernels that a function launches, also those of other libraries.
+// The kernels that a function launches, including those of other libraries.
 #pragma once
 
 #include <functional>

@@ -32,7 +32,7 @@ std::vector<std::string> folders() {
   return list;
 }
 
-// CUPTI opens these libraries by name, which finds them if they are loaded already.
+// CUPTI opens these libraries by name. This succeeds if they are already loaded.
 void load_companions(const std::string& folder) {
   for (const char* file : {"libnvperf_target.so", "libnvperf_host.so"})
     dlopen((folder + file).c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -1,8 +1,8 @@
 // CUPTI, the CUDA Profiling Tools Interface, loaded at run time.
 //
 // It is not linked, because the module must also work where CUPTI is not installed. Other packages
-// (torch) load a copy of their own; two copies in one process would both claim the counters, so a
-// copy that is loaded already is used.
+// (torch) load their own copy. Two copies in one process would compete for the counters, so an
+// already loaded copy is used.
 #pragma once
 
 #include <string>
@@ -67,7 +67,7 @@ void check(CUptiResult result, const char* call, const char* file, int line);
 CUcontext current_context();
 
 // A parameter structure of CUPTI with its size, all other members zero. CUPTI reads the size to
-// know which members exist.
+// determine which members exist.
 #define ADO_CUPTI_PARAMS(type, name) \
   type name = {};                    \
   name.structSize = type##_STRUCT_SIZE

@@ -260,7 +260,7 @@ struct Sampler::State {
     return reason.find("_not_issued") != std::string::npos;
   }
 
-  // Ends sampling. CUPTI then writes what it had not decoded yet to the configured buffer.
+  // Ends sampling. CUPTI then writes the remaining samples to the configured buffer.
   CUptiResult disable() {
     enabled = false;
     auto params =
@@ -276,7 +276,7 @@ struct Sampler::State {
 
 Sampler::Sampler() : state_(std::make_unique<State>()) {
   cuda::require();
-  cupti::library();             // throws before the device is touched
+  cupti::library();             // throws before the device is used
   ADO_CUDA(cudaFree(nullptr));  // creates the context
   state_->context = cupti::current_context();
   state_->subscribe();
@@ -288,7 +288,7 @@ Sampler::~Sampler() = default;
 
 Samples Sampler::collect(const std::function<void()>& work, double seconds) {
   State& state = *state_;
-  if (!state.enabled) throw ValueError("a Sampler collects once");
+  if (!state.enabled) throw ValueError("collect() must be called once per Sampler");
   work();
   ADO_CUDA(cudaDeviceSynchronize());
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(

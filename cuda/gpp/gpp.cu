@@ -72,7 +72,7 @@ PassWork work_of_cache_blocks(const Gpp& p, std::int64_t threads) {
                  iterations(blocked_triples_of(p), threads) * static_cast<double>(terms));
 }
 
-// One (igp, ig) per thread. Lanes outside the matrix compute nothing, or as much as all others.
+// One (igp, ig) per thread. Lanes outside the matrix compute nothing, or as much as other lanes.
 PassWork work_per_thread(const Gpp& p, std::int64_t pairs) {
   const std::int64_t segments = ceil_div(p.bands(), Gpp::kLongestSum);
   return work_of(p, pairs, segments, static_cast<double>(segments));

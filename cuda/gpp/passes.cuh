@@ -15,7 +15,7 @@ inline constexpr int kSumsPerFrequency = 4;    // real and imaginary parts of as
 inline constexpr int kMaxFrequencies = 2;      // of a pass
 inline constexpr unsigned kMaxBlocks = 65535;  // of grids with grid-stride loops
 inline constexpr int kMinThreads = 32, kMaxWarps = 32;  // of a block
-inline constexpr int kMaxTerms = 32;  // of a thread, without compensation; see ThreadSums
+inline constexpr int kMaxTerms = 32;  // per thread, without compensation; see ThreadSums
 
 // A grid for grid-stride loops: one thread per item, but at most kMaxBlocks blocks.
 inline Extent grid_stride(std::int64_t items, Extent block) {

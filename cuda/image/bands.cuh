@@ -183,8 +183,8 @@ double window_bytes(const Routine& p) {
   });
 }
 
-// Pixels that a stage takes, including those of rows and lanes that only serve others, and of the
-// iterations that complete the last unrolled loop of a band.
+// Pixels that a stage processes, including those of halo rows and halo lanes, and of the iterations
+// that complete the last unrolled loop of a band.
 template <class Routine, auto kWithShape>
 double window_pixels(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {

@@ -38,7 +38,7 @@ double bytes_by_tiles(const Routine& p, double read, double tile) {
 }
 
 // Pixels of all tiles, if threads compute kDown rows by kAcross columns each. Nearly all kernels
-// also compute the pixels of a tile that are outside the image, which are not stored.
+// also compute the pixels of a tile that are outside the image, but do not store them.
 template <int kAcross, int kDown, ImageFilter Routine>
 double pixels_of_tiles(const Routine& p, Extent block) {
   const std::int64_t tile_cols = std::int64_t{block.x} * kAcross;

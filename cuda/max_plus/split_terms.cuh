@@ -67,7 +67,7 @@ inline TermSplit term_split_of(const MaxPlus& p) {
   });
 }
 
-// Executed FLOPs. Of the threads of a block, those that do not fill a team are idle.
+// Executed FLOPs. Threads of a block that do not fill a team are idle.
 inline double flops_of_split(const MaxPlus& p) {
   const TermSplit split = term_split_of(p);
   return with_split_batch(p, [&]<class Batch>(auto, Batch) {

@@ -189,7 +189,7 @@ double flops_of_float_fast(const Sobel& p) {
          pixels_of_tiles<1, kSharedDown>(p, kBlock);
 }
 
-// The addition truncates the length.
+// + 1: the addition that truncates the length.
 double flops_of_vectorised(const Sobel& p) {
   return (kFlopsOfLength + 1) * pixels_of_tiles<kPackedAcross, kPackedDown>(p, kBlock);
 }

@@ -342,7 +342,7 @@ class Sampler:
     def __init__(self) -> None: ...
     def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
         """
-        Repeats a call for about this time, and returns its samples.
+        Repeats a call for about `seconds`, and returns its samples.
         """
 
 def caches() -> list[tuple[int, int, int]]: ...
@@ -370,14 +370,14 @@ def count(
 ) -> list[tuple[KernelInfo, list[float]]]: ...
 def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
     """
-    Runs that are needed to collect the metrics on a chip.
+    Number of passes that collect the metrics on a chip.
     """
 
 def cuda_properties() -> dict: ...
 def device() -> str: ...
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
-    Those of the metrics that exist on a chip.
+    The given metrics that exist on a chip.
     """
 
 def isa() -> str: ...

@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=_run_profile)
 
     diagnose = commands.add_parser(
-        "diagnose", help="name what limits each variant of a stored sweep, and the next step"
+        "diagnose", help="report the limiter and the next step of each variant of a stored sweep"
     )
     diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
     diagnose.set_defaults(run=_run_diagnose)

@@ -19,5 +19,5 @@ def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
 
 
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
-    """The text of a file with one record."""
+    """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}) + "\n"

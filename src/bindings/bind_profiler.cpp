@@ -58,7 +58,7 @@ void bind_sampler(py::module_& m) {
             return sampler.collect([&] { call.run(); }, seconds);
           },
           py::arg("call"), py::arg("seconds"), py::call_guard<ReleaseGil>(),
-          "Repeats a call for about this time, and returns its samples.");
+          "Repeats a call for about `seconds`, and returns its samples.");
 }
 
 }  // namespace
@@ -69,9 +69,9 @@ void bind_profiler(py::module_& m) {
   m.def("profiler_version", &counters::version, "The version of the loaded CUPTI.");
   m.def("chip", &counters::chip, "The chip of the current GPU, for example 'GH100'.");
   m.def("existing_metrics", &counters::existing, py::arg("metrics"), py::arg("chip"),
-        "Those of the metrics that exist on a chip.");
+        "The given metrics that exist on a chip.");
   m.def("counter_passes", &counters::passes, py::arg("metrics"), py::arg("chip"),
-        "Runs that are needed to collect the metrics on a chip.");
+        "Number of passes that collect the metrics on a chip.");
   m.def("count", &count_call, py::arg("call"), py::arg("metrics"), py::arg("cold"),
         py::call_guard<ReleaseGil>(),
         "The kernels of a call, each with the values of the metrics.");

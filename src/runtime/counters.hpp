@@ -19,10 +19,10 @@ std::string version();
 // The chip of the current device, for example "GH100". Throws Unavailable.
 std::string chip();
 
-// Those of the metrics that exist on a chip, in the same order. Needs the library, but no device.
+// The given metrics that exist on a chip, in the same order. Needs the library, but no device.
 std::vector<std::string> existing(const std::vector<std::string>& metrics, const std::string& chip);
 
-// Passes that are needed to collect the metrics on a chip. Needs the library, but no device.
+// Number of passes that collect the metrics on a chip. Needs the library, but no device.
 int passes(const std::vector<std::string>& metrics, const std::string& chip);
 
 // One launched kernel with one value per metric.

@@ -1,1 +1,1 @@
-"""Charts: rooflines, bars of bandwidth, speed of light, warp states, and memory."""
+"""Charts: rooflines, bandwidth bars, speed of light, warp states, and memory."""

@@ -29,7 +29,7 @@ _DIFFERS = 0.02
 
 
 def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -> str:
-    """Draw one row per variant, then one per peer, from top to bottom; return the main result.
+    """Draw one row per variant, then one per peer, from top to bottom; return the finding.
 
     A header above the rows contains the labels of the ceilings. A column at the right shows the
     steps.
@@ -69,7 +69,7 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
 
 
 def _finding(sweep: Sweep) -> str:
-    """Bandwidth of the first and of the fastest variant."""
+    """Format the bandwidths of the first and of the fastest variant."""
     shown = dict.fromkeys([*sweep.variants[:1], *([sweep.fastest] if sweep.variants else [])])
     parts = []
     for m in shown:
@@ -79,7 +79,7 @@ def _finding(sweep: Sweep) -> str:
 
 
 def _share_words(share: float) -> str:
-    """A share of the roof; above 105 % the roof is no limit, because caches hold the data."""
+    """Format a share of the roof. Above 105 %, caches serve the data: the roof is no limit."""
     return f"{percent(share)} of the roof" if share <= NO_LIMIT else "caches: no limit"
 
 

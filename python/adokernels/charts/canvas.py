@@ -32,13 +32,13 @@ _LEVELS = {
     "L3": ("#009E73", "D"),
     "L2": ("#E69F00", "s"),
     "L1": ("#CC79A7", "^"),
-    "shared": ("#009E73", "v"),  # of GPUs, which have no L3
+    "shared": ("#009E73", "v"),  # only on GPUs, which have no L3
 }
 _OTHER_LEVEL = ("#8C510A", "X")
-#: Marker sizes in points: points of different levels at the same place remain visible.
+#: Marker sizes in points. They differ, so that coinciding points of several levels are visible.
 _SIZES = {"DRAM": 11.0, "L3": 9.5, "L2": 8.5, "shared": 8.0, "L1": 6.0}
 _OTHER_SIZE = 6.5
-#: Colours of what memory limits, and of what arithmetic or instructions limit.
+#: Colours of memory limits, and of compute and instruction limits.
 MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 #: Directions from a point to its label, the preferred one first.
@@ -55,7 +55,7 @@ class Canvas:
         self.ax, self.annotate = ax, annotate
         self.width, self.height = box.width * points, box.height * points
         self.font = float(np.clip(self.width / 45, 5.0, 8.5))
-        if annotate:  # the layout will make room for title and legend
+        if annotate:  # the layout reserves space for title and legend
             self.height = max(self.height - 3 * self.font, self.height / 2)
         self.ink = str(mpl.rcParams["text.color"])
         self.paper = ax.get_facecolor()
@@ -149,9 +149,9 @@ class Canvas:
         self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend below the axes, in as many columns as fit; notes are above it.
+        """Add a legend below the axes, with as many columns as fit.
 
-        Notes are entries without marker and line.
+        Entries without marker and line are notes. They are placed above the other entries.
         """
         notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
         handles = [handle for handle in handles if not _is_note(handle)]
@@ -175,7 +175,7 @@ class Canvas:
         )
 
     def title(self, finding: str, subject: str) -> None:
-        """Write what the chart shows, in bold, and below it what was measured."""
+        """Write the finding in bold, and below it the subject of the measurement."""
         size = self.font
         lines = textwrap.wrap(subject, max(20, int(self.width / (0.52 * size))))
         self.ax.annotate(
@@ -190,7 +190,7 @@ class Canvas:
             annotation_clip=False,
             gid="subject",
         )
-        # No line may begin with a percent sign.
+        # Prevent line breaks before percent signs.
         bold = textwrap.wrap(
             finding.replace(" %", "~%"), max(20, int(self.width / (0.62 * (size + 2))))
         )
@@ -237,7 +237,7 @@ def level_style(level: str) -> tuple[str, str]:
 
 
 def level_size(level: str) -> float:
-    """Size of the markers of a memory level, in points; draw the largest first."""
+    """Marker size of a memory level, in points; draw the largest markers first."""
     return _SIZES.get(level, _OTHER_SIZE)
 
 
@@ -253,7 +253,7 @@ def entry(words: str, **style: Any) -> Line2D:
 
 
 def level_entries(levels: Iterable[str], words: str, scale: float = 0.8) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, nearest first, with its marker."""
+    """Make one legend entry per distinct memory level, smallest marker first."""
     found = []
     for level in sorted(set(levels), key=level_size):
         colour, marker = level_style(level)

@@ -1,4 +1,4 @@
-"""What the charts of hardware counters share: their measurements, axes and rows."""
+"""Common functions of the charts of hardware counters: measurements, axes and rows."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Counted = list[tuple[Measurement, "Profile"]]
 
 
 def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
-    """The measurements that have counters, each with its profile.
+    """Select the measurements with counters, each with its profile.
 
     Raises
     ------
     ValueError
-        If none has.
+        If no measurement has counters.
     """
     measurements = (what,) if isinstance(what, Measurement) else tuple(what)
     found = [(m, m.profile) for m in measurements if m.profile]
     if not found:
         raise ValueError(
-            "what must contain measurements with hardware counters, got none:"
+            "what must contain measurements with hardware counters, got none;"
             " measure with ado.sweep(..., counters=True)"
         )
     return found
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """The axes of a new figure, sized in inches."""
+    """Create the axes of a new figure; sizes are in inches."""
     return plt.figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
@@ -49,9 +49,9 @@ def height_of(rows: int) -> float:
 
 
 def draw_rows(canvas: Canvas, measurements: Sequence[Measurement], lines: int) -> float:
-    """Set up one row per measurement, from top to bottom, below a header with lines of text.
+    """Set up one row per measurement, from top to bottom, below a header of `lines` text lines.
 
-    The horizontal axis is a share, from 0 to 100 %. Its limit may be larger for columns.
+    The horizontal axis is a share from 0 to 100 %. Its limit may be larger if there are columns.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def draw_rows(canvas: Canvas, measurements: Sequence[Measurement], lines: int) -
 
 
 def subject(measurements: Sequence[Measurement]) -> str:
-    """What was counted: routine, problem, device, cold or warm."""
+    """Describe the measurements: routine, problem, device, cold or warm caches."""
     parts = [f"{m.routine}, {m.problem}" for m in measurements]
     parts += [str(m.context.get("device_name", m.device)) for m in measurements]
     parts += [f"counters {m.profile.cache}" for m in measurements if m.profile]

@@ -1,4 +1,4 @@
-"""The hierarchical roofline: FLOPs per second over FLOPs per byte at each memory level.
+"""The hierarchical roofline: FLOPs per second versus FLOPs per byte at each memory level.
 
 Sources: Williams, Waterman & Patterson, "Roofline", CACM 2009; Yang, Kurth & Williams,
 "Hierarchical Roofline Analysis for GPUs", CCPE 2020.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
-#: Rates above the DRAM copy ceiling by this factor are compared with the read ceiling instead.
+#: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
 
 
@@ -50,7 +50,7 @@ def draw_flops(
     *,
     full: bool,
 ) -> str:
-    """Draw the roofline; return what it shows in a few words."""
+    """Draw the roofline; return the finding as a short text."""
     everything = (*sweep.measurements, *sweep.peers)
     tracks = [_track(m, peer=m in sweep.peers) for m in everything if _work(m)]
     tracks = [t for t in tracks if t.intensities]
@@ -68,7 +68,7 @@ def draw_flops(
     walls = _compulsory(tracks)
     draw_walls(canvas, walls)
     draw_tracks(canvas, tracks, highlight)
-    # Labels are placed in the following order: those with the fewest candidate places come first.
+    # The order of these calls is the order of placement: labels with few candidate places first.
     canvas.badge(
         [(t.m.variant, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong]
     )
@@ -83,7 +83,7 @@ def draw_flops(
 
 
 def _work(m: Measurement) -> float:
-    """FLOPs of one call: counted where they are, else from the formula of the variant."""
+    """FLOPs per call: counted if available, else from the formula of the variant."""
     return (m.counted_flops or m.executed_flops) if m.flops else 0.0
 
 
@@ -117,10 +117,10 @@ def _roofs(canvas: Canvas, machine: Machine, sweep: Sweep, tracks: Sequence[Trac
 
 
 def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
-    """Add the roof of the measurement's instruction mix, if its instructions are counted.
+    """Add the roof of the instruction mix of a measurement, if its instructions are counted.
 
-    It exists only on a GPU, where one pipe executes all floating-point instructions. CPUs may have
-    separate pipes for additions.
+    This roof exists only for GPUs, where one pipe executes all floating-point instructions. CPUs
+    may have separate pipes for additions.
     """
     m = track.m
     share = m.profile.get("fma_share") if m.profile else None
@@ -155,7 +155,7 @@ def _key(
     slowest = min(r.value for r in roofs if r.slope)
     hollow_tracks = [t for t in tracks if REQUESTED in t.intensities]
     if any(t.height > _ABOVE_COPY * slowest * t.intensities[REQUESTED] for t in hollow_tracks):
-        key.append(entry("points above DRAM: caches serve a part of the requested bytes"))
+        key.append(entry("points above the DRAM roof: caches serve part of the requested bytes"))
     if any(t.peer for t in tracks):
         key.append(entry("peer: useful FLOPs, compulsory bytes", marker="P", **hollow))
     if counted and modelled:
@@ -164,7 +164,11 @@ def _key(
     elif tracks:
         key.append(entry("FLOPs counted" if counted else "FLOPs by formula"))
     if any(r.style.get("ls") for r in roofs):
-        key.append(entry(f"limit of the mix of {sweep.fastest.variant}", color=canvas.ink, ls=":"))
+        key.append(
+            entry(
+                f"limit of the instruction mix of {sweep.fastest.variant}", color=canvas.ink, ls=":"
+            )
+        )
     left, right = canvas.ax.get_xlim()
     key += [entry(f"off scale: {wall.words}") for wall in walls if not left < wall.x < right]
     everything = (*sweep.measurements, *sweep.peers)

@@ -1,7 +1,8 @@
-"""The instruction roofline: warp instructions per second over instructions per transaction.
+"""The instruction roofline: warp instructions per second versus instructions per transaction.
 
-Source: Ding & Williams, "An Instruction Roofline Model for GPUs", PMBS 2019: transactions are
-sectors of 32 bytes at each memory level, and walls show the patterns of access to global memory.
+Source: Ding & Williams, "An Instruction Roofline Model for GPUs", PMBS 2019. Transactions are
+32-byte sectors at each memory level. Walls are vertical lines that mark access patterns of global
+memory.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 _LEVELS = ("L1", "L2", "DRAM")
-#: Loads or stores that are a smaller share of the instructions are not shown.
+#: Minimum share of the instructions for which loads or stores are shown.
 _LEAST = 1e-3
 _ACCESS: dict[str, dict[str, Any]] = {
     "load": {"marker": "<", "ms": 5.5},
@@ -54,7 +55,7 @@ def draw_instructions(
     *,
     full: bool,
 ) -> str:
-    """Draw the instruction roofline; return what it shows in a few words.
+    """Draw the instruction roofline; return the finding as a short text.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def _track(m: Measurement, *, peer: bool) -> Track | None:
 
 
 def _walls(tracks: Sequence[Track]) -> list[Wall]:
-    """The patterns of global loads and stores: sectors that the lanes of a warp need."""
+    """Make the walls of the access patterns: sectors per request of global loads and stores."""
     dtypes = {o.dtype for t in tracks for o in t.m.problem.operands}
     found: dict[int, str] = {1: "stride 0"}
     for size in sorted({np.dtype(dtype).itemsize for dtype in dtypes}):

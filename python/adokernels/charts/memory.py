@@ -1,4 +1,4 @@
-"""The memory chart: the path of the data from the registers to DRAM and back.
+"""The memory chart: data transfers between registers, caches and DRAM.
 
 Source: the section "Memory Workload Analysis Chart" of Nsight Compute 2025.3.
 """
@@ -14,6 +14,7 @@ from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
 from adokernels.charts.counted import counted, new_axes, subject
 from adokernels.charts.speed_of_light import memory_shares
 from adokernels.counters.metrics import SECTOR
+from adokernels.measuring.records import Measurement
 from adokernels.tables.numbers import number, percent, quantity
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.counters.records import Profile
-    from adokernels.measuring.records import Measurement
 
-#: Bottom and top of each layer, as fractions of the axes.
+#: Bottom and top of each layer, in axes fractions.
 _LAYERS = {
     "kernel": (0.93, 1.0),
     "instructions": (0.69, 0.85),
@@ -32,9 +32,9 @@ _LAYERS = {
     "L2": (0.20, 0.32),
     "DRAM": (0.0, 0.10),
 }
-#: Between an arrow and the boxes.
+#: Gap between an arrow and the boxes.
 _GAP = 0.006
-#: Accesses with this much more than the ideal are coloured as a loss.
+#: Accesses above this multiple of the ideal are coloured as a loss.
 _LOSS = 1.1
 #: NVIDIA's rule for shared-memory bank conflicts fires at this share of wavefronts.
 _CONFLICTS = 0.1
@@ -48,20 +48,20 @@ def memory_chart(
     ax: Axes | None = None,
     annotate: bool = True,
 ) -> Axes:
-    """Draw how many bytes move between registers, L1 and shared memory, L2, and DRAM.
+    """Draw the bytes transferred between registers, L1 and shared memory, L2, and DRAM.
 
-    Arrows show bytes: up for loads and reads, down for stores and writes. Their widths are
-    proportional to the bytes, with one scale for the chart; a line without a head is the total in
-    both directions. Boxes show hit rates, and as a bar
-    the share of the level's peak. Instructions show sectors per request beside the ideal, and the
-    share of shared-memory wavefronts that are bank conflicts; losses are coloured.
+    Arrows show bytes: up for loads and reads, down for stores and writes. The width of an arrow is
+    proportional to the bytes, with one scale for the whole chart. A line without a head is the
+    total of both directions. Boxes show hit rates, and a bar for the share of the level's peak. The
+    box of the instructions shows sectors per request with the ideal value, and the share of the
+    shared-memory wavefronts that are bank conflicts. Losses are coloured.
 
     Parameters
     ----------
     m
         A measurement with hardware counters.
     other
-        A second one, drawn beside the first.
+        A second measurement, drawn beside the first.
     ax
         The axes to draw on; by default those of a new figure.
     annotate
@@ -76,8 +76,13 @@ def memory_chart(
     ------
     ValueError
         If a measurement has no hardware counters.
+    TypeError
+        If an argument is not a measurement.
     """
     shown = [x for x in (m, other) if x is not None]
+    for x in shown:
+        if not isinstance(x, Measurement):
+            raise TypeError(f"memory_chart draws one or two Measurements, got {type(x).__name__}")
     columns = [counted(x)[0] for x in shown]
     ax = ax or new_axes(5.5 * len(columns), 6.0)
     ax.set_axis_off()
@@ -100,7 +105,7 @@ def memory_chart(
 
 @dataclass(frozen=True)
 class _Flow:
-    """Bytes that move between two layers at a horizontal place: up, down, or both (None)."""
+    """Bytes between two layers at a horizontal position: up, down, or both directions (None)."""
 
     upper: str
     lower: str
@@ -111,9 +116,9 @@ class _Flow:
 
 
 def _flows(profile: Profile) -> list[_Flow]:
-    """What moves on each link; links without traffic are left out.
+    """Bytes of each link; links without traffic are omitted.
 
-    Where the counters do not tell loads from stores, one link has the total.
+    If the counters do not separate loads and stores, one link has the total.
     """
     get = profile.get
 
@@ -140,7 +145,7 @@ def _flows(profile: Profile) -> list[_Flow]:
     stores = total([_SASS.format("global", "st")])
     shared = (
         total([_SASS.format("shared", "ld")]),
-        # Asynchronous copies go from global to shared memory.
+        # Asynchronous copies transfer data from global to shared memory.
         total([_SASS.format("shared", op) for op in ("st", "ldgsts")]),
     )
     sectors = (total(["load_sectors"], SECTOR), total(["store_sectors"], SECTOR))
@@ -177,7 +182,7 @@ class _Column:
         self.write(words, 0.5, 1.06, ha="center", fontweight="bold", fontsize=self.font + 1)
 
     def box(self, layer: str, left: float, right: float, lines: list[tuple[str, bool]]) -> None:
-        """A frame with lines of text; those that state a loss are coloured."""
+        """Draw a frame with lines of text; lines with a loss are coloured."""
         low, high = _LAYERS[layer]
         style: dict[str, Any] = {"fc": "none", "ec": self.canvas.ink, "lw": 1.0, "zorder": 3}
         edge = self.x(left)
@@ -190,7 +195,7 @@ class _Column:
             self.write(words, left + 0.02, top - step * line, color=ink, fontweight=weight)
 
     def fill(self, layer: str, left: float, right: float, share: float | None) -> None:
-        """The share of the level's peak as a bar within its box."""
+        """Draw the share of the level's peak as a bar within its box."""
         if share is None:
             return
         low, high = _LAYERS[layer]
@@ -222,7 +227,7 @@ class _Column:
         return [] if rate is None else [(f"hit rate {percent(rate)}", False)]
 
     def accesses(self) -> list[tuple[str, bool]]:
-        """Sectors per request of loads and stores, beside the ideal; spills."""
+        """Format sectors per request of loads and stores with the ideal value, and spills."""
         lines = []
         for op in ("load", "store"):
             per_request = self.profile.get(f"{op}_sectors_per_request")
@@ -239,7 +244,7 @@ class _Column:
         return [(head, False), *lines]
 
     def conflicts(self) -> list[tuple[str, bool]]:
-        """The share of shared-memory wavefronts that are bank conflicts, of loads and stores."""
+        """Format the share of shared-memory wavefronts that are bank conflicts, per access type."""
         lines = []
         for op in ("load", "store"):
             wavefronts = self.profile.get(f"shared_{op}_wavefronts")
@@ -251,7 +256,7 @@ class _Column:
         return [(head, False), *lines]
 
     def arrows(self, flows: list[_Flow], largest: float) -> None:
-        """Arrows between the boxes, with their bytes."""
+        """Draw the arrows between the boxes, with their bytes."""
         height = self.canvas.height
         for flow in flows:
             top, bottom = _LAYERS[flow.upper][0], _LAYERS[flow.lower][1]
@@ -281,11 +286,11 @@ def _count(value: float) -> str:
 
 
 def _finding(columns: list[tuple[Measurement, Profile]]) -> str:
-    """The busiest memory level of each measurement."""
+    """Format the busiest memory level of each measurement."""
     parts = []
     for m, profile in columns:
         shares = memory_shares(profile)
         if shares:
             level = max(shares, key=lambda name: shares[name])
-            parts.append(f"{m.variant}: {level} at {percent(shares[level])} of its peak")
+            parts.append(f"{m.variant}: {level} at {percent(shares[level])} of peak")
     return "; ".join(parts)

@@ -39,24 +39,25 @@ def roofline(
     machine: Machine | None = None,
     annotate: bool = True,
 ) -> Axes:
-    """Draw measurements under the ceilings of their machine.
+    """Draw measurements below the ceilings of their machine.
 
-    ``"roofline"``: FLOPs per second over arithmetic intensity, both logarithmic. With counters, a
-    variant has one point per memory level, at the height of its performance: the intensity is
-    FLOPs over the bytes that moved at that level. The level whose point is nearest to its own roof
-    limits the variant; points at the same place mean that the level above has no reuse. Without
-    counters, hollow markers show executed FLOPs over requested bytes. A dotted roof shows the limit
-    of the fastest variant's mix of FMAs and other instructions, if they are counted.
+    ``"roofline"``: FLOPs per second versus arithmetic intensity, with logarithmic axes. With
+    counters, a variant has one point per memory level. All points have the height of its
+    performance. The intensity is FLOPs per byte transferred at that level. The level whose point is
+    closest to its own roof limits the variant. If points of two levels coincide, the upper level
+    has no reuse. Without counters, hollow markers show executed FLOPs per requested byte. A dotted
+    roof shows the limit of the fastest variant's mix of FMAs and other instructions, if they are
+    counted.
 
-    ``"bandwidth"``: compulsory bytes over time, one bar per variant, with the bandwidth ceilings.
+    ``"bandwidth"``: compulsory bytes / time, one bar per variant, with the bandwidth ceilings.
 
-    ``"instructions"``: warp instructions per second over warp instructions per 32-byte sector at
-    each memory level, for kernels without FLOPs (Ding & Williams 2019). Hollow triangles show the
-    loads and stores of global memory alone. Vertical lines show their patterns: one sector per
-    request if all lanes read one address, 4 for consecutive 4-byte elements, 32 if scattered.
+    ``"instructions"``: warp instructions per second versus warp instructions per 32-byte sector at
+    each memory level, for kernels without FLOPs (Ding & Williams 2019). Hollow triangles show only
+    the loads and stores of global memory. Vertical lines show access patterns: 1 sector per request
+    if all lanes access one address, 4 for consecutive 4-byte elements, 32 for scattered accesses.
 
-    Peers of a sweep have a different marker. Without counters they are shown with the useful FLOPs
-    and compulsory bytes, because their executed FLOPs and requested bytes are unknown.
+    Peers of a sweep have a different marker. Without counters, their points are computed from the
+    useful FLOPs and compulsory bytes, because executed FLOPs and requested bytes are unknown.
 
     Parameters
     ----------
@@ -66,12 +67,12 @@ def roofline(
         By default ``"roofline"`` if the routine has useful FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
     highlight
-        Names of the variants in colour and with labels; the others are small and grey. By default
-        the first, the fastest and the one with the largest step. Rows of the bandwidth chart are
-        always all labelled.
+        Names of the variants in colour and with labels; the others are small and grey. The default
+        is the first, the fastest, and the variant with the largest step. The bandwidth chart always
+        labels all rows.
     full
-        Whether the axes are whole decades that depend on the machine alone, so that charts can be
-        compared side by side. By default they are the range of the data.
+        Whether the axes are whole decades that depend only on the machine, for comparing charts.
+        By default, the axes have the range of the data.
     ax
         The axes to draw on; by default those of a new figure.
     machine
@@ -87,8 +88,8 @@ def roofline(
     Raises
     ------
     ValueError
-        If the kind needs a machine with ceilings or counters and there are none, if `highlight`
-        names what was not measured, or if there is nothing to draw.
+        If the kind needs ceilings of a machine or counters and there are none, if `highlight`
+        contains a variant that was not measured, or if there is nothing to draw.
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of the machine is unknown.
     """
@@ -123,7 +124,7 @@ def _default_kind(sweep: Sweep) -> Kind:
 
 
 def above_roof(measurement: Measurement, machine: Machine) -> bool:
-    """Whether a measurement exceeds a ceiling of the machine, so that a number must be wrong.
+    """Whether a measurement exceeds a ceiling of the machine, which indicates a wrong number.
 
     The comparison covers executed and measured FLOPs, bytes counted at a level, and compulsory
     bytes if the caches were cold and are much smaller than the problem. Requested bytes may exceed

@@ -1,4 +1,4 @@
-"""Points under roofs in logarithmic axes: what the roofline charts share."""
+"""Common functions of the roofline charts: points and roofs in logarithmic axes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Ceiling, Measurement, Sweep
 
-#: The level of a point whose bytes come from the formula of the variant, not from counters.
+#: Level name of a point whose bytes are from the formula of the variant, not from counters.
 REQUESTED = "requested"
 _SMALL = 3.5
-#: The frame is larger than the points by this factor.
+#: Ratio of the frame to the range of the points.
 _MARGIN = 1.8
-#: Ceilings of L1 and shared memory that differ by less than this factor are one line.
+#: Ceilings of L1 and shared memory that differ by less than this factor share one line.
 _SAME_LINE = 1.03
 #: Up to this number of variants, all are shown in colour.
 _FEW = 3
-#: Points that are closer than this, in points, have labels in their order.
+#: Distance in typographic points below which the labels of markers keep the markers' order.
 _NEAR = 40.0
-#: A roof of which less is visible, relative to its label, is named in the legend.
+#: Minimum visible length of a roof, relative to its label; shorter roofs are in the legend.
 _ROOM = 0.9
-_DECADES_WITH_STEPS = 2.5  # a shorter axis has labels at 2 and 5 as well
+_DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roof:
-    """One line: `value` at intensity 1, rising with the intensity (slope 1) or constant (0).
+    """A roof with `value` at intensity 1: proportional to the intensity (slope 1) or constant (0).
 
-    `levels` are the memory levels whose points are below it; empty for a constant roof.
+    `levels` are the memory levels that the roof limits; empty for a constant roof.
     """
 
     name: str
@@ -71,9 +71,9 @@ class Roof:
 class Track:
     """The points of one measurement: one height, and one intensity per memory level.
 
-    `amount` is the work of one call, such as FLOPs. `compulsory` is the intensity that is possible
-    for DRAM, if what moved there was not counted. `own` are roofs for this measurement alone,
-    such as that of its instruction mix. `extra` are further points with their style.
+    `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
+    intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
+    as that of its instruction mix. `extra` are further points with their style.
     """
 
     m: Measurement
@@ -90,7 +90,7 @@ class Track:
         return self.amount / self.m.seconds
 
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
-        """The roof of which this measurement reaches the largest share, with that share."""
+        """The roof with the largest share reached by this measurement, and that share."""
         shares = []
         for roof in (*roofs, *self.own):
             xs = [x for level, x in self.intensities.items() if level in roof.levels]
@@ -110,9 +110,9 @@ class Wall:
 
 
 def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[Roof]:
-    """The roofs of memory levels, for traffic in units of `per` bytes.
+    """Make the roofs of the memory levels, for traffic in units of `per` bytes.
 
-    L1 and shared memory have the same data path. If their ceilings agree, they are one roof.
+    L1 and shared memory have the same data path. If their ceilings agree, they share one roof.
     """
     ours = {c.level: c for c in ceilings}
     first, second = ours.get("L1"), ours.get("shared")
@@ -120,7 +120,7 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
     if first and second:
         high, low = (f(first.measured, second.measured) for f in (max, min))
         if high < _SAME_LINE * low:
-            # The higher one, because no point should be above its roof.
+            # Use the higher ceiling, so that no point is above its roof.
             ours["L1"] = max(first, second, key=lambda c: c.measured)
             del ours["shared"]
             joined["L1"] = ("L1", "shared")
@@ -139,12 +139,12 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
 
 
 def to_highlight(sweep: Sweep, names: Iterable[str] | None) -> set[str]:
-    """The variants to show in colour; by default the first, the fastest and the largest step.
+    """Select the variants in colour; by default the first, the fastest and the largest step.
 
     Raises
     ------
     ValueError
-        If a name is not that of a measurement.
+        If a name was not measured.
     """
     everything = [m.variant for m in (*sweep, *sweep.peers)]
     if names is not None:
@@ -171,10 +171,10 @@ def draw_frame(
     walls: Sequence[Wall] = (),
     full: Sequence[Roof] = (),
 ) -> None:
-    """Set logarithmic limits: around the points and their roofs, or decades for the machine.
+    """Set the logarithmic limits: around points and roofs, or whole decades for the machine.
 
-    With `full`, all roofs of the machine, the limits depend on them alone unless points are
-    outside, so that all charts of a machine have the same axes.
+    `full` contains all roofs of the machine, or is empty. If it is given, the limits depend only on
+    these roofs, unless points are outside. All charts of a machine then have the same axes.
     """
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
@@ -185,7 +185,7 @@ def draw_frame(
         left = math.floor(math.log10(min(peaks) / max(speeds))) - 1
         right = math.ceil(math.log10(max(peaks) / min(speeds))) + 1
         bottom = math.floor(left + math.log10(min(speeds)))
-        top = math.ceil(math.log10(max(peaks)) + 0.15)  # room for the label of the highest roof
+        top = math.ceil(math.log10(max(peaks)) + 0.15)  # space for the label of the highest roof
         low = np.floor(np.vstack([points, [[left, bottom]]]).min(axis=0))
         high = np.ceil(np.vstack([points, [[right, top]]]).max(axis=0))
     else:
@@ -199,7 +199,7 @@ def draw_frame(
             for t in tracks
             for level, x in t.intensities.items()
         ]
-        # Room for a label above the highest roof.
+        # Space for a label above the highest roof.
         room = 1 + 2.5 * canvas.font / canvas.height
         high[1] = max(high[1], low[1] + room * (math.log10(max(attainable)) - low[1]))
         middle, half = (low + high) / 2, np.maximum((high - low) / 2, 0.5)  # at least one decade
@@ -227,7 +227,7 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
     Returns
     -------
     list of Roof
-        Those of which enough is visible for a label.
+        The roofs with enough visible length for a label.
     """
     left, right = canvas.ax.get_xlim()
     bottom, top = canvas.ax.get_ylim()
@@ -250,7 +250,7 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
             visible.append(roof)
     flat = max(r.value for r in roofs if not r.slope)
     for roof in roofs:
-        # Labels already avoid the lines, so they need not avoid these markers.
+        # Labels avoid the lines, so they need not avoid these markers.
         x = flat / roof.value
         if roof.slope and left < x < right and bottom < flat < top:
             style = {"marker": "o", "ms": 3.5, "color": roof.colour, "mec": canvas.ink, "mew": 0.5}
@@ -267,7 +267,7 @@ def _length(canvas: Canvas, start: float, end: float, roof: Roof) -> float:
 
 
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
-    """Draw the points: those to highlight in colour and connected, the rest small and grey."""
+    """Draw the points: highlighted ones in colour and connected, the others small and grey."""
     ordered = sorted(tracks, key=lambda t: t.m.variant in highlight)
     for t in ordered:
         chosen = t.m.variant in highlight or t.peer
@@ -302,7 +302,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
     limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
     spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
     for t, spot in zip(chosen, spots, strict=True):
-        # Labels of neighbours are in the order of their points.
+        # Labels of adjacent points are in the order of the points.
         close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
         lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
         compass = [
@@ -316,7 +316,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
         canvas.callout(words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
     for t in tracks:
         if t.m.variant in highlight:
-            # Points at the same place have one label.
+            # Points at the same position share one label.
             for x, y in dict.fromkeys((round(x, 6), y) for x, y, _ in t.extra):
                 canvas.callout(t.m.variant, (x, y), (7, 12, 20, 30), color=FADED)
 
@@ -339,7 +339,9 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
 
 def _along(canvas: Canvas, roof: Roof, spots: Sequence[float]) -> None:
     """Label a roof above or below its line, rotated to its slope, at one of `spots` in decades."""
-    decades = canvas.ax.transLimits + canvas.ax.transAxes  # a roof is straight in these coordinates
+    decades = (
+        canvas.ax.transLimits + canvas.ax.transAxes
+    )  # roofs are straight lines in these coordinates
     values = np.log10(roof.values)
     style = {"ha": "center" if roof.slope else "right", "color": roof.colour}
     text = canvas.text(roof.words, rotation_mode="anchor", **style)
@@ -392,7 +394,7 @@ def chosen_levels(tracks: Sequence[Track], highlight: set[str]) -> set[str]:
 def common_key(
     canvas: Canvas, roofs: Sequence[Roof], visible: Sequence[Roof], others: int
 ) -> list[Artist]:
-    """The legend entries for lines, for grey points, and for roofs outside the frame."""
+    """Make the legend entries for lines, grey points, and roofs outside the frame."""
     key: list[Artist] = [entry("measured ceiling", color=canvas.ink, ls="-", lw=1.3)]
     if any(r.theoretical for r in visible):
         key.append(entry("theoretical", color=canvas.ink, ls="--", lw=0.9))
@@ -405,7 +407,7 @@ def common_key(
 
 
 def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str:
-    """The nearest roof of the first and of the fastest variant, with the share of it."""
+    """Format the nearest roof of the first and of the fastest variant, with its share."""
     by = {t.m: t for t in tracks}
     fastest = [sweep.fastest] if sweep.variants else []
     shown = dict.fromkeys(m for m in (*sweep.variants[:1], *fastest) if m in by)
@@ -421,7 +423,7 @@ def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str
 
 
 def slower(roof: Roof, share: float, name: str) -> Roof:
-    """A roof at a share of another one's height."""
+    """Make a roof at a fraction of the height of another roof."""
     return dataclasses.replace(
         roof, name=name, value=share * roof.value, theoretical=None, style={"lw": 1.0, "ls": ":"}
     )

@@ -1,4 +1,4 @@
-"""The chart of the speed of light: how busy compute and memory are in each variant.
+"""The speed-of-light chart: utilisation of compute and memory in each variant.
 
 Source: the section "GPU Speed Of Light Throughput" of Nsight Compute 2025.3 and its thresholds of
 60 and 80 %.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from adokernels.counters.records import Profile
     from adokernels.measuring.records import Measurement, Sweep
 
-#: At `_LOW` and above a unit is close to its limit; at `_HIGH` and above it limits the kernel.
+#: From `_LOW`, a unit is close to its limit. From `_HIGH`, it limits the kernel.
 _LOW, _HIGH = 0.6, 0.8
 _BAR = 0.38
-#: Points below which text in two lines per row is too small.
+#: Minimum row height in points for two lines of text per row.
 _SMALLEST = 6.0
-_REACH = 1.18  # the end of the axis: 100 % and room for words
+_REACH = 1.18  # end of the axis: 100 % plus space for text
 
 
 def speed_of_light(
@@ -40,17 +40,17 @@ def speed_of_light(
     ax: Axes | None = None,
     annotate: bool = True,
 ) -> Axes:
-    """Draw how busy compute and memory are, as a pair of bars for each variant.
+    """Draw the utilisation of compute and memory as a pair of bars per variant.
 
-    A bar shows the throughput of the busiest unit as a share of what the hardware can sustain,
-    and names that unit: a pipe of the multiprocessors, or the memory level. A unit above 80 %
-    limits the kernel. If both bars are below 60 %, the kernel waits: it is latency-bound or has too
-    little work. A tick at each bar shows the previous variant, the baseline.
+    A bar shows the throughput of the busiest unit as a share of the sustainable maximum. Its label
+    names that unit: a pipe of the multiprocessors, or the memory level. A unit above 80 % limits
+    the kernel. If both bars are below 60 %, the kernel is latency-bound or has too little work. A
+    tick at each bar shows the previous variant, the baseline.
 
     Parameters
     ----------
     what
-        A sweep or measurements with hardware counters; those without are left out.
+        A sweep or measurements with hardware counters; others are omitted.
     ax
         The axes to draw on; by default those of a new figure.
     annotate
@@ -122,7 +122,7 @@ def _frame(canvas: Canvas) -> None:
 def _name_units(
     canvas: Canvas, row: int, height: float, profile: Profile, baseline: Profile | None
 ) -> None:
-    """Write share and unit at the ends of the bars; in a low row, only at the longer bar."""
+    """Write share and unit at the ends of the bars; in low rows, only at the longer bar."""
     sides = _sides(profile)
     places = [(key, row + shift) for key, shift in (("compute", -_BAR / 2), ("memory", _BAR / 2))]
     font = min(canvas.font, 0.4 * height)
@@ -133,7 +133,7 @@ def _name_units(
         unit, share = sides[side]
         old = baseline.get(f"{side}_sol") if baseline else None
         words = f"{percent(share)} {unit}"
-        # The width of the words as a share: they stand between the bar and the tick if they fit.
+        # Width of the text as a share. The text is between the bar and the tick if it fits.
         width = (0.62 * font * len(words) + 6) * canvas.ax.get_xlim()[1] / canvas.width
         start = max(share, old) if old is not None and old < share + width else share
         canvas.label(
@@ -164,7 +164,7 @@ def _compute_shares(profile: Profile) -> dict[str, float]:
 
 
 def memory_shares(profile: Profile) -> dict[str, float]:
-    """The share of its peak at which each memory level works: that of its busiest part."""
+    """Share of peak of each memory level, which is that of its busiest unit."""
     parts = {level: _shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
     return {level: max(shares.values()) for level, shares in parts.items() if shares}
 
@@ -175,7 +175,7 @@ def _shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
 
 
 def _finding(rows: Counted) -> str:
-    """The limits of the first and of the fastest variant."""
+    """Format the limiting units of the first and of the fastest variant."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
     return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())

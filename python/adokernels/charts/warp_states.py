@@ -1,4 +1,4 @@
-"""The chart of warp states: what the warps of each variant wait for.
+"""The chart of warp states: stall reasons of the warps of each variant.
 
 Source: the section "Warp State Statistics" of Nsight Compute 2025.3.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adokernels.measuring.records import Measurement, Sweep
 
 _SELECTED, _OTHER = "selected", "other"
-#: One colour per reason in all charts. Reasons that are rarely large have the remaining ones.
+#: Colour of each reason in all charts. Reasons with small shares have the remaining colours.
 _COLOURS = {
     _SELECTED: "#3A3A3A",
     "long_scoreboard": "#0072B2",
@@ -49,11 +49,11 @@ _COLOURS = {
     _OTHER: "#C8C8C8",
 }
 _NAMED = 6
-#: States in which a warp does not wait.
+#: States in which a warp is not stalled.
 _READY = (_SELECTED, "not_selected")
-#: NVIDIA's rule for stalls does not fire if this share of the issue slots is used.
+#: NVIDIA's rule for stalls does not apply from this share of used issue slots.
 _BUSY = 0.8
-_CYCLES, _ISSUED = 1.03, 1.34  # where the columns at the right begin
+_CYCLES, _ISSUED = 1.03, 1.34  # left edge of the columns at the right
 _CYCLES_WIDTH, _REACH = 0.16, 1.42
 
 
@@ -63,17 +63,17 @@ def warp_states(
     ax: Axes | None = None,
     annotate: bool = True,
 ) -> Axes:
-    """Draw where the time of a warp between two of its instructions goes, one bar per variant.
+    """Draw the stall reasons of a warp between two of its instructions, one bar per variant.
 
     A bar is divided into the stall reasons of Nsight Compute, with their cycles. "selected" is the
-    cycle in which the warp issues its instruction: always 1. The columns at the right show the
-    cycles in total, and how many of the issue slots of all warps are used. If most are used, stalls
-    do not matter.
+    cycle in which the warp issues its instruction; it is always 1. The columns at the right show
+    the total number of cycles and the share of used issue slots. If most issue slots are used,
+    stalls do not limit the kernel.
 
     Parameters
     ----------
     what
-        A sweep or measurements with hardware counters; those without are left out.
+        A sweep or measurements with hardware counters; others are omitted.
     ax
         The axes to draw on; by default those of a new figure.
     annotate
@@ -91,9 +91,10 @@ def warp_states(
 
     Notes
     -----
-    Reasons: `long scoreboard` waits for global or local memory, `short scoreboard` for shared
-    memory or special functions, `wait` for the fixed latency of the previous instruction, the
-    `throttle` reasons for a full queue, `not selected` is ready while another warp issues.
+    Reasons: `long scoreboard` is a wait for global or local memory, `short scoreboard` for shared
+    memory or special functions, and `wait` for the fixed latency of the previous instruction. The
+    `throttle` reasons are waits for a full queue. With `not selected`, the warp is eligible but
+    another warp issues.
     """
     rows = counted(what)
     measurements = [m for m, _ in rows]
@@ -116,7 +117,7 @@ def warp_states(
 
 
 def _states(profile: Profile) -> dict[str, float]:
-    """Cycles by reason, of those that were collected."""
+    """Cycles per collected reason."""
     known = ((name, profile.get(f"stall_{name}")) for name in STALLS)
     return {name: value for name, value in known if value}
 
@@ -127,7 +128,7 @@ def _latency(profile: Profile) -> float:
 
 
 def _largest(states: Sequence[dict[str, float]]) -> list[str]:
-    """The reasons to name: "selected", then those with the largest share in any variant."""
+    """The reasons in the legend: "selected", then those with the largest share in any variant."""
     shares = {
         name: max((of.get(name, 0.0) / sum(of.values()) for of in states if of), default=0.0)
         for name in STALLS
@@ -150,7 +151,7 @@ def _frame(canvas: Canvas) -> None:
     ax = canvas.ax
     ax.set_xlim(0, _REACH)
     ax.set_xlabel(
-        "Share of a warp's time between two instructions (numbers: cycles)",
+        "Share of the time between two instructions of a warp (numbers: cycles)",
         fontsize=canvas.font,
         x=0.5 / _REACH,
     )
@@ -194,8 +195,8 @@ def _cycles(value: float) -> str:
 def _columns(
     canvas: Canvas, row: int, cycles: float, longest: float, issued: float | None, font: float
 ) -> None:
-    """The total as a bar with its number, and the share of issue slots used."""
-    length = _CYCLES_WIDTH * cycles / (longest or 1.0)  # 0 if stalls were not collected
+    """Draw the total as a bar with its number, and the share of used issue slots."""
+    length = _CYCLES_WIDTH * cycles / (longest or 1.0)  # 0 without collected stalls
     canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
     if canvas.annotate:
         style: dict[str, Any] = {"va": "center", "fontsize": font, "zorder": 3}
@@ -211,7 +212,7 @@ def _ink_on(colour: str) -> str:
 
 
 def _finding(rows: Counted) -> str:
-    """The largest stall of the first and of the fastest variant, unless they issue all the time."""
+    """Format the largest stall of the first and of the fastest variant, or their issue rate."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
     return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
@@ -221,7 +222,7 @@ def _limit(profile: Profile) -> str:
     of = _states(profile)
     issued = profile.get("issue_active") or 0.0
     if issued >= _BUSY:
-        return f"issue slots {percent(issued)} used"
+        return f"{percent(issued)} of issue slots used"
     stalls = {name: cycles for name, cycles in of.items() if name not in _READY}
     if not stalls:
         return "no stalls counted"

@@ -1,1 +1,1 @@
-"""Hardware counters: what is collected, what it means, the records and their tables."""
+"""Hardware counters: metrics, derived quantities, records and tables."""

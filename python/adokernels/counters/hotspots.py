@@ -1,4 +1,4 @@
-"""Records of hot spots: where in a kernel warps are sampled, and why they stall there."""
+"""Records of hot spots: warp samples and stall reasons per source line."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-#: Lines in the table, and characters of code per line.
+#: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60
-#: Stall reasons per line, and the least share of the line's samples that is shown.
+#: Maximum number of stall reasons per line, and the minimum share of the line's samples to show.
 _REASONS, _LEAST = 2, 0.1
 #: An excerpt is shown if it has at least this share of all samples.
 _SHOWN = 0.01
-#: Counts below this are written out; larger ones get a decimal prefix.
+#: Counts below this value have all digits; larger counts have a decimal prefix.
 _LARGEST_WHOLE = 100_000
 _NOT_ISSUED = "_not_issued"
-_HEAT = "rgba(234,110,20,{:.2f})"  # on light and dark pages
+_HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,12 @@ class LineSamples:
         The file, relative to the repository, or as the compiler recorded it; empty if the kernel
         has no line information.
     line
-        The line; the first line of a file is 1. 0 if there is no line information.
+        The line number, starting at 1; 0 if there is no line information.
     text
         The code of the line.
     reasons
-        Samples by the reason for which the warp did not issue its next instruction, by the names of
-        Nsight Compute. ``"selected"`` is no stall: the warp issued it.
+        Samples per stall reason, with the names of Nsight Compute. ``"selected"`` is not a stall:
+        the warp issued an instruction.
     not_issued
         Samples taken while the scheduler issued no instruction of any warp.
     """
@@ -82,7 +82,7 @@ class HotLine:
     samples
         All samples of the line.
     share
-        Samples relative to those of all lines.
+        Fraction of the samples of all lines.
     """
 
     path: str
@@ -111,7 +111,7 @@ class HotLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """Consecutive lines of a file: a definition that has samples.
+    """Consecutive lines of a file that contain a definition with samples.
 
     Attributes
     ----------
@@ -136,16 +136,16 @@ class Excerpt:
 class Hotspots:
     """Samples of the program counters of a variant's warps, by source line.
 
-    The hardware samples warps at regular intervals. A line with many samples is one at which warps
-    spend much time; the stall reasons say what they wait for. Inlined code counts for the line on
-    which it is written.
+    The hardware samples warps at regular intervals. Warps spend much time at a line with many
+    samples. The stall reasons show the cause. Samples of inlined code are attributed to the line on
+    which the code is written.
 
     Attributes
     ----------
     routine, variant, problem
         What was sampled; ``problem`` describes operands and options.
     block
-        The block shape that was asked for; None for the default.
+        The requested block shape; None for the default.
     entries
         Samples per kernel and source line.
     excerpts
@@ -153,7 +153,7 @@ class Hotspots:
     dropped
         Samples that the hardware dropped.
     unattributed
-        Samples of kernels without a name, which belong to no entry.
+        Samples of kernels without a name; they are not in `entries`.
     context
         Machine, software and settings.
     """
@@ -175,7 +175,7 @@ class Hotspots:
 
     @cached_property
     def lines(self) -> tuple[HotLine, ...]:
-        """The source lines, hottest first."""
+        """The source lines, those with the most samples first."""
         found: dict[tuple[str, int], list[LineSamples]] = {}
         for entry in self.entries:
             if entry.path:
@@ -185,7 +185,7 @@ class Hotspots:
 
     @cached_property
     def kernels(self) -> Mapping[str, int]:
-        """Samples by kernel, most first."""
+        """Samples per kernel, in descending order."""
         totals = Counter[str]()
         for entry in self.entries:
             totals[entry.kernel] += entry.samples
@@ -193,7 +193,7 @@ class Hotspots:
 
     @cached_property
     def reasons(self) -> Mapping[str, int]:
-        """Samples by stall reason over all lines, most first."""
+        """Samples per stall reason over all lines, in descending order."""
         return dict(_added(entry.reasons for entry in self.entries).most_common())
 
     def __iter__(self) -> Iterator[HotLine]:
@@ -226,7 +226,7 @@ class Hotspots:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        """Write the record to a JSON file; read it with :func:`adokernels.load`."""
         write(path, "hotspots", self.to_dict())
 
     # ------------------------------------------------------------------------------ presentation
@@ -235,7 +235,7 @@ class Hotspots:
         return [_line_table(self), *([_kernel_table(self)] if _needs_kernels(self) else [])]
 
     def _shown(self) -> list[tuple[Excerpt, dict[int, HotLine]]]:
-        """The excerpts with enough samples and their hot lines, hottest excerpt first."""
+        """Excerpts with enough samples and their hot lines, in descending order of samples."""
         found = [(e, {hot.line: hot for hot in self.lines if hot in e}) for e in self.excerpts]
         share = {id(e): sum(hot.share for hot in lines.values()) for e, lines in found}
         shown = [(e, lines) for e, lines in found if share[id(e)] >= _SHOWN]
@@ -282,12 +282,12 @@ class Hotspots:
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
-    """Separate the samples of stall reasons from those in which the scheduler did not issue.
+    """Separate the samples per stall reason from those without an issued instruction.
 
     Parameters
     ----------
     names, samples
-        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its part
+        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its subset
         ``"long_scoreboard_not_issued"``.
     """
     pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
@@ -356,14 +356,13 @@ def _line_table(hotspots: Hotspots) -> Table:
     if rest := len(hotspots.lines) - _LINES:
         share = sum(line.share for line in hotspots.lines[_LINES:])
         if rest > 0:
-            notes.append(f"{rest} more lines have {percent(share)} of them.")
+            notes.append(f"{rest} further lines have {percent(share)} of the samples.")
     notes.append("Not issued: share of samples in which the scheduler issued no instruction.")
     if hotspots.dropped:
         notes.append(f"The hardware dropped {_count(hotspots.dropped)} samples.")
     if hotspots.unattributed:
         notes.append(
-            f"{_count(hotspots.unattributed)} further samples belong to kernels that "
-            "cannot be named."
+            f"{_count(hotspots.unattributed)} further samples belong to kernels without a name."
         )
     table.caption = Text(" ".join(notes))
     return table

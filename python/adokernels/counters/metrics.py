@@ -1,10 +1,10 @@
-"""The metrics that are collected by default, and the quantities that are computed from them.
+"""The metrics of the default set, and the quantities that are computed from them.
 
 Metrics have the names and units of Nsight Compute: percentages from 0 to 100, nanoseconds.
 Quantities have names of this package and SI units; shares are fractions from 0 to 1.
 
-Sources: the section files of Nsight Compute 2025.3 and the CUPTI documentation. A metric that a
-chip does not have is left out, and so are the quantities that need it.
+Sources: the section files of Nsight Compute 2025.3 and the CUPTI documentation. Metrics that the
+chip does not support are omitted. Quantities that need such a metric are omitted too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Values = Mapping[str, float]
 
 #: Bytes of a sector, the unit of transfer between L1, L2 and DRAM.
 SECTOR = 32
-#: Bytes that the data banks of L1 and shared memory deliver per wavefront.
+#: Bytes per wavefront that the data banks of L1 and shared memory deliver.
 WAVEFRONT = 128
 WARP = 32
 
-#: Reasons why a warp does not issue, as Nsight Compute names them; "selected" is one that issues.
+#: Warp states by their names in Nsight Compute: stall reasons, and "selected" (the warp issues).
 STALLS = (
     *("long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle"),
     *("math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "barrier", "membar"),
@@ -28,7 +28,7 @@ STALLS = (
     "selected",
 )
 
-#: Pipes by name, with the metric of their utilisation in cycles in which an SM is active.
+#: Metric of the utilisation of each pipe, relative to the cycles in which an SM is active.
 PIPES = {
     "ALU": "sm__pipe_alu_cycles_active",
     "FMA": "sm__pipe_fma_cycles_active",
@@ -44,7 +44,7 @@ PIPES = {
     "TMA": "sm__inst_executed_pipe_tma",
 }
 
-#: What the speed of light of compute is the largest of.
+#: Units of compute. The speed of light of compute is the maximum of their utilisations.
 COMPUTE_BREAKDOWN = {
     "issue slots": "sm__inst_issued",
     "executed instructions": "sm__inst_executed",
@@ -65,7 +65,7 @@ COMPUTE_BREAKDOWN = {
     "constant cache requests": "idc__request_cycles_active",
 }
 
-#: What the speed of light of memory is the largest of, by level.
+#: Units of each memory level. The speed of light of memory is the maximum of their utilisations.
 MEMORY_BREAKDOWN = {
     "L1": {
         "L1 data banks, reads": "l1tex__data_bank_reads",
@@ -100,7 +100,7 @@ _GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 
 def of_peak(metric: str) -> str:
-    """The utilisation of a unit over the kernel's time, in percent."""
+    """Metric of the utilisation of a unit over the kernel's time, in percent."""
     if metric == "dram__bytes":
         return "dram__bytes.sum.pct_of_peak_sustained_elapsed"
     return metric + _OF_PEAK
@@ -108,7 +108,7 @@ def of_peak(metric: str) -> str:
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number with a meaning, computed from metrics.
+    """One quantity that is computed from metrics.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Quantity:
     unit
         ``"s"``, ``"B"``, ``"Hz"``, ``"%"`` (a fraction, shown as a percentage), or empty.
     section
-        The group under which tables show it.
+        Its section in tables.
     formula
         Computes it from the values of metrics; raises KeyError if one is missing.
     """
@@ -131,7 +131,7 @@ class Quantity:
     formula: Callable[[Values], float]
 
     def of(self, values: Values) -> float | None:
-        """The quantity, or None if a metric is missing or nothing was counted."""
+        """Compute the quantity; None if a metric is missing or nothing was counted."""
         try:
             return self.formula(values)
         except (KeyError, ZeroDivisionError):
@@ -165,7 +165,7 @@ _FP = {"fp64": ("dadd", "dmul", "dfma", 1), "fp32": ("fadd", "fmul", "ffma", 1)}
 _FP["fp16"] = ("hadd", "hmul", "hfma", 2)
 
 
-#: FLOPs of these precisions add up to all FLOPs. Compilers use FP16 instructions to move constants.
+#: Precisions that are included in all FLOPs. FP16 is not: compilers move constants with it.
 _COUNTED_AS_FLOPS = ("fp64", "fp32")
 
 
@@ -189,7 +189,9 @@ def _requests(op: str) -> Callable[[Values], float]:
 
 
 def _ideal(op: str) -> Callable[[Values], float]:
-    """Sectors that the bytes would fill. Lanes that share a word count once, so never above.
+    """Minimum number of sectors for the requested bytes, at most the counted number.
+
+    A word that several lanes access counts once.
 
     Asynchronous copies to shared memory (LDGSTS) are loads.
     """
@@ -410,7 +412,7 @@ BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
 
 class _Asked(dict[str, float]):
-    """Records which metrics a formula reads."""
+    """A mapping that records which metrics a formula reads."""
 
     def __missing__(self, name: str) -> float:
         self[name] = 1.0
@@ -432,7 +434,7 @@ def default_metrics() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_metrics_of_quantities(), *parts, *weights]))
 
 
-#: Sets of metrics by name. "light" has none that instruments the code.
+#: Sets of metrics by name. "light" excludes metrics that need instrumented code.
 METRIC_SETS = {
     "default": default_metrics(),
     "light": tuple(metric for metric in default_metrics() if "sass" not in metric),
@@ -440,9 +442,10 @@ METRIC_SETS = {
 
 
 def combined(kernels: list[Values]) -> dict[str, float]:
-    """The values of several kernels as if they were one.
+    """Combine the values of several kernels.
 
-    Sums add up. Stall reasons are weighted by issued instructions, and everything else by time.
+    Counts are added. Stall reasons are averaged with issued instructions as weights, and all other
+    values with time as weight.
     """
     if len(kernels) == 1:
         return dict(kernels[0])

@@ -1,4 +1,4 @@
-"""Records of hardware counters: one profile per function, one set of values per kernel."""
+"""Records of hardware counters: a profile per function, with one set of values per kernel."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KernelProfile(_Counted):
     kernel
         Its name, launch configuration and resource usage.
     values
-        Metrics by their names in Nsight Compute, in its units: percentages and nanoseconds.
+        Metrics with the names and units of Nsight Compute: percentages and nanoseconds.
     multiprocessors
         Multiprocessors of the device.
     """
@@ -73,7 +73,7 @@ class KernelProfile(_Counted):
 
     @property
     def waves(self) -> float:
-        """Blocks of the grid relative to the blocks that are resident on the whole device."""
+        """Blocks of the grid divided by the blocks that can be resident on the device."""
         warps = math.ceil(math.prod(self.kernel.block) / 32)
         resident = self.kernel.resident_warps // warps * self.multiprocessors
         return math.prod(self.kernel.grid) / resident if resident else math.inf
@@ -83,8 +83,8 @@ class KernelProfile(_Counted):
 class Profile(_Counted, ShownAsTables):
     """The counters of all kernels that a variant or a function launches.
 
-    Index it by a quantity or a metric for the total over its kernels: sums add up, percentages and
-    ratios are weighted by time.
+    Index it by a quantity or a metric for the value over all kernels: counts are added; percentages
+    and ratios are averaged with time as weight.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Profile(_Counted, ShownAsTables):
     kernels
         One entry per launched kernel, in order.
     cache
-        ``"cold"``: L2 was overwritten before each run. ``"warm"``: the run before filled it.
+        ``"cold"``: L2 was overwritten before each run. ``"warm"``: the previous run filled L2.
     collector
         The tool that read the counters, with its version and method.
     context
@@ -119,11 +119,11 @@ class Profile(_Counted, ShownAsTables):
 
     @property
     def longest(self) -> KernelProfile:
-        """The kernel that takes the most time."""
+        """The kernel with the longest time."""
         return max(self.kernels, key=lambda k: k.get("seconds") or 0.0)
 
     def compare(self, before: Profile) -> ProfileComparison:
-        """Compare with an earlier profile, quantity by quantity, as with a baseline."""
+        """Compare each quantity with that of an earlier profile, the baseline."""
         return ProfileComparison(before=before, after=self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Profile(_Counted, ShownAsTables):
         return dataclasses.asdict(self)
 
     def save(self, path: str | Path) -> None:
-        """Write it to a JSON file that :func:`adokernels.load` reads."""
+        """Write the profile to a JSON file; read it with :func:`adokernels.load`."""
         write(path, "profile", self.to_dict())
 
     @classmethod
@@ -153,7 +153,7 @@ class Profile(_Counted, ShownAsTables):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProfileComparison(ShownAsTables):
-    """Two profiles side by side. Iterate over it for the quantities that both have."""
+    """Comparison of two profiles. Iteration yields the quantities that both have."""
 
     before: Profile
     after: Profile

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from adokernels.counters.records import Profile, ProfileComparison
 
-#: Counts below this are written out; larger ones get a decimal prefix.
+#: Counts below this value have all digits; larger counts have a decimal prefix.
 _LARGEST_WHOLE = 100_000
 
 
 def shown(q: Quantity, value: float) -> str:
-    """Write a value of a quantity with its unit."""
+    """Format a value of a quantity with its unit."""
     if q.unit == "%":
         return percent(value)
     if q.unit:
@@ -50,12 +50,12 @@ def profile_tables(profile: Profile) -> list[Table]:
         cells = ["n/a" if v is None else shown(q, v) for v in values]
         table.add_row(Text(f"  {q.title}"), *map(Text, cells))
     table.columns[0].max_width = None
-    table.caption = Text(f"Counted with {profile.collector}. Quantities that are 0 are left out.")
+    table.caption = Text(f"Counted with {profile.collector}. Quantities that are 0 are omitted.")
     return [table]
 
 
 def comparison_table(comparison: ProfileComparison) -> Table:
-    """Build the table of two profiles; quantities that are 0 in both are left out."""
+    """Build the table of two profiles; quantities that are 0 in both are omitted."""
     before, after = comparison.before, comparison.after
     headers = [("quantity", True), (before.label, False), (after.label, False), ("change", False)]
     table = new_table(f"{after.label} compared with {before.label}", headers)

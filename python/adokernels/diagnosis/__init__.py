@@ -1,1 +1,1 @@
-"""What limits a variant, which step comes next, what it can gain, and how often that is right."""
+"""Diagnosis: limiter of a variant, next step, bound of its gain, and accuracy of the advice."""

@@ -1,11 +1,11 @@
-"""The next step for a variant: what its limiter and counters suggest, and what it can gain at most.
+"""The next step for a variant, derived from its limiter and counters, and the bound of its gain.
 
-The order of the rules is that of NVIDIA's guides: first give all multiprocessors work, then correct
-how memory is accessed, then reduce how much is accessed or computed, then hide latency.
+The rules follow the order of NVIDIA's guides: first distribute the work over all multiprocessors,
+then improve memory access patterns, then reduce memory accesses and computation, then hide latency.
 
-A bound holds for the proposed step even if it is combined with others. It follows from the work
+A bound holds for the proposed step even if it is combined with others. It is computed from the work
 that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings with a margin of
-3 %, and from the units that the step leaves as busy as they are. A bound is 1 or more.
+3 %, and from the units whose utilisation the step does not reduce. A bound is at least 1.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 #: Sectors of a cache line.
 _LINE = 4
-#: Instructions that may vanish with a load: the load, its address, its test, its conversion.
+#: Instructions that are removed with a load: load, address computation, bounds test, conversion.
 _PER_LOAD = 4
-#: The other kernels of a variant matter from this share of the time.
+#: Minimum share of the time from which the other kernels of a variant are considered.
 _REST = 0.05
 
 
@@ -56,11 +56,11 @@ class Advice:
     sentence
         What to do and why.
     bound
-        The largest possible ratio of times, before over after; None if nothing bounds it.
+        The largest possible ratio of the times before and after; None if there is no bound.
     basis
-        What the bound follows from.
+        Why the bound holds.
     provenance
-        Where the numbers of the bound come from.
+        Sources of the numbers in the bound.
     """
 
     step: Step
@@ -75,7 +75,7 @@ class Advice:
 
 
 def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]:
-    """Propose the next step and alternatives, the best first; nothing if nothing supports one.
+    """Propose the next step and alternatives, the best first; empty if no rule applies.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
 
 
 def _hottest(facts: Facts, found: Limiter) -> str:
-    """The stage of a pipeline, or the kernel, that takes the most time."""
+    """The stage of a pipeline, or the kernel, with the longest time."""
     stages = facts.m.stages
     if facts.longest and len(stages) == len(facts.kernels):
         routine, variant = stages[facts.kernels.index(facts.longest)]
@@ -111,7 +111,7 @@ def _hottest(facts: Facts, found: Limiter) -> str:
 
 
 def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
-    """Steps with sentences, the best first; may repeat a step."""
+    """Yield steps with sentences, the best first; a step may occur several times."""
     k = facts.longest
     if k is None:
         yield from _without_counters(facts, found)
@@ -119,16 +119,17 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     working = facts.share_of_kernels
     if len(facts.kernels) > 1 and working is not None and working < BOUND:
         text = f"fuse or overlap the {len(facts.kernels)} kernels: they take {percent(working)} of"
-        yield Step.FUSION, f"{text} the time, launches and gaps between them the rest"
+        yield Step.FUSION, f"{text} the time, and launches and gaps take the rest"
     if (facts.useful_arithmetic or 0.0) >= REACHED:
-        yield Step.DONE, "the useful FLOPs are computed at the measured peak"
+        yield Step.DONE, "the useful FLOPs reach the measured peak"
     if found.kind is Kind.PARALLELISM:
-        # LaunchConfiguration: more blocks gain (SM - blocks) / SM, nothing if each SM has a block.
+        # NVIDIA's rule LaunchConfiguration: more blocks gain at most (SMs - blocks) / SMs, and
+        # nothing if each SM has a block.
         idle = k.blocks < k.profile.multiprocessors
         yield from () if idle else _latency(facts, k)
         yield (
             Step.PARALLELISM,
-            f"split the work{{of}} over more blocks: {k.blocks} for"
+            f"divide the work{{of}} among more blocks: {k.blocks} for"
             f" {k.profile.multiprocessors} multiprocessors",
         )
         yield from _latency(facts, k)
@@ -146,11 +147,17 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
 
 def _without_counters(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if found.kind is Kind.PARALLELISM:
-        yield Step.PARALLELISM, "split the work over more blocks than multiprocessors"
+        yield (
+            Step.PARALLELISM,
+            "divide the work among at least as many blocks as there are multiprocessors",
+        )
     elif found.kind is Kind.DRAM and (found.share or 0.0) >= REACHED:
-        yield Step.DONE, "the compulsory bytes move at the measured bandwidth"
+        yield Step.DONE, "the compulsory bytes are transferred at the measured bandwidth"
     elif found.kind is Kind.COMPUTE:
-        yield Step.OPERATIONS, "precompute, pack or replace operations: arithmetic limits"
+        yield (
+            Step.OPERATIONS,
+            "precompute, pack or replace operations: the variant is compute-bound",
+        )
 
 
 def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
@@ -158,29 +165,30 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
     if facts.traffic and facts.traffic >= EXCESS:
         times = number(facts.traffic)
         if several:
-            text = f"fuse the {len(facts.kernels)} kernels: DRAM moves {times} times the compulsory"
-            yield Step.FUSION, f"{text} bytes, because intermediate results pass through it"
+            text = f"fuse the {len(facts.kernels)} kernels: DRAM transfers are {times} times the"
+            yield Step.FUSION, f"{text} compulsory bytes, because they include intermediate results"
         yield (
             Step.DRAM_REUSE,
-            f"use data while they are in a cache: DRAM moves {times} times the compulsory bytes",
+            f"reuse data while they are in a cache: DRAM transfers are {times} times the compulsory"
+            " bytes",
         )
     elif share >= REACHED and several and 1 - facts.share_of_longest >= _REST:
         rest = percent(1 - facts.share_of_longest)
         yield (
             Step.FUSION,
-            f"overlap or fuse the other kernels, {rest} of the time: {found.kernel} streams at"
-            " the measured bandwidth",
+            f"overlap or fuse the other kernels, {rest} of the time: {found.kernel} reaches the"
+            " measured bandwidth",
         )
     elif share >= REACHED:
-        yield Step.DONE, "the data stream at the bandwidth that was measured on this device"
+        yield Step.DONE, "the kernel reaches the bandwidth measured on this device"
     elif share >= BOUND:
-        # Enough bytes are in flight at this bandwidth; fewer, larger requests are what is left.
+        # At this bandwidth enough bytes are in flight. Only fewer, wider requests can still help.
         yield from _narrow(k, WIDEST)
     yield from _latency(facts, k)
 
 
 def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
-    """Corrections of how memory is accessed, for a kernel whose memory unit is this busy."""
+    """Yield steps that improve access patterns; `share` is the utilisation of the memory unit."""
     conflicts = k.get("conflict_share") or 0.0
     l1 = k.busiest("L1")
     if conflicts >= NOTABLE and l1 and conflicts * l1.share >= NOTABLE:
@@ -192,17 +200,16 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
     if k.excess("store") * share >= NOTABLE:
         yield (
             Step.COALESCING,
-            "let neighbouring lanes store neighbouring elements{of}: stores move"
-            f" {k.times_ideal('store')} times the sectors they need",
+            "coalesce stores{of}: they transfer"
+            f" {k.times_ideal('store')} times the ideal number of sectors",
         )
-    # Sectors that other loads use are hits in L1, and cost nothing unless L1 is the limiter.
+    # Excess sectors that other loads use are L1 hits. They cost time only if L1 is the limiter.
     excess = k.excess("load") - (0.0 if l1_limits else k.get("l1_hit_rate") or 0.0)
     sectors, width = k.get("load_sectors_per_request") or 0.0, k.bytes_per_lane("load")
     if excess * share >= NOTABLE and sectors > _LINE * max((width or 0.0) / FULL_LINE, 1):
         yield (
             Step.COALESCING,
-            f"let neighbouring lanes load neighbouring elements{{of}}: a load of a warp touches"
-            f" {number(sectors)} sectors",
+            f"coalesce loads{{of}}: a load request accesses {number(sectors)} sectors",
         )
     spilled = k.ratio("local_bytes", "l1_bytes")
     if spilled is not None and spilled >= NOTABLE:
@@ -214,7 +221,7 @@ def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[
 
 
 def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
-    """Reductions of how often memory is accessed."""
+    """Yield steps that reduce the number of memory accesses."""
     if (k.loads_per_byte or 0.0) >= EXCESS:
         yield (
             Step.REUSE,
@@ -224,8 +231,8 @@ def _volume(k: KernelFacts) -> Iterator[tuple[Step, str]]:
     if (k.shared_of_l1 or 0.0) > 0.5:
         yield (
             Step.REUSE,
-            f"keep values in registers{{of}}: {percent(k.shared_of_l1 or 0.0)} of the work of L1"
-            " are accesses to shared memory",
+            f"keep values in registers{{of}}: {percent(k.shared_of_l1 or 0.0)} of the L1 wavefronts"
+            " access shared memory",
         )
     yield from _narrow(k, NARROW)
 
@@ -239,8 +246,8 @@ def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
         width, access = min(known)
         yield (
             Step.WIDER,
-            f"use vector accesses{{of}}: a {access} moves {number(width)} of {WIDEST:.0f} possible"
-            " bytes per lane",
+            f"use vector accesses{{of}}: a {access} transfers {number(width)} of {WIDEST:.0f}"
+            " possible bytes per lane",
         )
 
 
@@ -249,22 +256,22 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
     if lanes is not None and lanes < LANES:
         yield (
             Step.DIVERGENCE,
-            f"let the lanes of a warp take the same branch{{of}}: {number(lanes)} of 32 are active",
+            f"reduce warp divergence{{of}}: {number(lanes)} of 32 lanes are active per instruction",
         )
     loads, times = k.load_instructions or 0.0, max(k.loads_per_byte or 0.0, 1.0)
     general = not found.unit.startswith(("FP64", "tensor"))
     if general and times >= EXCESS and loads * _PER_LOAD * (1 - 1 / times) >= NOTABLE:
         yield (
             Step.REUSE,
-            f"load less often{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
+            f"reuse loaded data{{of}}: each byte from DRAM is loaded {k.times_loaded}, and"
             f" {percent(loads)} of the instructions are loads",
         )
     fused = k.get("fma_share")
     if fused is not None and fused < NOTABLE and found.unit.startswith(("FP64", "FMA")):
         yield (
             Step.FMA,
-            f"write products and sums so that they fuse{{of}}: {percent(fused)} of the"
-            " floating-point instructions are FMAs",
+            f"combine products and sums into FMAs{{of}}: {percent(fused)} of the floating-point"
+            " instructions are FMAs",
         )
     share = percent(found.share or 0.0)
     yield (
@@ -276,10 +283,10 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
 
 
 def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
-    """Steps for warps that wait, by the dominant reason."""
+    """Yield steps for a latency-bound kernel, ordered by stall reason."""
     l1 = k.busiest("L1")
     yield from _access(k, l1.share if l1 else 0.0, l1_limits=False)
-    # Each instruction that is left out is one that a warp need not wait for.
+    # Fewer instructions also mean fewer stalls.
     if facts.excess_arithmetic >= NOTABLE:
         yield (
             Step.OPERATIONS,
@@ -311,15 +318,15 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
             )
         yield from _narrow(k, NARROW)
         theoretical, eligible = k.profile.kernel.occupancy, k.get("eligible_warps")
-        # More warps help only schedulers that lack an eligible warp.
+        # More warps help only if a scheduler has no eligible warp in some cycles.
         if theoretical < BOUND and (eligible is None or eligible < 1):
             limit = k.profile.kernel.limiter
             yield (
                 Step.OCCUPANCY,
-                f"let more warps be resident{{of}}: {text}, and {limit} limit occupancy to"
-                f" {percent(theoretical)}",
+                f"increase the number of resident warps{{of}}: {text}, and {limit} limit"
+                f" occupancy to {percent(theoretical)}",
             )
-        yield Step.IN_FLIGHT, f"give each thread several independent loads{{of}}: {text}"
+        yield Step.IN_FLIGHT, f"issue several independent loads per thread{{of}}: {text}"
         yield from _narrow(k, WIDEST)
     elif reason == "synchronisation":
         yield Step.BARRIERS, f"use fewer barriers or smaller blocks{{of}}: {text}"
@@ -336,15 +343,15 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
 
 # --- bounds --------------------------------------------------------------------------------------
 
-#: Steps that leave the number of instructions as it is.
+#: Steps that do not change the number of instructions.
 _SAME_INSTRUCTIONS = {Step.COALESCING, Step.BANK_CONFLICTS, Step.OCCUPANCY, Step.PARALLELISM}
-#: Units of compute that execute instructions which do not access memory.
+#: Parts of the names of compute units that execute instructions without memory access.
 _PIPES = ("slots", "instructions", "ALU", "FMA", "FP64", "tensor", "XU", "uniform")
 
 
 @dataclass(frozen=True)
 class _Floor:
-    """A share of the present time that remains after a step, and why."""
+    """Share of the current time that remains after a step, with the reason."""
 
     share: float
     basis: str
@@ -373,9 +380,10 @@ def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
 
 
 def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
-    """What remains of the time of a single kernel, from its counters.
+    """Yield the shares of the time of a single kernel that remain, from its counters.
 
-    A step may change several kernels at once, so variants of several kernels have no such bound.
+    A step may change several kernels at once. Variants of several kernels therefore have no such
+    bound.
     """
     counted = (Provenance.COUNTED,)
     pipes = [u for u in k.units if u.level == "compute" and any(p in u.name for p in _PIPES)]
@@ -384,24 +392,24 @@ def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
         l1 = k.busiest("L1")
         for unit in (*pipes[:1], *([l1] if l1 else [])):
             text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
-            yield _Floor(unit.share, f"{text} that has work, {percent(busy)} of all", counted)
+            yield _Floor(unit.share, f"{text} with work, {percent(busy)} of all", counted)
     elif step in _SAME_INSTRUCTIONS and pipes:
-        text = f"the instructions remain, and {pipes[0].name} take {percent(pipes[0].share)}"
-        yield _Floor(pipes[0].share, f"{text} of the time", counted)
+        text = f"the number of instructions does not change: {pipes[0].name} at"
+        yield _Floor(pipes[0].share, f"{text} {percent(pipes[0].share)} of peak", counted)
     if step is Step.OCCUPANCY:
         if k.units:
-            text = f"{k.units[0].name} at {percent(k.units[0].share)} of peak already"
+            text = f"{k.units[0].name} at {percent(k.units[0].share)} of peak"
             yield _Floor(k.units[0].share, text, counted)
         occupancy = k.get("occupancy")
         if occupancy:
-            text = f"{percent(occupancy)} of the possible warps are resident already"
+            text = f"{percent(occupancy)} of the possible warps are already active"
             yield _Floor(occupancy, text, counted)
     if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
         remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
-        yield _Floor(remaining, "the other wavefronts of L1 remain", counted)
+        yield _Floor(remaining, "the L1 wavefronts without bank conflicts remain", counted)
     if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):
-        text = f"{number(lanes)} of 32 lanes are active already"
+        text = f"{number(lanes)} of 32 lanes are already active"
         yield _Floor(pipes[0].share * min(lanes / 32, 1.0), text, counted)
     if step is Step.FMA and pipes and (fused := k.get("fma_share")) is not None:
-        text = "fusing halves the instructions that are not FMAs"
+        text = "FMAs halve the number of the other floating-point instructions"
         yield _Floor(pipes[0].share * (1 - 0.5 * (1 - fused)), text, counted)

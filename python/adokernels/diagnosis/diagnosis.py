@@ -1,4 +1,4 @@
-"""The diagnosis of a ladder: limiter and next step of each variant, and what came of it."""
+"""The diagnosis of a ladder: limiter, next step and outcome for each variant."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Measurement, Sweep
 
-#: "Done" is confirmed if the next variant gains no more than this.
+#: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What the next variant of the ladder did.
+    """The effect of the next variant of the ladder.
 
     Attributes
     ----------
     variant
         The next variant.
     changes
-        The categories of what it changes; None if they are not recorded.
+        The categories of its changes; None if they are not recorded.
     ratio, interval
-        Time before over time after, and its 99.9 % confidence interval.
+        Ratio of the times before and after, and its 99.9 % confidence interval.
     metric
-        The metric that the advice targets, before and after; None without counters.
+        The metric that the advice should change, before and after; None without counters.
     """
 
     variant: str
@@ -57,11 +57,11 @@ class Finding:
     counted
         Whether it has hardware counters.
     limiter
-        What limits it.
+        The limiter.
     advices
-        Proposed steps, the best first; empty if nothing supports one.
+        Proposed steps, the best first; empty if no rule applies.
     outcome
-        What the next variant did; None for the last one.
+        The effect of the next variant; None for the last variant.
     """
 
     variant: str
@@ -77,9 +77,9 @@ class Finding:
 
     @property
     def named(self) -> bool | None:
-        """Whether the advice names what the next variant changes; None if that is unknown.
+        """Whether the advice names a change of the next variant; None if its changes are unknown.
 
-        "Done" is right if the next variant gains no more than 5 %, whatever it changes.
+        The advice "done" is correct if the gain of the next variant is at most 5 %.
         """
         if self.outcome is None or self.outcome.changes is None:
             return None
@@ -91,7 +91,7 @@ class Finding:
 
     @property
     def tested(self) -> bool:
-        """Whether the next variant tests the bound: it takes the proposed step, or none is left."""
+        """Whether the next variant tests the bound: proposed change made, or "done"."""
         if self.outcome is None or self.advice is None or self.advice.bound is None:
             return False
         step = self.advice.step
@@ -99,20 +99,20 @@ class Finding:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the next variant, whatever it changes, gained more than the bound."""
+        """Whether the gain of the next variant exceeds the bound, regardless of its changes."""
         if self.outcome is None or self.advice is None or self.advice.bound is None:
             return False
         return self.outcome.interval[0] > self.advice.bound
 
     @property
     def held(self) -> bool | None:
-        """Whether the bound held; None if it was not tested."""
+        """Whether the bound was not exceeded; None if it was not tested."""
         return not self.exceeded if self.tested else None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Diagnosis(ShownAsTables):
-    """The findings of a sweep, in ladder order, without the ceilings."""
+    """The findings of a sweep in ladder order, without the ceiling kernels."""
 
     routine: str
     title: str
@@ -125,12 +125,12 @@ class Diagnosis(ShownAsTables):
         return len(self.findings)
 
     def __getitem__(self, variant: str) -> Finding:
-        """The finding of a variant.
+        """Return the finding of a variant.
 
         Raises
         ------
         KeyError
-            If the sweep did not measure it.
+            If the sweep does not contain the variant.
         """
         for finding in self.findings:
             if finding.variant == variant:
@@ -142,18 +142,25 @@ class Diagnosis(ShownAsTables):
 
 
 def diagnose(sweep: Sweep) -> Diagnosis:
-    """Find the limiter and the next step of each variant, and compare with the variant after it.
+    """Find the limiter and the next step of each variant, and compare them with the next variant.
 
     Parameters
     ----------
     sweep
-        A ladder, best measured with ``counters=True``: without counters few limits can be proved.
+        A ladder, preferably measured with ``counters=True``: most limiters need counters.
 
     Returns
     -------
     Diagnosis
-        A table in a terminal and in Jupyter.
+        The findings; displayed as tables in a terminal and in Jupyter.
+
+    Raises
+    ------
+    TypeError
+        If `sweep` is not a sweep.
     """
+    if not callable(getattr(sweep, "steps", None)):  # importing Sweep would be an import cycle
+        raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
     after = {before: m for m, before in sweep.steps().items()}
     machine = sweep.machine
     findings = tuple(

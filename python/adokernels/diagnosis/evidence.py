@@ -1,7 +1,7 @@
-"""Facts about one measurement that its limiter and the next step are derived from.
+"""Facts about one measurement, from which its limiter and the next step are derived.
 
-A share is a fraction of a limit: of the hardware's maximum as a counter reports it, or of a
-measured ceiling of the machine. Each fact states its provenance.
+A share is a fraction of a limit: of the hardware's maximum as reported by a counter, or of a
+measured ceiling of the machine. Each fact contains its provenance.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from adokernels.counters.records import KernelProfile
     from adokernels.measuring.records import Machine, Measurement
 
-# NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the rules beside it).
-#: At this share of its maximum, a unit is the limiter.
+# NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
+#: A unit is the limiter from this share of its maximum.
 BOUND = 0.8
-#: Above this share, a unit is likely to be the limiter; if all units are below, latency is.
+#: A unit is probably the limiter from this share; if all units are below, latency is the limiter.
 LEANING = 0.6
 #: Two units whose shares differ by less than this are balanced.
 BALANCED = 0.1
-#: Bank conflicts, and floating-point instructions that are not fused, matter from this share.
+#: Bank conflicts and floating-point instructions other than FMAs are significant from this share.
 NOTABLE = 0.1
-#: A stall reason matters from this share of the cycles between two instructions of a warp.
+#: A stall reason is significant from this share of the cycles between two instructions of a warp.
 STALL = 0.3
-#: Lanes per instruction below which divergence matters.
+#: Divergence is significant below this number of active lanes per instruction.
 LANES = 24
 
 # Thresholds of this package.
-#: DRAM traffic beyond the compulsory bytes matters from this factor.
+#: DRAM traffic is excessive from this multiple of the compulsory bytes.
 EXCESS = 1.25
-#: From this share of a measured ceiling, a variant has reached it: ceilings are best samples.
+#: A variant reaches a measured ceiling from this share, because ceilings are best samples.
 REACHED = 0.9
-#: Variants may exceed a measured ceiling by this factor, because ceilings are samples, too.
+#: Variants may exceed a measured ceiling by this factor, because ceilings are samples.
 MARGIN = 1.03
-#: Bytes per lane of an access that fills whole cache lines if all lanes are active.
+#: Bytes per lane with which a full warp accesses one whole cache line.
 FULL_LINE = 4.0
-#: Mean bytes per lane below which most accesses are narrower: inactive lanes lower the mean.
+#: Accesses are narrow below this mean of bytes per lane. Inactive lanes reduce the mean.
 NARROW = 3.0
-#: Bytes per lane of the widest access.
+#: Bytes per lane of the widest vector access.
 WIDEST = 16.0
 
 
 class Provenance(enum.StrEnum):
-    """Where a number comes from."""
+    """Source of a number."""
 
     COUNTED = "counted"
     MODELLED = "modelled"
@@ -76,9 +76,9 @@ class Evidence:
     value
         The number.
     threshold
-        What it was compared with; None if it only informs.
+        The threshold it was compared with; None if there was no comparison.
     provenance
-        Where the number comes from.
+        Source of the number.
     """
 
     statement: str
@@ -92,7 +92,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Unit:
-    """A hardware unit and how busy it was, relative to its maximum, over the kernel's time."""
+    """A hardware unit and its utilisation over the kernel's time, as a share of its maximum."""
 
     name: str
     level: str
@@ -100,10 +100,10 @@ class Unit:
 
 
 def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
-    """Measured DRAM bandwidth in bytes per second, if a fraction `written` of them is written.
+    """Measured DRAM bandwidth in bytes per second for a fraction `written` of written bytes.
 
-    Reads and writes in turn cost bandwidth, so the ceiling is interpolated between the measured
-    read, copy and write ceilings.
+    Switching between reads and writes reduces the bandwidth. The ceiling is therefore interpolated
+    between the measured read, copy and write ceilings.
     """
     if machine is None:
         return None
@@ -116,12 +116,12 @@ def bandwidth_of_dram(machine: Machine | None, written: float) -> float | None:
 
 
 def ceiling_named(machine: Machine | None, name: str) -> float | None:
-    """The measured value of a ceiling, per second; None if the machine has none of that name."""
+    """The measured value of a ceiling per second; None if the machine has no such ceiling."""
     ceilings = machine.ceilings if machine else ()
     return next((c.measured for c in ceilings if c.name == name), None)
 
 
-#: Memory levels, their ceilings, and the quantities with the bytes that these limit.
+#: Memory levels, their ceilings, and the quantities with the bytes that the ceilings limit.
 _CEILINGS = (
     ("L1", "L1 read", "l1_bytes"),
     ("shared memory", "shared read", "shared_bytes"),
@@ -131,12 +131,12 @@ _CEILINGS = (
 
 
 _TOTALS = ("compute", "L1", "L2", "DRAM")
-#: Sectors of the largest request: 16 bytes for each lane of a warp.
+#: Sectors of the largest request: 16 bytes per lane of a warp.
 _LARGEST_REQUEST = 16
 
 
 class KernelFacts:
-    """What the counters of one kernel say; a missing metric makes a fact None, never 0."""
+    """Facts from the counters of one kernel. A fact is None, not 0, if a metric is missing."""
 
     def __init__(self, profile: KernelProfile, machine: Machine | None) -> None:
         self.profile = profile
@@ -154,14 +154,14 @@ class KernelFacts:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All units of the breakdown of the speed of light, the busiest first."""
+        """All units of the speed-of-light breakdown, the busiest first."""
         found = []
         for level, parts in {"compute": COMPUTE_BREAKDOWN, **MEMORY_BREAKDOWN}.items():
             for name, metric in parts.items():
                 share = self.get(of_peak(metric))
                 if share is not None:
                     found.append(Unit(name, level, share / 100))
-        if not found:  # no breakdown was collected: the largest share of each level may have been
+        if not found:  # without a breakdown, use the largest share of each level, if collected
             totals = {level: self.get(f"{level.lower()}_sol") for level in _TOTALS}
             found = [Unit(level, level, share) for level, share in totals.items() if share]
         return tuple(sorted(found, key=lambda unit: -unit.share))
@@ -179,8 +179,8 @@ class KernelFacts:
     def of_ceilings(self) -> tuple[Unit, ...]:
         """Counted bytes per second of each memory level, relative to its measured ceiling.
 
-        Levels are left out if there is no ceiling, or if the bytes exceed it: then they are not
-        the bytes that it limits, for example words that several lanes read at once.
+        A level is omitted if it has no ceiling, or if its bytes exceed the ceiling. In the latter
+        case the ceiling does not limit these bytes, for example if several lanes read one word.
         """
         found = []
         for level, name, moved in _CEILINGS:
@@ -205,14 +205,14 @@ class KernelFacts:
         return tuple(sorted(((n, s) for n, s in shares if s), key=lambda item: -item[1]))
 
     def stall(self, *names: str) -> float:
-        """The share of these stall reasons; 0 if they were not collected."""
+        """The total share of these stall reasons; 0 if they were not collected."""
         return sum(share for name, share in self.stalls if name in names)
 
     @cached_property
     def shared_of_l1(self) -> float | None:
-        """The fraction of the wavefronts in L1 that access shared memory.
+        """The fraction of the L1 wavefronts that access shared memory.
 
-        L1 processes one wavefront per cycle and multiprocessor.
+        L1 processes one wavefront per cycle on each multiprocessor.
         """
         share = self.get(of_peak(MEMORY_BREAKDOWN["L1"]["L1 wavefronts"]))
         seconds, clock = self.get("seconds"), self.get("clock")
@@ -223,56 +223,56 @@ class KernelFacts:
         return min((loads + stores) / everything, 1.0)
 
     def bytes_per_lane(self, access: str) -> float | None:
-        """Bytes that a lane moves per load or store instruction, if all lanes are active.
+        """Bytes per lane of a load or store instruction, if all lanes are active.
 
-        It is an underestimate if lanes share words.
+        The value is an underestimate if lanes share words.
         """
         ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
         return None if not requests or ideal is None else 32 * ideal / requests / WARP
 
     def over_ideal(self, access: str) -> float | None:
-        """Sectors of loads or of stores relative to those that their bytes fill.
+        """Sectors of loads or of stores, divided by the ideal number of sectors.
 
-        If the bytes were not counted, requests are assumed to be as large as possible, which gives
-        an underestimate.
+        If the bytes were not counted, requests are assumed to have the maximum size. The result is
+        then an underestimate.
         """
         moved, ideal = self.get(f"{access}_sectors"), self._ideal(access)
         return moved / ideal if moved and ideal else None
 
     def _ideal(self, access: str) -> float | None:
-        """The sectors that the bytes fill; an overestimate if the bytes were not counted."""
+        """The ideal number of sectors; an overestimate if the bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
             return min(moved, _LARGEST_REQUEST * requests)
         return self.get(f"ideal_{access}_sectors")
 
     def times_ideal(self, access: str) -> str:
-        """Write that quotient: ``"8.00"``, or ``"at least 2.00"`` if it is an underestimate."""
+        """Format :meth:`over_ideal`: ``"8.00"``; ``"at least 2.00"`` if it is an underestimate."""
         bound = "" if self._exact(access) else "at least "
         return f"{bound}{number(self.over_ideal(access) or 1.0)}"
 
     def _exact(self, access: str) -> bool:
-        """Whether the bytes that loads or stores ask for were counted."""
+        """Whether the bytes that loads or stores request were counted."""
         return self.get(f"ideal_{access}_sectors") is not None
 
     def excess(self, access: str) -> float:
-        """Sectors of loads or of stores without a byte that was asked for, of all sectors."""
+        """Sectors of loads or of stores beyond the ideal number, as a fraction of all sectors."""
         times, moved = self.over_ideal(access), self.get(f"{access}_sectors")
         everything = (self.get("load_sectors") or 0.0) + (self.get("store_sectors") or 0.0)
         return moved * max(1 - 1 / times, 0.0) / everything if moved and times else 0.0
 
     @cached_property
     def loads_per_byte(self) -> float | None:
-        """How often global loads ask for each byte that DRAM delivers.
+        """Bytes that global loads request, per byte read from DRAM.
 
-        It is an overestimate if the bytes were not counted.
+        The value is an overestimate if the bytes were not counted.
         """
         ideal, read = self._ideal("load"), self.get("dram_read_bytes")
         return None if ideal is None or not read else 32 * ideal / read
 
     @cached_property
     def times_loaded(self) -> str:
-        """Write that quotient: ``"3.00 times"``, or ``"up to 3.00 times"`` if not exact."""
+        """Format `loads_per_byte`: ``"3.00 times"``; ``"up to 3.00 times"`` if not exact."""
         bound = "" if self._exact("load") else "up to "
         return f"{bound}{number(self.loads_per_byte or 0.0)} times"
 
@@ -288,7 +288,7 @@ class KernelFacts:
 
 
 class Facts:
-    """What is known about a measurement."""
+    """Facts about a measurement."""
 
     def __init__(self, m: Measurement, machine: Machine | None) -> None:
         self.m = m
@@ -297,41 +297,41 @@ class Facts:
 
     @cached_property
     def longest(self) -> KernelFacts | None:
-        """The kernel that takes the most time; None without counters."""
+        """The kernel with the longest time; None without counters."""
         return max(self.kernels, key=lambda k: k.get("seconds") or 0.0, default=None)
 
     @cached_property
     def share_of_longest(self) -> float:
-        """The share of the kernels' time that the longest takes."""
+        """The time of the longest kernel as a share of the time of all kernels."""
         total = sum(k.get("seconds") or 0.0 for k in self.kernels)
         longest = self.longest.get("seconds") if self.longest else None
         return longest / total if longest and total else 1.0
 
     @cached_property
     def share_of_kernels(self) -> float | None:
-        """The time of all kernels relative to the measured time; the rest is launches and gaps."""
+        """The time of all kernels as a share of the measured time, without launches and gaps."""
         times = [k.get("seconds") for k in self.kernels]
         return sum(t or 0.0 for t in times) / self.m.seconds if any(times) else None
 
     @cached_property
     def traffic(self) -> float | None:
-        """Counted DRAM bytes relative to the compulsory bytes."""
+        """Counted DRAM bytes per compulsory byte."""
         counted = self.m.profile.get("dram_bytes") if self.m.profile else None
         return counted / self.m.bytes if counted and self.m.bytes else None
 
     @cached_property
     def fits_in_cache(self) -> bool:
-        """Whether the compulsory bytes fit into the last-level cache, or its size is unknown."""
+        """Whether the compulsory bytes fit in the last-level cache; true if the size is unknown."""
         size = self.m.context.get("last_level_cache_bytes")
         return size is None or self.m.bytes <= size
 
     @cached_property
     def compulsory(self) -> tuple[float, str] | None:
-        """The share of the time that the compulsory bytes need at least, and the limit used.
+        """The minimum share of the time for the compulsory bytes, and the ceiling used.
 
-        Data that fit into the last-level cache may never move to or from DRAM during a call. On a
-        GPU they still pass through L2, which reads and writes at the same time; on a CPU, the
-        fastest cache is the limit then.
+        Data that fit into the last-level cache may cause no DRAM transfers during a call. On a GPU,
+        they still pass through L2, which reads and writes at the same time. On a CPU, the ceiling
+        is then that of the fastest cache.
         """
         if self.machine is None or not self.m.bytes:
             return None
@@ -349,20 +349,21 @@ class Facts:
         return self.m.bytes / rate / self.m.seconds, name
 
     def _dram(self, *written: float) -> float | None:
-        """The highest DRAM bandwidth for one of these fractions of bytes that are written."""
+        """The highest DRAM bandwidth for any of these fractions of written bytes."""
         rates = [bandwidth_of_dram(self.machine, fraction) for fraction in written]
         return max((rate for rate in rates if rate), default=None)
 
     @cached_property
     def useful_arithmetic(self) -> float | None:
-        """The share of the time that the useful FLOPs need at least, at the measured peak."""
+        """The minimum share of the time for the useful FLOPs, at the measured peak."""
         return self.m.flops / self._peak / self.m.seconds if self._peak else None
 
     @cached_property
     def excess_arithmetic(self) -> float:
-        """The share of the time that FLOPs beyond the useful ones need, at the measured peak.
+        """The share of the time for FLOPs beyond the useful ones, at the measured peak.
 
-        The peak is that of the variant's mix of FMAs and other instructions. It is 0 if unknown.
+        The peak is that of the variant's mix of FMAs and other instructions. The share is 0 if it
+        is unknown.
         """
         excess = max(self.m.executed_flops - self.m.flops, 0.0)
         if not self._peak or not self.m.flops or self.m.fma_share is None:
@@ -371,11 +372,11 @@ class Facts:
 
     @cached_property
     def _peak(self) -> float | None:
-        """The measured peak of the problem's precision, in FLOP per second."""
+        """The measured peak in FLOP per second, for the precision of the problem."""
         precision = self.m.problem.precision
         return self.machine.peak(precision) if self.machine and precision else None
 
 
 def at(name: str, share: float, threshold: float | None, provenance: Provenance) -> Evidence:
-    """State a unit's share of its maximum."""
+    """Make the evidence of a unit's share of its maximum."""
     return Evidence(f"{name} at {percent(share)} of peak", share, threshold, provenance)

@@ -1,8 +1,9 @@
-"""What limits a variant: compute, a memory level, latency, or too little work.
+"""The limiter of a variant: compute, a memory level, latency, or too little work.
 
-With counters, this is the decision tree of Nsight Compute (SOLBottleneck), except that DRAM is also
-compared with the bandwidth that was measured on the device: no code reaches the data sheet's.
-Without counters, only limits that the time and the variant's own counts prove are named.
+With counters, this is the decision tree of Nsight Compute (SOLBottleneck). In addition, DRAM is
+compared with the bandwidth measured on the device, because no kernel reaches the theoretical
+bandwidth. Without counters, a limiter is named only if it follows from the time and from the counts
+that the variant declares.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _COUNTED = Provenance.COUNTED
 
 
 class Kind(enum.StrEnum):
-    """What can limit a variant."""
+    """Kind of limiter."""
 
     COMPUTE = "compute"
     L1 = "L1"
@@ -52,27 +53,27 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Limiter:
-    """What limits one variant, with the evidence; its ``repr`` is a sentence.
+    """The limiter of one variant, with the evidence; its ``repr`` is a sentence.
 
     Attributes
     ----------
     kind
         ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
-        ``"latency"``, ``"too little work"``, or ``"unknown"`` if nothing proves a limit.
+        ``"latency"``, ``"too little work"``, or ``"unknown"`` without sufficient evidence.
     unit
-        The busiest unit of it, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
+        Its busiest unit, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
     share
-        How busy that is, as a fraction of its maximum; None if unknown.
+        Utilisation of the unit, as a fraction of its maximum; None if unknown.
     evidence
-        Statements, the deciding one first.
+        Statements, the decisive one first.
     counted
         Whether hardware counters were available.
     kernel
-        Name of the kernel that was judged, the longest; empty if there are no counters.
+        Name of the analysed kernel, the longest; empty without counters.
     share_of_time
-        The share of the time of all kernels that it takes.
+        Its share of the time of all kernels.
     unknown
-        What cannot be known without counters; empty with counters.
+        What remains unknown without counters; empty with counters.
     """
 
     kind: Kind
@@ -86,7 +87,7 @@ class Limiter:
 
     @property
     def name(self) -> str:
-        """Kind and unit: ``"compute (FP64 pipe)"``."""
+        """Kind and unit, such as ``"compute (FP64 pipe)"``."""
         redundant = not self.unit or self.unit.startswith(self.kind)
         return self.unit or str(self.kind) if redundant else f"{self.kind} ({self.unit})"
 
@@ -104,7 +105,7 @@ class Limiter:
 
 
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
-    """Name what limits a variant.
+    """Find the limiter of a variant.
 
     Parameters
     ----------
@@ -112,13 +113,20 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
         A measurement; with hardware counters (``m.profile``) if it was profiled.
     machine
         The ceilings of its device, from :func:`adokernels.machine` or ``sweep.machine``. Without
-        them, counters are compared with the hardware's maximum only.
+        them, counters are compared only with the hardware's maximum.
 
     Returns
     -------
     Limiter
         For a variant of several kernels, the limiter of the longest.
+
+    Raises
+    ------
+    TypeError
+        If `m` is not a measurement.
     """
+    if not hasattr(m, "profile"):  # importing Measurement would be an import cycle
+        raise TypeError(f"m must be a Measurement, got {type(m).__name__}")
     facts = Facts(m, machine)
     if facts.longest:
         return _with_counters(facts, facts.longest)
@@ -133,7 +141,9 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
     evidence = [*first, *_details(k, kind)]
     working = facts.share_of_kernels
     if working is not None and working < BOUND:
-        text = f"kernels take {percent(working)} of the measured time, launches and gaps the rest"
+        text = (
+            f"kernels take {percent(working)} of the measured time; the rest is launches and gaps"
+        )
         evidence.append(Evidence(text, working, BOUND, Provenance.TIMED))
     return Limiter(
         kind=kind,
@@ -148,7 +158,7 @@ def _with_counters(facts: Facts, k: KernelFacts) -> Limiter:
 
 @dataclass(frozen=True)
 class _Level:
-    """Compute or a memory level, by the unit or the ceiling that is nearest to its limit."""
+    """Compute or a memory level, with the unit or ceiling that has the largest share."""
 
     kind: Kind
     unit: Unit
@@ -178,7 +188,7 @@ def _levels(k: KernelFacts) -> list[_Level]:
 
 
 def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
-    """The decision tree; returns the kind, the unit, and the statements that decided."""
+    """Apply the decision tree; return the kind, the unit, and the decisive statements."""
     levels = _levels(k)
     if not levels:
         return Kind.UNKNOWN, None, []
@@ -197,12 +207,14 @@ def _decide(k: KernelFacts) -> tuple[Kind, Unit | None, list[Evidence]]:
                 Evidence(f"balanced with {e.statement}", e.value, close, e.provenance)
             )
         elif place == 0 and top.kind is not Kind.DRAM:
-            statements.append(Evidence(f"next is {e.statement}", e.value, close, e.provenance))
+            statements.append(
+                Evidence(f"the second is {e.statement}", e.value, close, e.provenance)
+            )
     return top.kind, top.unit, statements
 
 
 def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evidence]]:
-    statement = f"no unit above {percent(LEANING)}, the busiest is {top.evidence(None).statement}"
+    statement = f"no unit above {percent(LEANING)}; the busiest: {top.evidence(None).statement}"
     busiest = Evidence(statement, top.unit.share, LEANING, top.provenance)
     if k.profile.waves < 1:
         processors = k.profile.multiprocessors
@@ -215,26 +227,30 @@ def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evi
 
 
 def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
-    """Statements that explain the limiter, the strongest first."""
+    """Statements that explain the limiter, in order of importance."""
     found: list[Evidence] = []
     if kind in (Kind.L1, Kind.L2, Kind.LATENCY):
         for access in ("store", "load"):
             times = k.over_ideal(access)
             if k.excess(access) >= NOTABLE and times:
-                text = f"{access}s move {k.times_ideal(access)} times the sectors they need"
+                text = (
+                    f"{access}s transfer {k.times_ideal(access)} times the ideal number of sectors"
+                )
                 found.append(Evidence(text, times, 1.0, _COUNTED))
     conflicts = k.get("conflict_share")
     if kind in (Kind.L1, Kind.SHARED, Kind.LATENCY) and conflicts and conflicts >= NOTABLE:
-        text = f"{percent(conflicts)} of the wavefronts of shared memory are bank conflicts"
+        text = f"{percent(conflicts)} of the shared-memory wavefronts are bank conflicts"
         found.append(Evidence(text, conflicts, NOTABLE, _COUNTED))
     issue = k.get("issue_active")
     if kind in (Kind.LATENCY, Kind.PARALLELISM) and issue is not None:
         found.append(
-            Evidence(f"schedulers issue in {percent(issue)} of cycles", issue, LEANING, _COUNTED)
+            Evidence(
+                f"schedulers issue in {percent(issue)} of the cycles", issue, LEANING, _COUNTED
+            )
         )
     if kind is Kind.LATENCY or (issue is not None and issue < LEANING and kind is not Kind.DRAM):
         for name, share in k.stalls[:2]:
-            text = f"{percent(share)} of a warp's time is {name.replace('_', ' ')}"
+            text = f"stall {name.replace('_', ' ')}: {percent(share)} of the time of a warp"
             found.append(Evidence(text, share, STALL, _COUNTED))
     lanes = k.get("unpredicated_lanes")
     if kind in (Kind.COMPUTE, Kind.LATENCY) and lanes is not None and lanes < LANES:
@@ -248,7 +264,7 @@ def _details(k: KernelFacts, kind: Kind) -> list[Evidence]:
 
 
 _ONLY_COUNTED = (
-    "latency, excess traffic, bank conflicts and busy pipes are known only with counters"
+    "latency, excess traffic, bank conflicts and pipe utilisation are known only with counters"
 )
 _NOT_COUNTED = "instruction mix, cache misses and stalls of CPU variants are not counted"
 
@@ -257,7 +273,7 @@ _NOT_COUNTED = "instruction mix, cache misses and stalls of CPU variants are not
 
 
 def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
-    """Shares of ceilings that the time and the variant's counts prove."""
+    """Minimum shares of the ceilings, from the time and the counts that the variant declares."""
     found = []
     if facts.compulsory and not facts.fits_in_cache:
         share, name = facts.compulsory
@@ -272,7 +288,7 @@ def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
             share /= (1 + m.fma_share) / 2
             text += f", {percent(share)} of the peak with {percent(m.fma_share)} FMAs"
         found.append((Kind.COMPUTE, f"{precision} arithmetic", share, text))
-    # Requested bytes that L1 serves never reach L2, so they prove only how busy L1 is.
+    # Requested bytes may hit in L1, so they are evidence only of the utilisation of L1.
     ceiling = ceiling_named(machine, "L1 read") if m.device != "cpu" else None
     if ceiling and m.requested_bytes:
         share = m.requested_bytes / m.seconds / ceiling
@@ -287,7 +303,7 @@ def _rates(facts: Facts) -> list[tuple[Kind, str, float, Evidence]]:
 def _from_rates(
     rates: list[tuple[Kind, str, float, Evidence]], others: list[Evidence], unknown: str
 ) -> Limiter:
-    """The limiter that the largest share proves; unknown if it is below the threshold."""
+    """The limiter with the largest share; unknown if the share is below the threshold."""
     rates = sorted((r for r in rates if r[2] <= NO_LIMIT), key=lambda rate: -rate[2])
     evidence = tuple([*(rate[3] for rate in rates), *others])
     if not rates or rates[0][2] < LEANING:
@@ -321,7 +337,7 @@ def _on_cpu(facts: Facts) -> Limiter:
     m, machine = facts.m, facts.machine
     rates = _rates(facts)
     if machine and facts.fits_in_cache and m.cache == "warm" and m.bytes:
-        # The data are in some cache. The farthest one that can deliver this fast may be the limit.
+        # The data are in one of the caches. The slowest cache with sufficient bandwidth is assumed.
         caches = [c for c in machine.of_kind("bandwidth") if c.level != "DRAM"]
         for c in sorted(caches, key=lambda c: c.measured):
             share = m.bytes_per_second / c.measured
@@ -341,7 +357,7 @@ def _on_cpu(facts: Facts) -> Limiter:
 
 
 def _scalar_or_not(facts: Facts) -> list[Evidence]:
-    """What the rate of FLOPs proves about lanes and threads of a CPU variant."""
+    """Evidence of vectorisation and multithreading in a CPU variant, from its FLOP rate."""
     m, machine = facts.m, facts.machine
     precision = m.problem.precision
     peak = machine.peak(precision) if machine and precision else None
@@ -355,12 +371,12 @@ def _scalar_or_not(facts: Facts) -> list[Evidence]:
     rate = m.flops_per_second
     found = []
     if rate > scalar * NO_LIMIT:
-        text = f"{number(rate / scalar)} times the rate of scalar code on {threads} threads"
+        text = f"{number(rate / scalar)} times the peak of scalar code on {threads} threads"
         found.append(Evidence(f"vectorised: {text}", rate / scalar, 1.0, Provenance.MODELLED))
     elif rate < scalar / threads * NO_LIMIT:
-        text = f"{percent(rate / scalar * threads)} of what scalar code reaches on one thread"
+        text = f"{percent(rate / scalar * threads)} of the peak of scalar code on one thread"
         found.append(Evidence(text, rate / scalar * threads, 1.0, Provenance.MODELLED))
     if threads > 1 and rate > one_thread * NO_LIMIT:
-        text = f"several threads: {number(rate / one_thread)} times the peak of one"
+        text = f"several threads: {number(rate / one_thread)} times the peak of one thread"
         found.append(Evidence(text, rate / one_thread, 1.0, Provenance.MODELLED))
     return found

@@ -1,4 +1,4 @@
-"""How often the diagnoses of whole ladders are right, including where they are wrong."""
+"""The accuracy of the diagnoses of whole ladders, including the incorrect ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Reason(enum.StrEnum):
-    """Why a step was not named correctly."""
+    """Reason why a step was not named correctly."""
 
     NO_GAIN = "the step gained at most 5 % and was not proposed"
-    TOO_EARLY = "declared done, but the step gained"
+    TOO_EARLY = "proposed 'done', but the step gained"
     ALTERNATIVE = "proposed as an alternative only"
     LATER = "a later step of the ladder makes the proposed change"
     UNNAMED = "not proposed at all"
@@ -43,25 +43,25 @@ class Row:
     ladder
         Routine and problem.
     variant, next_variant
-        The variant that was diagnosed, and the one after it.
+        The diagnosed variant, and the variant after it.
     limiter
-        The limiter of the first.
+        The limiter of `variant`.
     proposed
-        The category of the proposed step; empty if there was none.
+        The category of the proposed step; empty without a proposal.
     alternatives
         Further proposed categories.
     changes
-        The categories of what the second changes.
+        The categories of the changes of `next_variant`.
     bound
-        The largest gain that the proposal allows; None if nothing bounds it.
+        The largest gain that the proposal allows; None if there is no bound.
     realised, low, high
-        The ratio of times and its 99.9 % interval.
+        The ratio of the times, and its 99.9 % confidence interval.
     verdict
         ``"held"``, ``"violated"``, ``"not tested"``, or ``"exceeded by another change"``.
     metric, moved
-        The targeted metric before and after, and whether it improved; empty and None if unknown.
+        The target metric before and after, and whether it improved; empty and None if unknown.
     named
-        Whether the proposal names a change, or says "done" and the gain is at most 5 %.
+        Whether the proposal is among the changes, or is "done" and the gain is at most 5 %.
     """
 
     ladder: str
@@ -82,13 +82,13 @@ class Row:
 
     @property
     def gained(self) -> bool:
-        """Whether the second variant is faster by more than 5 %."""
+        """Whether `next_variant` is faster by more than 5 %."""
         return self.realised > CONFIRMED
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Score(ShownAsTables):
-    """The score of the diagnoses of several ladders; iterate over it for the steps."""
+    """The score of the diagnoses of several ladders. Iteration yields the steps."""
 
     rows: tuple[Row, ...]
 
@@ -100,12 +100,12 @@ class Score(ShownAsTables):
 
     @property
     def hit_rate(self) -> float:
-        """Steps named correctly, of all steps."""
+        """Fraction of the steps that are named correctly."""
         return _share(self.rows, self.named)
 
     @property
     def named(self) -> tuple[Row, ...]:
-        """Steps named correctly: the strict count."""
+        """Steps that are named correctly: the strict count."""
         return tuple(row for row in self.rows if row.named)
 
     @property
@@ -115,12 +115,12 @@ class Score(ShownAsTables):
 
     @property
     def abstained(self) -> tuple[Row, ...]:
-        """Steps without such a gain whose change was rightly not proposed."""
+        """Steps that gained at most 5 % and were correctly not proposed."""
         return tuple(row for row in self.rows if not row.gained and row.proposed not in row.changes)
 
     @property
     def agreed(self) -> tuple[Row, ...]:
-        """Steps that gained and were named, or gained nothing and were not proposed."""
+        """Steps that gained and were named, or did not gain and were not proposed."""
         return (*(row for row in self.gained if row.named), *self.abstained)
 
     def reason(self, row: Row) -> Reason:
@@ -143,22 +143,22 @@ class Score(ShownAsTables):
 
     @property
     def tested(self) -> tuple[Row, ...]:
-        """Claims that the next variant tests: it takes the proposed step, or none is left."""
+        """Steps whose bound the next variant tests: it makes the proposed change, or "done"."""
         return tuple(row for row in self.claims if row.verdict in ("held", "violated"))
 
     @property
     def violated(self) -> tuple[Row, ...]:
-        """Tested claims whose bound the next variant exceeded beyond the noise."""
+        """Steps with a tested bound that the gain exceeds by more than the noise."""
         return tuple(row for row in self.tested if row.verdict == "violated")
 
     @property
     def wrong(self) -> tuple[Row, ...]:
-        """Steps that were not named correctly, and violated bounds."""
+        """Steps that are not named correctly, or have a violated bound."""
         return tuple(row for row in self.rows if not row.named or row in self.violated)
 
     @property
     def looseness(self) -> float | None:
-        """Median of bound over realised gain (at least 1) of the tested claims."""
+        """Median of the ratio of bound to realised gain (at least 1), for tested bounds."""
         return _median(self.tested)
 
     def summary(self) -> list[tuple[str, str]]:
@@ -180,16 +180,16 @@ class Score(ShownAsTables):
                 "steps that gained more than 5 %, named",
                 _of(self.gained, [row for row in self.gained if row.named]),
             ),
-            ("steps without gain, their change not proposed", _of(idle, self.abstained)),
-            ("both together: agrees with the measured gain", _of(rows, self.agreed)),
-            ("claims with a bound", str(len(self.claims))),
+            ("steps without gain, change not proposed", _of(idle, self.abstained)),
+            ("sum of both: agrees with the measured gain", _of(rows, self.agreed)),
+            ("steps with a bound", str(len(self.claims))),
             ("  tested by the next variant", str(len(self.tested))),
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
-            ("median of bound over realised gain, tested claims", _times(self.looseness)),
-            ("  of those other than 'done'", _times(_median(steps))),
-            ("  of all claims", _times(_median(self.claims))),
-            ("targeted metric moved, of tested claims", _of(known, moved)),
+            ("median of bound / realised gain, tested bounds", _times(self.looseness)),
+            ("  without 'done'", _times(_median(steps))),
+            ("  all bounds", _times(_median(self.claims))),
+            ("target metric improved, of tested bounds", _of(known, moved)),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Score(ShownAsTables):
         return cls(rows=tuple(Row(**row) for row in rows))
 
     def save(self, path: str | Path) -> None:
-        """Write it to a JSON file."""
+        """Write the score to a JSON file."""
         write(path, "score", self.to_dict())
 
     def _tables(self) -> list[Table]:
@@ -215,7 +215,7 @@ class Score(ShownAsTables):
 
 
 def score(sweeps: Iterable[Sweep]) -> Score:
-    """Compare the diagnoses of ladders with what their next variants change and gain.
+    """Compare the diagnoses of ladders with the changes and gains of the next variants.
 
     Parameters
     ----------

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from adokernels.diagnosis.diagnosis import Diagnosis, Finding
     from adokernels.diagnosis.score import Score
 
-#: Widths of columns with sentences, in characters.
+#: Widths in characters of the columns with sentences.
 _SENTENCE, _EVIDENCE = 38, 44
 
 
 def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
-    """Build the tables of a diagnosis: limiters and next steps, then what came of them."""
+    """Build the tables of a diagnosis: limiters and next steps, then the outcomes."""
     tables = [_advice_table(diagnosis)]
     if any(finding.outcome for finding in diagnosis):
         tables.append(_outcome_table(diagnosis))
@@ -64,7 +64,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
 def _outcome_table(diagnosis: Diagnosis) -> Table:
     headers = [("step", True), ("proposed", True), ("changed", True), ("at\nmost", False)]
     headers += [("realised", False), ("99.9 % interval", False), ("bound", True)]
-    headers += [("targeted metric", True), ("named", True)]
+    headers += [("target metric", True), ("named", True)]
     table = new_table("Proposed, and what the next variant did", headers)
     for place in (1, 2, 7):
         table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
@@ -73,7 +73,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
             moved = (
-                f"{metric.text}, {'moved' if metric.moved else 'did not move'}" if metric else ""
+                f"{metric.text}, {'improved' if metric.moved else 'not improved'}" if metric else ""
             )
             low, high = outcome.interval
             cells = (
@@ -92,21 +92,21 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
 
 
 def listed(changes: Iterable[Step] | None) -> str:
-    """Write categories in a fixed order."""
+    """Format categories in a fixed order."""
     if changes is None:
         return "not recorded"
     return ", ".join(sorted(changes)) or "none of the categories"
 
 
 def verdict_on(finding: Finding) -> str:
-    """Write whether the bound of a finding held."""
+    """Format the state of the bound of a finding."""
     if finding.held is None:
         return "exceeded by another change" if finding.exceeded else "not tested"
     return "held" if finding.held else "violated"
 
 
 def score_tables(score: Score) -> list[Table]:
-    """Build the tables of a score: a summary, and every step with what was right or wrong."""
+    """Build the tables of a score: a summary, and the result of every step."""
     summary = new_table("Score of the diagnoses", [("quantity", True), ("value", False)])
     summary.columns[0].max_width = None
     for name, value in score.summary():

@@ -1,4 +1,4 @@
-"""The metric that each optimisation step targets, and whether it moved."""
+"""The target metric of each optimisation step, and whether it improved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adokernels.tables.numbers import number, percent, quantity
 if TYPE_CHECKING:
     from adokernels.counters.records import Profile
 
-#: Relative change from which a metric has moved.
+#: Minimum relative change for an improved metric.
 _MOVED = 0.02
 
 _Value = Callable[["Profile"], float]
@@ -29,7 +29,7 @@ class Target:
     unit
         ``"%"`` (a fraction), ``"B"``, or empty.
     lower
-        Whether the step lowers it.
+        Whether the step should reduce it.
     value
         Computes it from a profile; raises KeyError or ZeroDivisionError if it is unknown.
     """
@@ -49,7 +49,7 @@ class Target:
             return None
 
     def shown(self, value: float) -> str:
-        """Write one value with its unit."""
+        """Format one value with its unit."""
         if self.unit == "%":
             return percent(value)
         return quantity(value, self.unit).strip() if abs(value) >= 1000 else number(value)
@@ -110,7 +110,7 @@ TARGETS: dict[Step, Target] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A targeted metric before and after a step."""
+    """The target metric before and after a step."""
 
     title: str
     before: float
@@ -120,7 +120,7 @@ class Change:
 
 
 def change(step: Step, before: Profile | None, after: Profile | None) -> Change | None:
-    """Compare the metric that `step` targets; None if it is unknown or there is none."""
+    """Compare the target metric of `step`; None if there is none or it is unknown."""
     target = TARGETS.get(step)
     if target is None:
         return None

@@ -1,8 +1,8 @@
 """The definitions in a C++ file of this project: a scanner for code laid out by clang-format.
 
-It knows only what the files contain: namespaces, functions, types, constants and lists of variants.
-clang-format writes no space inside template brackets, and spaces around comparisons. This tells
-them apart.
+It supports only what the files contain: namespaces, functions, types, constants and lists of
+variants. clang-format writes no space inside template brackets, and spaces around comparisons. This
+distinguishes them.
 """
 
 from __future__ import annotations

@@ -169,7 +169,9 @@ class _Ladder:
         )
         paths = sorted((root / folder).rglob(name))
         if len(paths) != 1:
-            raise FileNotFoundError(f"{root / folder} has {len(paths)} files {name}, expected one")
+            raise FileNotFoundError(
+                f"{root / folder} must contain one file {name}, got {len(paths)}"
+            )
         self.root, self.path = root, str(paths[0].relative_to(root))
         self._folders = (f"{folder}/{routine}/", f"{folder}/image/")
         self.definitions: dict[str, list[Definition]] = {}
@@ -251,8 +253,8 @@ class _Ladder:
                     if not accepts_call(definition, code):
                         continue
                     host = cuda and definition.kind == "function"
-                    # Host code of a CUDA variant is followed to what it launches. The choice of an
-                    # element type or a tile shape is not part of the source, the shapes are.
+                    # Host code of a CUDA variant is included if it launches kernels. The source
+                    # contains the tile shapes, but not the choice of a shape or element type.
                     if from_host and _chooses(definition):
                         chosen.add(definition)
                         host = True

@@ -48,8 +48,8 @@ def hotspots(
     """Find the source lines at which the warps of a variant spend their time, and why they stall.
 
     A fresh process repeats the variant with warm caches while the hardware samples the program
-    counters of its warps: CUPTI names only kernels that are loaded after sampling was enabled. The
-    process gets copies of the operands, packed in memory.
+    counters of its warps. CUPTI attributes samples only to kernels that are loaded after sampling
+    has started. The process receives copies of the operands, packed in memory.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def hotspots(
     block : tuple of int, optional
         One of the variant's ``blocks``; default the first.
     seconds : float
-        Time to sample.
+        Sampling time.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def hotspots(
     Raises
     ------
     TypeError
-        If `variant` is no variant, or an operand has the wrong type.
+        If `variant` is not a variant, or an operand has the wrong type.
     ValueError
         For a CPU variant, or if the variant cannot solve the problem.
     Unavailable
@@ -87,7 +87,7 @@ def hotspots(
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
     if variant.why_unavailable:
-        raise _core.Unavailable(variant.why_unavailable)
+        raise _core.Unavailable(f"hot spots cannot be sampled: {variant.why_unavailable}")
     arrays = [_on_host(a) for a in args] if args else list(random_operands(variant.routine))
     variant.cost(*arrays, **options)  # checks operands and options
     names = [p.name for p in variant.routine.parameters if p.role == "input"]
@@ -112,7 +112,7 @@ def hotspots_of(
     block: tuple[int, ...] | None,
     facts: dict[str, Any],
 ) -> Hotspots:
-    """Make the record from the samples that the process has written."""
+    """Make the record from the samples that the process wrote."""
     root = sources_folder()
     entries = []
     for kernel, recorded, line, counts in samples["lines"]:
@@ -144,7 +144,7 @@ def hotspots_of(
 
 
 def shipped_path(recorded: str, root: Path) -> str:
-    """The shipped file that was compiled under another path; that path if it is not shipped.
+    """The shipped file with this recorded path; `recorded` if that file is not shipped.
 
     Parameters
     ----------
@@ -192,17 +192,17 @@ def _line_of(path: Path, line: int) -> str:
 
 def _on_host(array: Any) -> NDArray[Any]:
     """A NumPy array with the values of an array of any library."""
-    for method in ("numpy", "get", "cpu"):  # ours, CuPy, PyTorch
+    for method in ("numpy", "get", "cpu"):  # adokernels, CuPy, PyTorch
         if not isinstance(array, np.ndarray) and hasattr(array, method):
             try:
                 return np.asarray(getattr(array, method)())
-            except TypeError:  # PyTorch's numpy() on the GPU
+            except TypeError:  # numpy() of PyTorch, for an array on the GPU
                 continue
     return np.asarray(array)
 
 
 def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, Any]:
-    """Run the call in a fresh process, and return what it has sampled."""
+    """Run the call in a fresh process, and return its samples."""
     package = str(Path(_core.__file__).parents[1])
     paths = [package, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {

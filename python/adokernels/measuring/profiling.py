@@ -39,7 +39,7 @@ def profile(
     metrics
         ``"default"``, ``"light"``, or names of metrics as in Nsight Compute. ``"light"`` leaves out
         the metrics that instrument the code to count per thread: FLOPs, bytes of accesses and
-        divergence of branches. One run of such a metric may take 100 times longer than the kernel.
+        branch divergence. One run of such a metric may take 100 times longer than the kernel.
     cache : {"cold", "warm"}
         Whether L2 is overwritten before each run, as in :func:`adokernels.measure`.
     block
@@ -56,8 +56,8 @@ def profile(
         If the counters cannot be read: no GPU, no CUPTI, no permission. The message contains the
         remedy.
     ValueError
-        For a variant on the CPU or an unknown metric, and if the function launches other kernels
-        in each run.
+        For a variant on the CPU or an unknown metric, and if the launched kernels differ between
+        runs.
 
     Notes
     -----
@@ -66,24 +66,22 @@ def profile(
     is one range of CUPTI's Range Profiler. A range around several kernels would contain the time
     between them and lower every percentage.
     """
-    require_counters(metrics)
     if cache not in ("cold", "warm"):
         raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
+    if not (isinstance(what, Routine | Variant) or callable(what)):
+        raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
+    if isinstance(what, Variant) and what.device != "cuda":
+        name = f"{what.routine.name}[{what.name}]"
+        raise ValueError(f"{name} must be a CUDA variant: only the GPU has these counters")
+    if block is not None and not isinstance(what, Routine | Variant):
+        raise TypeError("block= is for the variants of a routine, not for callables")
+    require_counters(metrics)
     if isinstance(what, Routine | Variant):
         routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
-        if named and named.device != "cuda":
-            raise ValueError(
-                f"{routine.name}[{named.name}] must be a CUDA variant: hardware counters are "
-                "those of the GPU"
-            )
         problem = routine.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)
         return collect(call, f"{routine.name}[{name}]", metrics, cache, context("cuda"))
-    if not callable(what):
-        raise TypeError(f"what to profile must be callable, got {type(what).__name__}")
-    if block is not None:
-        raise TypeError("block= is for the variants of a routine, not for callables")
     work = (lambda: what(*args, **options)) if args or options else what
     label = getattr(what, "__name__", type(what).__name__)
     return collect(work, label, metrics, cache, context("cuda"))

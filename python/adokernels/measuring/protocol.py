@@ -211,7 +211,7 @@ def sweep(
     Raises
     ------
     Unavailable
-        If `counters` are wanted and cannot be read here.
+        If `counters` is set and the counters cannot be read here.
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a Routine, got {type(routine).__name__}")
@@ -292,7 +292,7 @@ def _measure_ladder(
             del calls[name]
 
     def profiled(work: _core.Call | Callable[[], object], label: str) -> Profile | None:
-        """The counters; None if they are not wanted or no kernel was launched."""
+        """The counters; None if they are not requested or no kernel was launched."""
         profile = collect(work, label, metrics, settings.cache) if metrics else None
         return profile if profile and profile.kernels else None
 

@@ -68,7 +68,7 @@ class Measurement:
         Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
         counted.
     profile
-        Hardware counters of the same call, collected after timing; None if they were not.
+        Hardware counters of the same call, collected after timing; None if not collected.
     kernels
         The kernels launched, with their resource usage; empty on the CPU.
     error
@@ -166,7 +166,7 @@ class Measurement:
 
     @property
     def counted_bytes(self) -> dict[str, float]:
-        """Bytes that moved at each memory level, from hardware counters; empty without counters."""
+        """Bytes moved at each memory level, from hardware counters; empty without counters."""
         if self.profile is None:
             return {}
         moved = ((level, self.profile.get(key)) for level, key in LEVEL_BYTES.items())
@@ -174,12 +174,12 @@ class Measurement:
 
     @property
     def limiter(self) -> Limiter:
-        """What limits it, with evidence; precise with counters and in a sweep with ceilings."""
+        """The limiter, with evidence; precise only with counters and in a sweep with ceilings."""
         return limiter(self, self.machine)
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Where each number comes from.
+        """The origin of each number.
 
         ``"measured"``: timed. ``"counted"``: read from hardware counters. ``"modelled"``: computed
         by a formula of the routine or the variant. ``"not available"``: neither.
@@ -410,7 +410,7 @@ class Sweep(ShownAsTables):
     stages: tuple[Measurement, ...] = ()
 
     def __post_init__(self) -> None:
-        """Attach the machine to the measurements, which are limited by its ceilings."""
+        """Attach the machine to the measurements, whose limiters refer to its ceilings."""
         for name in ("measurements", "stages"):
             attached = (self._with_machine(m) for m in getattr(self, name))
             object.__setattr__(self, name, tuple(attached))

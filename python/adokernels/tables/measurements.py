@@ -164,7 +164,7 @@ def _known(value: float | None, show: Callable[[float], str]) -> str:
 
 
 def _largest_stall(values: Mapping[str, float]) -> str:
-    """The reason for which warps wait most, with its share of the cycles between instructions."""
+    """The most frequent stall reason, with its share of the cycles between instructions."""
     stalls = {k.removeprefix("stall_"): v for k, v in values.items() if k.startswith("stall_")}
     total = sum(stalls.values())
     stalls.pop("selected", None)  # the cycle in which the warp issues

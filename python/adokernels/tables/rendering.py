@@ -89,7 +89,7 @@ def to_html(table: Table) -> str:
     """Render a table as HTML that takes its colours from the page, light or dark."""
     aligned = [(f' style="text-align:{_align(c.justify)}"', c) for c in table.columns]
     for place, c in enumerate(table.columns):
-        if place and not c.no_wrap:  # sentences are wrapped where the page wraps nothing else
+        if place and not c.no_wrap:  # sentences are wrapped; the page wraps no other cells
             style = f"text-align:{_align(c.justify)};white-space:normal;min-width:12em"
             aligned[place] = (f' style="{style}"', c)
     head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
