@@ -155,7 +155,8 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*map(Text, cells), style="dim" if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    table.caption = Text(" ".join(notes))
+    units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
+    table.caption = Text(" ".join([*notes, units]))
     return table
 
 
