@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import adokernels as ado
+from adokernels.charts.roofline import above_roof
 from adokernels.counters.metrics import METRIC_SETS, SECTOR
 from adokernels.tasks import TASKS
 
@@ -63,6 +64,13 @@ def test_dram_moves_at_least_the_compulsory_bytes(name):
         # Part of a smaller problem is still in L2 at the end.
         if m.profile and m.bytes > 4 * cache_bytes:
             assert m.profile["dram_bytes"] >= 0.98 * m.bytes, m.variant
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_no_measurement_is_above_a_roof(name):
+    """Counted bytes and FLOPs do not exceed a ceiling by more than 3 %."""
+    sweep = ladder(name)
+    assert [m.variant for m in sweep if above_roof(m, sweep.machine)] == []
 
 
 def test_naive_transpose_of_int64_stores_whole_sectors():
