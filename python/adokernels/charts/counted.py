@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from adokernels.measuring.records import Measurement, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
@@ -36,6 +36,13 @@ def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
             " measure with ado.sweep(..., counters=True)"
         )
     return found
+
+
+def finding(rows: Counted, limit_of: Callable[[Profile], str]) -> str:
+    """Format the limit of the first and of the fastest variant, for the title of a chart."""
+    variants = [(m, p) for m, p in rows if not m.ceiling] or rows
+    shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
+    return "; ".join(f"{m.variant}: {limit_of(profile)}" for m, profile in shown.items())
 
 
 def new_axes(width: float, height: float) -> Axes:

@@ -25,6 +25,7 @@ from adokernels.charts.roofs import (
     draw_walls,
     finding,
     label_roofs,
+    mark_wrong,
     name_tracks,
     slower,
 )
@@ -69,9 +70,7 @@ def draw_flops(
     draw_walls(canvas, walls)
     draw_tracks(canvas, tracks, highlight)
     # The order of these calls is the order of placement: labels with few candidate places first.
-    canvas.badge(
-        [(t.m.variant, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong]
-    )
+    mark_wrong(canvas, tracks, wrong)
     if canvas.annotate:
         label_roofs(canvas, visible)
         name_tracks(canvas, tracks, highlight)

@@ -27,6 +27,7 @@ from adokernels.charts.roofs import (
     draw_walls,
     finding,
     label_roofs,
+    mark_wrong,
     name_tracks,
 )
 from adokernels.counters.metrics import SECTOR, WARP
@@ -99,9 +100,7 @@ def draw_instructions(
     visible = draw_roofs(canvas, roofs)
     draw_walls(canvas, walls)
     draw_tracks(canvas, tracks, highlight)
-    canvas.badge(
-        [(t.m.variant, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong]
-    )
+    mark_wrong(canvas, tracks, wrong)
     if canvas.annotate:
         label_roofs(canvas, visible)
         name_tracks(canvas, tracks, highlight)

@@ -406,6 +406,13 @@ def common_key(
     return key
 
 
+def mark_wrong(canvas: Canvas, tracks: Sequence[Track], wrong: Sequence[Measurement]) -> None:
+    """Mark the measurements above a roof, at their rightmost points."""
+    canvas.badge(
+        [(t.m.variant, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong]
+    )
+
+
 def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str:
     """Format the nearest roof of the first and of the fastest variant, with its share."""
     by = {t.m: t for t in tracks}

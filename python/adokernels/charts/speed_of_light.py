@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry
-from adokernels.charts.counted import counted, draw_rows, height_of, new_axes, subject
+from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
 from adokernels.counters.metrics import COMPUTE_BREAKDOWN, MEMORY_BREAKDOWN, of_peak
 from adokernels.measuring.records import steps
 from adokernels.tables.numbers import percent
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from adokernels.charts.counted import Counted
     from adokernels.counters.records import Profile
     from adokernels.measuring.records import Measurement, Sweep
 
@@ -95,7 +94,7 @@ def speed_of_light(
                 *([_previous(canvas)] if before else []),
             ]
         )
-    canvas.title(_finding(rows), subject(measurements))
+    canvas.title(finding(rows, _limit), subject(measurements))
     return ax
 
 
@@ -174,13 +173,7 @@ def _shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
     return {name: value / 100 for name, value in known if value is not None}
 
 
-def _finding(rows: Counted) -> str:
-    """Format the limiting units of the first and of the fastest variant."""
-    variants = [(m, p) for m, p in rows if not m.ceiling] or rows
-    shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
-    return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
-
-
 def _limit(profile: Profile) -> str:
+    """Format the busiest unit, if it may be the limiter."""
     name, share = max(_sides(profile).values(), key=lambda unit: unit[1])
     return f"{name} {percent(share)}" if share >= _LOW else "no unit above 60 %"

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import FADED, Canvas
-from adokernels.charts.counted import counted, draw_rows, height_of, new_axes, subject
+from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
 from adokernels.counters.metrics import STALLS
 from adokernels.tables.numbers import number, percent
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.charts.counted import Counted
     from adokernels.counters.records import Profile
     from adokernels.measuring.records import Measurement, Sweep
 
@@ -112,7 +111,7 @@ def warp_states(
     if annotate:
         used = [name for name in (*named, _OTHER) if any(_parts(of, named)[name] for of in states)]
         canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
-    canvas.title(_finding(rows), subject(measurements))
+    canvas.title(finding(rows, _limit), subject(measurements))
     return ax
 
 
@@ -211,14 +210,8 @@ def _ink_on(colour: str) -> str:
     return "black" if np.dot([red, green, blue], [0.299, 0.587, 0.114]) > 0.45 else "white"
 
 
-def _finding(rows: Counted) -> str:
-    """Format the largest stall of the first and of the fastest variant, or their issue rate."""
-    variants = [(m, p) for m, p in rows if not m.ceiling] or rows
-    shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
-    return "; ".join(f"{m.variant}: {_limit(profile)}" for m, profile in shown.items())
-
-
 def _limit(profile: Profile) -> str:
+    """Format the largest stall, or the share of used issue slots if most are used."""
     of = _states(profile)
     issued = profile.get("issue_active") or 0.0
     if issued >= _BUSY:

@@ -62,7 +62,7 @@ def profile(
     Notes
     -----
     The GPU has few counters, so the call is repeated: twice without counters, then once per group
-    (18 for the default metrics on an H100). It must launch the same kernels each time. Each kernel
+    (18 for the default metrics on an H200). It must launch the same kernels each time. Each kernel
     is one range of CUPTI's Range Profiler. A range around several kernels would contain the time
     between them and lower every percentage.
     """
