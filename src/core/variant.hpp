@@ -41,6 +41,12 @@ struct Launch {
   cuda::KernelRecorder* recorder = nullptr;
 };
 
+// What the default variant depends on besides the problem: properties of the current GPU.
+struct Hardware {
+  int multiprocessors = 0;
+  std::int64_t l2_bytes = 0;
+};
+
 // One step of a pipeline: a variant of another routine.
 struct Stage {
   const char* routine = nullptr;
@@ -57,9 +63,12 @@ struct Variant {
   int min_compute = 75;  // compute capability times ten
   bool ceiling = false;  // moves the bytes but does not compute the result; never the default
 
-  // Returns the reason why this variant cannot solve the problem or is not useful for it, or
-  // nullptr. The reason is a string literal, so no memory is allocated.
+  // Returns the reason why this variant cannot solve the problem, or nullptr. The reason is a
+  // string literal, so no memory is allocated.
   const char* (*why_not)(const Routine&) = nullptr;
+  // Returns the reason why another variant is faster for the problem, or nullptr. The default skips
+  // the variant, but a call can name it. The limits are measured crossovers.
+  const char* (*why_slower)(const Routine&, const Hardware&) = nullptr;
 
   Blocks blocks = {};
   Extent (*grid)(const Routine&, Extent block) = nullptr;

@@ -149,6 +149,9 @@ class VariantOf final : public AnyVariant {
   const char* why_not(const Problem& p) const override {
     return variant_.why_not == nullptr ? nullptr : variant_.why_not(of(p));
   }
+  const char* why_slower(const Problem& p, const Hardware& hardware) const override {
+    return variant_.why_slower == nullptr ? nullptr : variant_.why_slower(of(p), hardware);
+  }
   Launch launch(const Problem& p, Extent block) const override {
     return launch_of(variant_, of(p), block);
   }

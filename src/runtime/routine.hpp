@@ -55,10 +55,13 @@ class AnyVariant {
   std::vector<Extent> blocks;  // the default first; empty: takes no block
   std::vector<Stage> stages;
 
+  bool available() const;  // whether why_unavailable() is empty, without building a text
   // Empty if the variant can run on this machine. For a CUDA variant, the call starts the driver.
   std::string why_unavailable() const;
 
   virtual const char* why_not(const Problem& problem) const = 0;  // nullptr if it can solve it
+  // Why another variant is faster; nullptr if none is known to be.
+  virtual const char* why_slower(const Problem& problem, const Hardware& hardware) const = 0;
   virtual Launch launch(const Problem& problem, Extent block) const = 0;
   virtual std::size_t scratch_bytes(const Problem& problem) const = 0;
   virtual double executed_flops(const Problem& problem) const = 0;
@@ -79,6 +82,16 @@ struct OperandType {
 // Lengths by name, to determine shapes without arrays.
 using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
 
+// The variant that a call would run, and why later variants of the ladder do not run.
+struct Choice {
+  struct Skipped {
+    const AnyVariant* variant;
+    std::string reason;
+  };
+  const AnyVariant* variant = nullptr;
+  std::vector<Skipped> skipped;  // the last variant of the ladder first
+};
+
 class Routine {
  public:
   Routine() = default;
@@ -96,9 +109,13 @@ class Routine {
   std::vector<const AnyVariant*> variants() const;
   std::vector<const AnyVariant*> variants(Device device) const;
   const AnyVariant& find(const std::string& variant) const;  // throws NameError
-  // Returns the last variant of the device's ladder that is available, is not a ceiling and can
-  // solve the problem. Throws Unavailable or ValueError if there is none.
+  // Returns the last variant of the device's ladder that is available, is not a ceiling, can solve
+  // the problem and is not slower than another one. Throws Unavailable or ValueError if there is
+  // none.
   const AnyVariant& best(const Problem& problem, Device device) const;
+  // The same with the reasons. If `hardware` is not null, it returns the choice on that GPU, and
+  // this machine needs none.
+  Choice choose(const Problem& problem, Device device, const Hardware* hardware = nullptr) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
   std::optional<std::size_t> find_option(std::string_view option) const;  // an index into options

@@ -1,5 +1,6 @@
 // Lists, finds and selects variants.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "core/error.hpp"
@@ -14,15 +15,29 @@ std::string OperandInfo::type_text() const {
   return type.same_as == nullptr ? type.text : std::string(type.text) + " " + type.same_as;
 }
 
+namespace {
+
+// Properties of the current GPU, or zeros if there is none or the choice does not depend on them.
+Hardware hardware_of(Device device) {
+  if (device == Device::kCpu || !cuda::why_unavailable().empty()) return {};
+  const cuda::Properties& gpu = cuda::properties();
+  return {.multiprocessors = gpu.multiprocessors, .l2_bytes = gpu.l2_bytes};
+}
+
+}  // namespace
+
+bool AnyVariant::available() const {
+  return device == Device::kCpu ||
+         (built && cuda::why_unavailable().empty() && cuda::properties().compute >= min_compute);
+}
+
 std::string AnyVariant::why_unavailable() const {
-  if (device == Device::kCpu) return {};
+  if (available()) return {};
   if (!built) return "built without CUDA";
   if (!cuda::why_unavailable().empty()) return cuda::why_unavailable();
-  const int compute = cuda::properties().compute;
-  if (compute >= min_compute) return {};
   const auto text = [](int c) { return std::to_string(c / 10) + "." + std::to_string(c % 10); };
   return "requires compute capability " + text(min_compute) + ", but this device has " +
-         text(compute);
+         text(cuda::properties().compute);
 }
 
 bool Routine::batched() const {
@@ -53,16 +68,36 @@ const AnyVariant& Routine::find(const std::string& variant) const {
 }
 
 const AnyVariant& Routine::best(const Problem& problem, Device device) const {
+  const Hardware hardware = hardware_of(device);
   const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
-  std::string missing = "no variant for this device";
   for (auto variant = ladder.rbegin(); variant != ladder.rend(); ++variant) {
-    if ((*variant)->ceiling) continue;
-    if (std::string reason = (*variant)->why_unavailable(); !reason.empty()) {
-      missing = std::move(reason);
-      continue;
+    const AnyVariant& candidate = **variant;
+    if (!candidate.ceiling && candidate.available() && candidate.why_not(problem) == nullptr &&
+        candidate.why_slower(problem, hardware) == nullptr)
+      return candidate;
+  }
+  return *choose(problem, device).variant;  // throws the reason
+}
+
+Choice Routine::choose(const Problem& problem, Device device, const Hardware* hardware) const {
+  const Hardware current = hardware != nullptr ? *hardware : hardware_of(device);
+  Choice choice;
+  std::string missing = "no variant for this device";
+  for (const AnyVariant* variant : std::views::reverse(variants(device))) {
+    if (variant->ceiling) continue;
+    if (std::string reason = variant->why_unavailable(); hardware == nullptr && !reason.empty()) {
+      missing = reason;
+      choice.skipped.push_back({variant, std::move(reason)});
+    } else if (const char* unsolvable = variant->why_not(problem)) {
+      missing.clear();
+      choice.skipped.push_back({variant, unsolvable});
+    } else if (const char* slower = variant->why_slower(problem, current)) {
+      missing.clear();
+      choice.skipped.push_back({variant, slower});
+    } else {
+      choice.variant = variant;
+      return choice;
     }
-    if ((*variant)->why_not(problem) == nullptr) return **variant;
-    missing.clear();
   }
   if (!missing.empty()) throw Unavailable(name + " on " + name_of(device) + ": " + missing);
   throw ValueError(name + ": no variant on " + name_of(device) + " can solve this problem");
