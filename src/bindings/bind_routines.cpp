@@ -9,6 +9,7 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/direct_call.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/options.hpp"
 #include "bindings/parameters.hpp"
@@ -216,6 +217,7 @@ void bind_routines(py::module_& m) {
           py::arg("variant"), py::arg("arguments"), py::arg("options"))
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
+  bind_direct_call(m);
   m.def(
       "routines",
       [] {

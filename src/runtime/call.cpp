@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "runtime/host.hpp"
+#include "runtime/scratch.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
@@ -78,10 +79,16 @@ void run_in_place(const Routine& routine, const AnyVariant* variant, const Probl
   const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device);
   Launch launch = launch_for(routine, chosen, problem, block);
   if (problem.result_elements() == 0) return;
-  std::shared_ptr<void> scratch;
-  if (const std::size_t bytes = chosen.scratch_bytes(problem); bytes != 0)
-    scratch = allocate(device, bytes, launch);
-  chosen.run(problem, launch);
+  const std::size_t bytes = chosen.scratch_bytes(problem);
+  if (device == Device::kCpu) {
+    const HostScratch scratch(bytes);
+    launch.scratch = scratch.data();
+    chosen.run(problem, launch);
+  } else {
+    std::shared_ptr<void> scratch;
+    if (bytes != 0) scratch = allocate(device, bytes, launch);
+    chosen.run(problem, launch);
+  }
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class Variant:
             raise TypeError(
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
             )
-        return self.routine(*args, variant=self.name, **kwargs)
+        return self.routine._general_call(*args, variant=self.name, **kwargs)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
         """FLOPs and bytes for these operands; needs no device.
@@ -168,7 +168,7 @@ class Variant:
         return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
 
 
-class Routine:
+class Routine(_core.DirectCall):
     """A computation, and the ladder of variants that implement it.
 
     Call it like a function, index it by a variant's name, or iterate over its variants.
@@ -190,6 +190,7 @@ class Routine:
     """
 
     def __init__(self, core: _core.Routine) -> None:
+        super().__init__(core)
         self._core = core
         self.name: str = core.name
         self.summary: str = core.summary
@@ -265,7 +266,9 @@ class Routine:
         element = None if dtype is None else np.dtype(dtype).str
         return self._core.operand_types(list(lengths.items()), tuple(batch), element)
 
-    def __call__(
+    # DirectCall.__call__ computes the default CPU variant for NumPy arrays without a Python frame.
+    # All other calls come here.
+    def _general_call(
         self,
         *args: Any,
         variant: str | None = None,
