@@ -100,8 +100,8 @@ void bind_machine(py::module_& m) {
         const ThreadCosts& costs = thread_costs();
         py::dict d;
         d["bytes_per_second"] = costs.bytes_per_second;
-        d["wake_one"] = costs.wake_one;
-        d["wake_all"] = costs.wake_all;
+        d["wake"] = costs.wake;
+        d["wake_each"] = costs.wake_each;
         return d;
       },
       "The measured costs that determine the number of threads.");

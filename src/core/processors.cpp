@@ -27,28 +27,31 @@ double quota_of(const std::string& folder) {
   return time > 0 && period > 0 ? time / period : 0;
 }
 
-// The smallest quota of this process's control groups and of the groups that contain them, or 0. In
-// a container, the path may be that of the host, so folders may be missing.
-double smallest_quota() {
+}  // namespace
+
+double processor_quota(const std::string& list, const std::string& root) {
   double smallest = 0;
-  std::ifstream groups("/proc/self/cgroup");
+  std::ifstream groups(list);
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/path" or "0::/path"
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
-    const std::string root = controllers == ",," ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool version_2 = controllers.empty();
+    if (!version_2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    // The group and all groups that contain it. In a container, the path may be that of the host,
+    // so folders may be missing.
+    std::string path = line.substr(second + 1);
+    for (;;) {
       if (path == "/") path.clear();
-      const double quota = quota_of(root + path);
+      const double quota = quota_of(root + (version_2 ? "" : "/cpu") + path);
       if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
-      if (path.empty() || path.rfind('/') == std::string::npos) break;
+      const auto parent = path.rfind('/');
+      if (parent == std::string::npos) break;
+      path.resize(parent);
     }
   }
   return smallest;
 }
-
-}  // namespace
 
 int processors_in_affinity_mask() {
   for (int size = CPU_SETSIZE; size <= 1 << 20; size *= 2) {  // a larger kernel needs a larger set
@@ -65,7 +68,7 @@ int processors_in_affinity_mask() {
 
 int available_processors() {
   const int processors = processors_in_affinity_mask();
-  const double quota = smallest_quota();
+  const double quota = processor_quota();
   return quota == 0 ? processors : std::clamp(static_cast<int>(quota), 1, processors);
 }
 

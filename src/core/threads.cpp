@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "core/processors.hpp"
@@ -40,49 +41,54 @@ int default_threads() {
 // several are about equally fast move this number of bytes.
 double measure_bandwidth() {
   constexpr std::size_t kBytes = 1 << 20;
-  const auto buffer = std::make_unique<std::byte[]>(2 * kBytes);
+  const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[2 * kBytes]());
+  if (buffer == nullptr) return 20e9;
   double least = 1;
   for (int i = 0; i < 3; ++i) {
     const auto start = Clock::now();
     std::memcpy(buffer.get() + kBytes, buffer.get(), kBytes);
-    asm volatile("" ::"r"(buffer.get()) : "memory");  // the copy is not removed
+    asm volatile("" ::"r"(buffer.get()) : "memory");  // the compiler must not remove the copy
     least = std::min(least, seconds_since(start));
   }
   return 2 * kBytes / least;
 }
 
-// A job whose parts wait until all of them have begun.
-struct Muster {
+// A job whose parts wait for each other, for a limited time.
+struct Rendezvous {
+  double limit;
   Clock::time_point start;
   std::atomic<int> arrived = 0;
-  std::atomic<double> last = 0;
+  std::atomic<double> last = 0;  // time of the last arrival
 };
 
-// The time until `threads` threads work, all but one of which sleep.
+// The time until `threads` threads work, of which all but one sleep before.
 double measure_wake(int threads) {
-  constexpr double kLongest = 100e-6;
-  double least = kLongest;
+  // Limits the time of the measurement. It is longer than the time on a machine that is not busy.
+  const double limit = 50e-6 + 2e-6 * (threads - 2);
+  constexpr auto kUntilAsleep = std::chrono::microseconds(100);
+  double least = limit;
   start_threads(threads);
   for (int i = 0; i < 3; ++i) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));  // they go to sleep
-    Muster muster{.start = Clock::now()};
+    std::this_thread::sleep_for(kUntilAsleep);
+    Rendezvous job{.limit = limit, .start = Clock::now()};
     run_parts(
         threads,
         [](const void* work, int, int parts) {
-          auto& m = *static_cast<Muster*>(const_cast<void*>(work));
-          if (m.arrived.fetch_add(1) + 1 == parts) m.last = seconds_since(m.start);
-          while (m.arrived < parts && seconds_since(m.start) < kLongest)
-            ;
+          auto& meeting = *static_cast<Rendezvous*>(const_cast<void*>(work));
+          const auto elapsed = [&] { return seconds_since(meeting.start); };
+          if (meeting.arrived.fetch_add(1) + 1 == parts) meeting.last = elapsed();
+          while (meeting.arrived < parts && elapsed() < meeting.limit) {
+          }
         },
-        &muster);
-    if (muster.last > 0) least = std::min(least, muster.last.load());
+        &job);
+    if (job.last > 0) least = std::min(least, job.last.load());
   }
   return least;
 }
 
 enum State { kUnmeasured, kMeasuring, kMeasured };
 std::atomic<int> state = kUnmeasured;
-ThreadCosts costs;
+ThreadCosts costs{};
 
 // A forked child does not have the thread that was measuring.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
@@ -110,11 +116,10 @@ const ThreadCosts& thread_costs() {
   while (state != kMeasured) {
     int expected = kUnmeasured;
     if (state.compare_exchange_strong(expected, kMeasuring)) {
-      const int threads = std::max(max_threads(), 2);
       costs.bytes_per_second = measure_bandwidth();
-      costs.wake_one = measure_wake(2);
-      costs.wake_all =
-          threads == 2 ? costs.wake_one : std::max(measure_wake(threads), costs.wake_one);
+      costs.wake = measure_wake(2);
+      if (const int threads = max_threads(); threads > 2)
+        costs.wake_each = std::max(measure_wake(threads) - costs.wake, 0.0) / (threads - 2);
       state = kMeasured;
       state.notify_all();
     } else {
@@ -127,13 +132,13 @@ const ThreadCosts& thread_costs() {
 int threads_for_seconds(double seconds) {
   const int most = max_threads();
   if (most == 1 || fixed_threads) return most;
-  const ThreadCosts& c = thread_costs();
-  // The time with t threads is wake_one + (t - 2) per_thread + seconds / t.
-  const double per_thread = most == 2 ? 0 : (c.wake_all - c.wake_one) / (most - 2);
-  const double best = per_thread > 0 ? std::sqrt(seconds / per_thread) : most;
+  // The expected time of t threads is wake + (t - 2) wake_each + seconds / t.
+  const ThreadCosts& cost = thread_costs();
+  const double best = cost.wake_each > 0 ? std::sqrt(seconds / cost.wake_each) : most;
   const int threads = best < most ? std::max(static_cast<int>(best), 2) : most;
-  const double parallel = c.wake_one + (threads - 2) * per_thread + seconds / threads;
-  return parallel < seconds ? threads : 1;
+  const double parallel = cost.wake + (threads - 2) * cost.wake_each + seconds / threads;
+  constexpr double kLeastGain = 1.2;  // because the costs vary from call to call
+  return kLeastGain * parallel < seconds ? threads : 1;
 }
 
 int threads_for(std::int64_t bytes_moved) {

@@ -22,8 +22,8 @@ void set_max_threads(int threads, bool at_any_size = false);
 // Measured once.
 struct ThreadCosts {
   double bytes_per_second;  // moved by one thread
-  double wake_one;          // seconds until one sleeping thread has begun to work
-  double wake_all;          // the same for max_threads() - 1 threads
+  double wake;              // seconds until one sleeping thread has begun to work
+  double wake_each;         // additional seconds for each further thread
 };
 const ThreadCosts& thread_costs();
 
