@@ -197,8 +197,6 @@ def test_no_references_leak():
 
 
 def test_only_a_core_routine_makes_a_direct_call():
-    for arguments in ((), (1,), (None,)):
-        with pytest.raises(TypeError):
+    for arguments in ((), (1,), (None,), (ado.transpose, 1)):
+        with pytest.raises(TypeError, match=r"Routine\(\) takes a Routine of the core"):
             ado.Routine(*arguments)
-    with pytest.raises(TypeError):
-        type(ado.transpose).__base__.__base__.__new__(ado.Routine)()

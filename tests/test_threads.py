@@ -1,4 +1,4 @@
-"""Threads of the CPU routines: the pool, the number of threads, fork, and callers in many threads."""
+"""Threads of the CPU routines: the pool, the number of threads, fork, callers in many threads."""
 
 import os
 import shutil
@@ -35,13 +35,14 @@ struct Job {
   std::atomic<int> nested = 0;
 };
 
+void nested_part(const void* work, int, int) {
+  ++static_cast<Job*>(const_cast<void*>(work))->nested;
+}
+
 void part(const void* work, int part, int parts) {
   Job& job = *static_cast<Job*>(const_cast<void*>(work));
   job.runs[part] += parts;
-  if (part == 1)
-    ado::run_parts(
-        3, [](const void* inner, int, int) { ++*static_cast<std::atomic<int>*>(const_cast<void*>(inner)); },
-        &job.nested);
+  if (part == 1) ado::run_parts(3, nested_part, &job);
 }
 
 std::atomic<int> wrong = 0;

@@ -160,20 +160,19 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flagged_c
   return PyObject_Vectorcall(method.ptr(), arguments, count, names);
 }
 
-int init(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  PyObject* core = nullptr;
-  if (keywords != nullptr || PyArg_ParseTuple(arguments, "O", &core) == 0) {
-    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_TypeError, "takes one Routine");
-    return -1;
+PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  const bool single = PyTuple_GET_SIZE(arguments) == 1 && keywords == nullptr;
+  const py::handle core = single ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+  if (!core || !py::isinstance<Routine>(core)) {
+    PyErr_Format(PyExc_TypeError, "%s() takes a Routine of the core", type->tp_name);
+    return nullptr;
   }
-  if (!py::isinstance<Routine>(core)) {
-    PyErr_SetString(PyExc_TypeError, "must be a Routine");
-    return -1;
-  }
+  PyObject* const self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
   auto* const direct = reinterpret_cast<DirectCall*>(self);
   direct->call = call;
-  direct->routine = py::handle(core).cast<const Routine*>();
-  return 0;
+  direct->routine = core.cast<const Routine*>();
+  return self;
 }
 
 }  // namespace
@@ -185,8 +184,7 @@ void bind_direct_call(py::module_& m) {
       {Py_tp_doc,
        const_cast<char*>("A routine of the core as a callable. Calls that are not of the "
                          "most common kind go to its method _general_call.")},
-      {Py_tp_init, reinterpret_cast<void*>(init)},
-      {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+      {Py_tp_new, reinterpret_cast<void*>(make)},
       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
       {Py_tp_members, members},
       {}};

@@ -190,7 +190,6 @@ class Routine(_core.DirectCall):
     """
 
     def __init__(self, core: _core.Routine) -> None:
-        super().__init__(core)
         self._core = core
         self.name: str = core.name
         self.summary: str = core.summary
@@ -266,6 +265,19 @@ class Routine(_core.DirectCall):
         element = None if dtype is None else np.dtype(dtype).str
         return self._core.operand_types(list(lengths.items()), tuple(batch), element)
 
+    if TYPE_CHECKING:
+
+        def __call__(
+            self,
+            *args: Any,
+            variant: str | None = None,
+            block: tuple[int, ...] | None = None,
+            device: str | None = None,
+            out: Any = None,
+            **options: Any,
+        ) -> Any:
+            """Compute the result; each routine documents its operands and options."""
+
     # DirectCall.__call__ computes the default CPU variant for NumPy arrays without a Python frame.
     # All other calls come here.
     def _general_call(
@@ -277,7 +289,6 @@ class Routine(_core.DirectCall):
         out: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute the result; each routine documents its operands and options."""
         return self._core.call(args, options, variant, block, device, out)
 
     def __getitem__(self, name: str) -> Variant:
