@@ -38,6 +38,7 @@ from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
+from adokernels.ladders.choice import Choice
 from adokernels.ladders.registry import *  # noqa: F403
 from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
@@ -59,6 +60,7 @@ __version__ = version("adokernels")
 __all__ = [  # noqa: PLE0604
     *_names,
     "Ceiling",
+    "Choice",
     "Cost",
     "CudaError",
     "DeviceArray",
