@@ -82,9 +82,9 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch)
     launch.scratch = buffer->data();
     return buffer;
   }
-  const auto buffer = std::make_shared_for_overwrite<std::byte[]>(bytes);
-  launch.scratch = buffer.get();
-  return buffer;
+  HostMemory memory = allocate_host_memory(bytes);
+  launch.scratch = memory.get();
+  return memory;
 }
 
 void run_in_place(const Routine& routine, const AnyVariant* variant, const Problem& problem,

@@ -1,41 +1,38 @@
 #include "runtime/scratch.hpp"
 
-#include <memory>
 #include <new>
 
 namespace ado {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 20;
 constexpr std::align_val_t kAlign{64};
+constexpr std::size_t kBufferBytes = 1 << 20;
 
-struct Delete {
-  void operator()(std::byte* data) const { ::operator delete(data, kAlign); }
-};
-using Memory = std::unique_ptr<std::byte, Delete>;
-
-Memory allocate(std::size_t bytes) {
-  return Memory(static_cast<std::byte*>(::operator new(bytes, kAlign)));
-}
-
-thread_local Memory buffer;
-thread_local bool in_use = false;
+thread_local HostMemory buffer;
+thread_local bool buffer_in_use = false;
 
 }  // namespace
 
+void FreeHostMemory::operator()(std::byte* data) const { ::operator delete(data, kAlign); }
+
+HostMemory allocate_host_memory(std::size_t bytes) {
+  return HostMemory(static_cast<std::byte*>(::operator new(bytes, kAlign)));
+}
+
 HostScratch::HostScratch(std::size_t bytes) {
   if (bytes == 0) return;
-  shared_ = bytes <= kBufferBytes && !in_use;
-  if (shared_ && buffer == nullptr) buffer = allocate(kBufferBytes);
-  data_ = shared_ ? buffer.get() : allocate(bytes).release();
-  if (shared_) in_use = true;
+  if (bytes > kBufferBytes || buffer_in_use) {
+    own_ = allocate_host_memory(bytes);
+    data_ = own_.get();
+    return;
+  }
+  if (buffer == nullptr) buffer = allocate_host_memory(kBufferBytes);
+  data_ = buffer.get();
+  buffer_in_use = true;
 }
 
 HostScratch::~HostScratch() {
-  if (shared_)
-    in_use = false;
-  else
-    Delete()(data_);
+  if (data_ != nullptr && own_ == nullptr) buffer_in_use = false;
 }
 
 }  // namespace ado

@@ -1,12 +1,20 @@
-// Scratch memory of one call on the CPU. It is not initialised, because a variant writes its
-// scratch memory before it reads it.
+// Scratch memory of variants on the CPU, aligned to cache lines. It is not initialised, because a
+// variant writes its scratch memory before it reads it.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 namespace ado {
 
-// Small scratch memory is a buffer of the calling thread, which is allocated once.
+struct FreeHostMemory {
+  void operator()(std::byte* data) const;
+};
+using HostMemory = std::unique_ptr<std::byte, FreeHostMemory>;
+HostMemory allocate_host_memory(std::size_t bytes);  // throws std::bad_alloc
+
+// The scratch memory of one call. If it is small, it is a buffer of the calling thread, which is
+// allocated once.
 class HostScratch {
  public:
   explicit HostScratch(std::size_t bytes);  // 0: none. Throws std::bad_alloc.
@@ -17,7 +25,7 @@ class HostScratch {
 
  private:
   std::byte* data_ = nullptr;
-  bool shared_ = false;  // data_ is the buffer of the thread
+  HostMemory own_;  // empty if data_ is the buffer of the thread
 };
 
 }  // namespace ado
