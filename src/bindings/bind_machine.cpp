@@ -101,7 +101,6 @@ void bind_machine(py::module_& m) {
         py::dict d;
         d["bytes_per_second"] = costs.bytes_per_second;
         d["wake"] = costs.wake;
-        d["wake_each"] = costs.wake_each;
         return d;
       },
       "The measured costs that determine the number of threads.");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -37,11 +36,9 @@ int default_threads() {
   return std::min(wanted > 0 ? wanted : available_processors(), kMaxParts);
 }
 
-// Bytes read and written per second by one thread in a routine, from a copy of 1 MiB. Calls for
-// which one thread and several are about equally fast move this number of bytes. Transposes and
-// reductions of that size reach 40 to 60 % of the bandwidth of the copy (Xeon, AVX-512).
+// Bytes read and written per second by one thread that copies 1 MiB. Calls for which one thread and
+// several are about equally fast move this number of bytes.
 double measure_bandwidth() {
-  constexpr double kOfCopy = 0.6;
   constexpr std::size_t kBytes = 1 << 20;
   const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[2 * kBytes]());
   if (buffer == nullptr) return 20e9;
@@ -52,34 +49,33 @@ double measure_bandwidth() {
     asm volatile("" ::"r"(buffer.get()) : "memory");  // the compiler must not remove the copy
     least = std::min(least, seconds_since(start));
   }
-  return kOfCopy * 2 * kBytes / least;
+  return 2 * kBytes / least;
 }
 
 // A job whose parts wait for each other, for a limited time.
 struct Rendezvous {
-  double limit;
   Clock::time_point start;
   std::atomic<int> arrived = 0;
   std::atomic<double> last = 0;  // time of the last arrival
 };
 
-// The time until `threads` threads work, of which all but one sleep before.
-double measure_wake(int threads) {
+// The time until a sleeping thread has begun to work.
+double measure_wake() {
   // Limits the time of the measurement. It is longer than the time on a machine that is not busy.
-  const double limit = 50e-6 + 2e-6 * (threads - 2);
+  constexpr double kLimit = 50e-6;
   constexpr auto kUntilAsleep = std::chrono::microseconds(100);
-  double least = limit;
-  start_threads(threads);
+  double least = kLimit;
+  start_threads(2);
   for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(kUntilAsleep);
-    Rendezvous job{.limit = limit, .start = Clock::now()};
+    Rendezvous job{.start = Clock::now()};
     run_parts(
-        threads,
+        2,
         [](const void* work, int, int parts) {
           auto& meeting = *static_cast<Rendezvous*>(const_cast<void*>(work));
           const auto elapsed = [&] { return seconds_since(meeting.start); };
           if (meeting.arrived.fetch_add(1) + 1 == parts) meeting.last = elapsed();
-          while (meeting.arrived < parts && elapsed() < meeting.limit) {
+          while (meeting.arrived < parts && elapsed() < kLimit) {
           }
         },
         &job);
@@ -119,9 +115,7 @@ const ThreadCosts& thread_costs() {
     int expected = kUnmeasured;
     if (state.compare_exchange_strong(expected, kMeasuring)) {
       costs.bytes_per_second = measure_bandwidth();
-      costs.wake = measure_wake(2);
-      if (const int threads = max_threads(); threads > 2)
-        costs.wake_each = std::max(measure_wake(threads) - costs.wake, 0.0) / (threads - 2);
+      costs.wake = measure_wake();
       state = kMeasured;
       state.notify_all();
     } else {
@@ -134,13 +128,12 @@ const ThreadCosts& thread_costs() {
 int threads_for_seconds(double seconds) {
   const int most = max_threads();
   if (most == 1 || fixed_threads) return most;
-  // The expected time of t threads is wake + (t - 2) wake_each + seconds / t.
-  const ThreadCosts& cost = thread_costs();
-  const double best = cost.wake_each > 0 ? std::sqrt(seconds / cost.wake_each) : most;
-  const int threads = best < most ? std::max(static_cast<int>(best), 2) : most;
-  const double parallel = cost.wake + (threads - 2) * cost.wake_each + seconds / threads;
+  // The time that a part takes should not be shorter than the time to wake a thread. More threads
+  // than that save little, but they cost little too: a thread that is late is not waited for.
+  const double wake = thread_costs().wake;
+  const int threads = static_cast<int>(std::min<double>(seconds / wake, most));
   constexpr double kLeastGain = 1.2;  // because the costs vary from call to call
-  return kLeastGain * parallel < seconds ? threads : 1;
+  return threads > 1 && kLeastGain * (wake + seconds / threads) < seconds ? threads : 1;
 }
 
 int threads_for(std::int64_t bytes_moved) {

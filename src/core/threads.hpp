@@ -6,8 +6,9 @@
 namespace ado {
 
 // Returns the number of threads that is expected to be fastest, from costs that are measured at the
-// first call: the time to wake threads and the bandwidth of one thread. The argument is the number
-// of bytes that are moved, or the time that one thread takes. At least 1.
+// first call: the time to wake a thread and the bandwidth of a copy by one thread. The argument is
+// the number of bytes that such a copy would read and write in the same time, or this time. At
+// least 1.
 int threads_for(std::int64_t bytes_moved);
 int threads_for_seconds(double seconds);
 
@@ -22,8 +23,7 @@ void set_max_threads(int threads, bool at_any_size = false);
 // Measured once.
 struct ThreadCosts {
   double bytes_per_second;  // moved by one thread
-  double wake;              // seconds until one sleeping thread has begun to work
-  double wake_each;         // additional seconds for each further thread
+  double wake;              // seconds until a sleeping thread has begun to work
 };
 const ThreadCosts& thread_costs();
 
