@@ -12,13 +12,13 @@ off.
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from beside_peers import Peers, Problem, compare, parser
+from beside_peers import Peers, Problem, compare, correct, made, parser
 from image_peers import host
+from torch_compile import COMPILER
 
 import adokernels as ado
 from adokernels.arrays.operands import random_operands
@@ -79,12 +79,12 @@ def torch_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
         torch.mv(rows, weights, out=average.view(-1))
         return torch.mm(factor, average.t(), out=out)
 
-    compiled = torch_compiled(lambda x, factor: factor @ x.mean(2).t())
-    return {
-        "torch": eager,
-        "torch gemv + gemm": gemv,
-        "torch.compile": lambda: compiled(x, factor),
-    }
+    compiled = COMPILER.peers(averages_formula, x, factor)
+    return {"torch": eager, "torch gemv + gemm": gemv, **compiled}
+
+
+def averages_formula(x: Array, factor: Array) -> Array:
+    return factor @ x.mean(2).t()
 
 
 def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
@@ -147,8 +147,11 @@ def torch_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
         torch.add(x, terms, out=sums)
         return torch.amax(sums, 0, out=out).clamp_(min=0)
 
-    compiled = torch_compiled(lambda x, terms: (x + terms).amax(0).clamp(min=0))
-    return {"torch": eager, "torch.compile": lambda: compiled(x, terms)}
+    return {"torch": eager, **COMPILER.peers(max_plus_formula, x, terms)}
+
+
+def max_plus_formula(x: Array, terms: Array) -> Array:
+    return (x + terms).amax(0).clamp(min=0)
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
@@ -173,14 +176,6 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     return {"cupy": whole, "cupy ReductionKernel": fused}
 
 
-def torch_compiled(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compile the function at its first call, for the shapes of that call."""
-    import torch
-
-    torch.compiler.reset()
-    return torch.compile(function, dynamic=False)
-
-
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
     ("average_matvec", "cuda"): {"torch": torch_averages, "cupy": cupy_averages},
@@ -196,39 +191,22 @@ def checked(
     task = TASKS[name]
     expected = task.expected(*on_host)
     unit = task.error_unit(*on_host) if task.error_unit else None
-    peers: Peers = {}
-    for library, make in PEERS[name, device].items():
-        if not importlib.util.find_spec(library):
-            print(f"left out {library} of {name}: not installed")
-            continue
-        try:
-            made = make(*args)
-        except Exception as error:  # any error of another library
-            print(f"left out {library} of {name}: {first_line(error)}")
-            continue
-        for peer, run in made.items():
-            try:
-                found = difference(host(run()), expected, unit)
-            except Exception as error:
-                print(f"left out {peer} of {name}: {first_line(error)}")
-                continue
-            if found <= tolerance(name, on_host):
-                peers[peer] = run
-            else:
-                print(f"left out {peer} of {name}: error {found:.3g} above the tolerance")
-    return peers
+    peers, missing = made(PEERS[name, device], args)
+    allowed = tolerance(name, on_host[0].shape)
+    kept, failed, wrong = correct(
+        peers, lambda _, result: difference(host(result), expected, unit), allowed
+    )
+    for peer, reason in (missing | failed | wrong).items():
+        print(f"left out {peer} of {name}: {reason}")
+    return kept
 
 
-def tolerance(name: str, on_host: tuple[np.ndarray, ...]) -> float:
+def tolerance(name: str, shape: Sequence[int]) -> float:
     """The task's tolerance, plus M roundings if a peer may sum M numbers sequentially."""
     if name != "average_matvec":
         return TASKS[name].tolerance
-    _, length, samples = on_host[0].shape
+    _, length, samples = shape
     return TASKS[name].tolerance + samples / length
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
 def main() -> None:

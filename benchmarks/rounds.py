@@ -1,0 +1,102 @@
+"""Times functions in the same rounds, with few samples, for comparisons of many problems.
+
+``ado.sweep`` samples until the medians have converged, which takes seconds per problem. On the CPU
+it excludes the overhead of Python calls, which users pay on small operands. Here a sample on the CPU
+calls a function as Python does, and each sample follows a call of the same function.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from timeit import Timer
+from typing import Any
+
+import numpy as np
+
+from adokernels.measuring.sampling import Sampler
+
+SAMPLE_SECONDS = 100e-6  # CPU: a sample consists of calls that take at least this long together
+FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 11}  # rounds
+SLOW = 3.0  # a function this many times slower than the fastest is sampled only FEW times
+FEW = 3
+
+
+@dataclass
+class Times:
+    """Seconds per call, one number per round."""
+
+    seconds: np.ndarray
+    hidden: bool = True  # whether launch overhead is excluded
+
+    def at(self, quantile: float) -> float:
+        return float(np.quantile(self.seconds, quantile))
+
+    def to_dict(self) -> dict[str, Any]:
+        low, median, high = (self.at(q) for q in (0.25, 0.5, 0.75))
+        return {
+            "median": median,
+            "quartiles": [low, high],
+            "minimum": float(self.seconds.min()),
+            "samples": len(self.seconds),
+            "launch_overhead_hidden": self.hidden,
+        }
+
+
+Take = Callable[[], tuple[float, bool]]
+
+
+def on_cpu(work: Callable[[], object]) -> Take:
+    timer = Timer(work)
+    once = min(timer.timeit(1) for _ in range(3))
+    calls = max(1, min(1000, int(SAMPLE_SECONDS / max(once, 1e-8))))
+    lead = once < 10e-3
+
+    def take() -> tuple[float, bool]:
+        if lead:
+            work()
+        return timer.timeit(calls) / calls, True
+
+    return take
+
+
+def on_cuda(work: Any) -> Take:
+    """Cold caches; `work` is a prepared call or a function that launches on the default stream."""
+    prepared = hasattr(work, "variant")
+    sampler = (
+        Sampler.of_call(work, cold=True)
+        if prepared
+        else Sampler.of_function(work, "cuda", cold=True)
+    )
+
+    def take() -> tuple[float, bool]:
+        seconds, _, hidden = sampler.take(1)
+        return seconds, hidden
+
+    take()  # loads the code
+    take()
+    return take
+
+
+def interleaved(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, Times]:
+    """Sample all functions once per round, in random order, for about `seconds` in all."""
+    takes = {n: (on_cpu if device == "cpu" else on_cuda)(work) for n, work in functions.items()}
+    found: dict[str, list[float]] = {name: [] for name in takes}
+    hidden = dict.fromkeys(takes, True)
+    start = time.perf_counter()
+    for done in range(MOST[device]):
+        spent = time.perf_counter() - start
+        if (spent > seconds and done >= FEWEST[device]) or (spent > 4 * seconds and done >= FEW):
+            break
+        names = list(takes)
+        if done >= FEW:
+            fastest = min(min(found[name]) for name in names)
+            names = [name for name in names if min(found[name]) <= SLOW * fastest]
+        random.shuffle(names)
+        for name in names:
+            sample, ok = takes[name]()
+            found[name].append(sample)
+            hidden[name] &= ok
+    return {name: Times(np.array(found[name]), hidden[name]) for name in takes}

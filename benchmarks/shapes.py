@@ -1,0 +1,161 @@
+"""Compares default calls with their peers on random shapes and types, in the same rounds.
+
+    python benchmarks/shapes.py                           # NumPy and OpenCV, on the CPU
+    python benchmarks/shapes.py --device cuda --count 100 # torch, CuPy, cuBLAS, NPP and CV-CUDA
+    python benchmarks/shapes.py --seed 3 transpose sobel
+
+The script prints the geometric mean and the worst of (time of the best peer / our time), and the
+ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Every result, ours and
+the peers', is compared with a reference before it is timed; a wrong result makes the exit code 1.
+
+CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
+far as they fit. All results are preallocated (out=), for the peers as for us. OpenCV is a peer for
+images of 64x64 pixels and more; its transpose is listed but does not count. GPU: device times with
+cold caches, launch overhead hidden, results preallocated. The copy reads and writes as many bytes
+as the problem; it does not count as a peer. The peers of gpp are its own variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from beside_peers import first_line
+from image_peers import libraries
+from random_shapes import DRAW, LIMITS, Case, cases
+from rich.console import Console
+from rich.markup import escape
+from rounds import interleaved
+from shape_peers import Bench
+from shape_references import FILTERS
+from shape_report import FILTER_CRITERIA, Record, show, summary
+from torch_compile import COMPILER
+
+import adokernels as ado
+from adokernels.measuring.context import context
+
+SECONDS = {"cpu": 0.3, "cuda": 0.25}
+EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but no peers
+PACKAGES = (
+    *("adokernels", "numpy", "opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x"),
+    *("nvidia-npp", "cvcuda-cu13"),
+)
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--count", type=int, default=50, help="shapes per routine")
+    options.add_argument("--seconds", type=float, help="sampling time per shape")
+    options.add_argument(
+        "--compile-seconds",
+        type=float,
+        default=60,
+        help="time per routine for torch.compile; its peers are left out when it is used up",
+    )
+    options.add_argument(
+        "--no-compile", dest="compile_seconds", action="store_const", const=0, help="no torch.compile"
+    )
+    options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
+    options.add_argument("--json", type=Path, help="folder for the measurements")
+    options.add_argument("--verbose", action="store_true", help="print every shape")
+    found = options.parse_args(arguments)
+    for name in found.routines:
+        if name not in DRAW:
+            options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
+    found.routines = found.routines or list(DRAW)
+    found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
+    return found
+
+
+def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> Record:
+    compared = bench.compared(case, seed)
+    return Record(
+        case,
+        compared.variant,
+        compared.bytes,
+        interleaved(compared.functions, options.device, options.seconds),
+        compared.wrong,
+        compared.left_out,
+        EXTRA.get((case.routine, options.device), frozenset()),
+        options.quantile,
+    )
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def store(routine: str, records: Sequence[Record], options: argparse.Namespace) -> None:
+    options.json.mkdir(parents=True, exist_ok=True)
+    document: dict[str, Any] = {
+        "routine": routine,
+        "device": options.device,
+        "seed": options.seed,
+        "count": options.count,
+        "quantile": options.quantile,
+        "context": context(options.device),
+        "versions": versions(),
+        "against": summary(records),
+        "shapes": [record.to_dict() for record in records],
+    }
+    path = options.json / f"shapes-{options.device}-{routine}-{options.seed}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    options = parsed()
+    console = Console(width=150)
+    threads = len(os.sched_getaffinity(0))
+    wants_filters = set(options.routines) & set(FILTERS)
+    bench = Bench(
+        options.device,
+        options.seed,
+        libraries(options.device, threads) if wants_filters else {},
+    )
+    failed = False
+    for routine in options.routines:
+        start, records = time.perf_counter(), []
+        drawn = cases(routine, options.seed, options.count, LIMITS[options.device])
+        COMPILER.dynamic, COMPILER.budget = True, options.compile_seconds
+        for index, case in enumerate(drawn):
+            try:
+                records.append(timed(bench, case, index, options))
+            except MemoryError as error:
+                console.print(escape(f"left out {case}: {first_line(error)}"))
+                continue
+            finally:
+                bench.release()
+            if options.verbose:
+                r = records[-1]
+                console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
+        show(routine, records, console)
+        if routine in FILTERS and options.device == "cuda":
+            for criterion in FILTER_CRITERIA:
+                console.print(criterion.line(records))
+        console.print(f"({time.perf_counter() - start:.0f} s)\n")
+        failed |= any(record.wrong for record in records)
+        if options.json:
+            store(routine, records, options)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""Peers that torch compiles, with a limit on the time that compilation takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from beside_peers import Peers
+
+
+class Compiler:
+    """Compiles formulas of torch at their first call.
+
+    Attributes
+    ----------
+    dynamic
+        Whether a formula is compiled for all shapes; else for each shape anew. torch specialises
+        lengths of 1 in both cases.
+    budget
+        Seconds that compilation may take. No more formulas are used when they are spent.
+    """
+
+    def __init__(self) -> None:
+        self.dynamic, self.budget = False, float("inf")
+        self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    def peers(self, formula: Callable[..., Any], *args: Any) -> Peers:
+        """The compiled formula after its first call; nothing if the time is used up."""
+        if self.budget <= 0:
+            return {}
+        start = time.perf_counter()
+        function = self._compiled(formula)
+        function(*args)
+        self.budget -= time.perf_counter() - start
+        return {"torch.compile": lambda: function(*args)}
+
+    def _compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
+        import torch
+
+        if not self.dynamic:
+            torch.compiler.reset()
+            return torch.compile(formula, dynamic=False)
+        if formula not in self._formulas:
+            config = torch._dynamo.config
+            for limit in ("recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"):
+                if hasattr(config, limit):
+                    setattr(config, limit, 1024)
+            self._formulas[formula] = torch.compile(formula, dynamic=True)
+        return self._formulas[formula]
+
+
+COMPILER = Compiler()
