@@ -38,7 +38,7 @@ def made(
     peers: Peers = {}
     left_out: dict[str, str] = {}
     for library, make in makers.items():
-        if not importlib.util.find_spec(library):
+        if not importlib.util.find_spec(library.partition(".")[0]):  # of torch.compile: torch
             left_out[library] = "not installed"
             continue
         try:

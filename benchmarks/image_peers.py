@@ -3,7 +3,8 @@
 They do not do exactly the same work as adokernels; comments state the differences. Results may
 differ by one level: some libraries round to the nearest level instead of truncating, or use colour
 weights with three decimals (0.299, 0.587, 0.114), and floating-point results may be just below a
-level. Before a peer is timed, its result is compared with its reference in the corners. Pipelines are compared stage by stage.
+level. Before a peer is timed, its result is compared with its reference in the corners. Pipelines
+are compared stage by stage.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from beside_peers import Peers, first_line
+from torch_compile import COMPILER
 
 Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
@@ -177,12 +179,12 @@ def cv2_filters(threads: int) -> Library:
     )
 
 
-def torch_filters() -> Library:
+def torch_filters(search: bool) -> Library:
     """Eager mode. Convolutions use half precision, with errors of up to 1/8."""
     import torch
     import torch.nn.functional as nn
 
-    torch.backends.cudnn.benchmark = True  # the fastest algorithm for the shape
+    torch.backends.cudnn.benchmark = search  # for the fastest algorithm, once per shape
 
     def kernels(*weights: np.ndarray) -> torch.Tensor:
         return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
@@ -217,6 +219,45 @@ def torch_filters() -> Library:
         return Stage(run, gray, out, gradient())
 
     return Library(torch_upload, {"torch": grayscale}, {"torch": blur}, {"torch": sobel})
+
+
+def torch_compiled_filters() -> Library:
+    """Integer formulas, which torch compiles to one kernel or two."""
+    import torch
+    import torch.nn.functional as nn
+
+    def weighted(wide: torch.Tensor, weights: Sequence[int], axis: int) -> torch.Tensor:
+        length = wide.shape[axis] - len(weights) + 1
+        parts = (w * wide.narrow(axis, i, length) for i, w in enumerate(weights) if w)
+        return sum(parts, start=next(parts))
+
+    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> None:
+        red, green, blue = rgba[..., :3].int().unbind(-1)
+        out.copy_((red * 19585 + green * 38457 + blue * 7494) >> 16)
+
+    def blur(gray: torch.Tensor, out: torch.Tensor) -> None:
+        taps = 1, 2, 3, 4, 3, 2, 1
+        wide = nn.pad(gray.int(), (RADIUS,) * 4)
+        out.copy_(weighted(weighted(wide, taps, 0), taps, 1) >> 8)
+
+    def sobel(gray: torch.Tensor, out: torch.Tensor) -> None:
+        wide = nn.pad(gray.int(), (1,) * 4)
+        x = weighted(weighted(wide, (1, 2, 1), 0), (-1, 0, 1), 1)
+        y = weighted(weighted(wide, (-1, 0, 1), 0), (1, 2, 1), 1)
+        out.copy_((x * x + y * y).float().sqrt().clamp(max=255))
+
+    def stage(formula: Callable[..., None], expected: Check, image: torch.Tensor) -> Stage:
+        out = torch_poisoned(image)
+        (run,) = COMPILER.peers(formula, image, out).values()
+        return Stage(run, image, out, expected)
+
+    name = "torch.compile"
+    return Library(
+        torch_upload,
+        {name: partial(stage, grayscale, luminance)},
+        {name: partial(stage, blur, blurred())},
+        {name: partial(stage, sobel, gradient())},
+    )
 
 
 def torch_upload(image: np.ndarray) -> Image:
@@ -425,12 +466,13 @@ def cvcuda_filters() -> Library:
     return Library(torch_upload, {"cvcuda": grayscale}, {"cvcuda": blur})
 
 
-def libraries(device: str, threads: int) -> dict[str, Library]:
-    """The libraries that can be loaded."""
+def libraries(device: str, threads: int, *, search: bool = True) -> dict[str, Library]:
+    """The libraries that can be loaded; `search` is for fast algorithms of each shape."""
     makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
     if device == "cuda":
         makers = {
-            "torch": torch_filters,
+            "torch": partial(torch_filters, search),
+            "torch.compile": torch_compiled_filters,
             "cupy": cupy_filters,
             "npp": npp_filters,
             "cvcuda": cvcuda_filters,

@@ -79,10 +79,7 @@ def sides(rng: np.random.Generator, size: float, count: int = 2) -> tuple[int, .
         first = float(round(log_uniform(rng, 2, min(size, THICKEST)))) if size >= 2 else 1.0
     else:
         first = size ** rng.random()
-    if kind < SINGLE + THIN:
-        lengths = [round(first)]
-    else:
-        lengths = [length(rng, first)]
+    lengths = [round(first) if kind < SINGLE + THIN else length(rng, first)]
     rest = max(1.0, size / lengths[0])
     if count == 2:
         lengths.append(length(rng, rest))

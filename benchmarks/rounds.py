@@ -1,8 +1,8 @@
 """Times functions in the same rounds, with few samples, for comparisons of many problems.
 
 ``ado.sweep`` samples until the medians have converged, which takes seconds per problem. On the CPU
-it excludes the overhead of Python calls, which users pay on small operands. Here a sample on the CPU
-calls a function as Python does, and each sample follows a call of the same function.
+it excludes the overhead of Python calls, which users pay on small operands. Here a sample on the
+CPU calls a function as Python does, and follows an untimed call of the same function.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ class Times:
     hidden: bool = True  # whether launch overhead is excluded
 
     def at(self, quantile: float) -> float:
+        """A quantile of the samples."""
         return float(np.quantile(self.seconds, quantile))
 
     def to_dict(self) -> dict[str, Any]:
+        """Statistics of the samples, as JSON types."""
         low, median, high = (self.at(q) for q in (0.25, 0.5, 0.75))
         return {
             "median": median,

@@ -55,7 +55,7 @@ class Compared:
 
 
 class Bench:
-    """Makes operands on a device and compares functions on them."""
+    """Makes operands on a device, and the functions to compare on them."""
 
     def __init__(self, device: str, seed: int, libraries: Mapping[str, Library]) -> None:
         self.device, self.libraries = device, libraries
@@ -68,15 +68,16 @@ class Bench:
         self.rng = np.random.default_rng(seed)
 
     def compared(self, case: Case, seed: int) -> Compared:
+        """The functions for one problem, each after a first call whose result is checked."""
         if case.routine == "gpp":
-            return self.own_variants(case, seed)
-        args = self.operands(case)
+            return self._own_variants(case, seed)
+        args = self._operands(case)
         routine = ado.routines[case.routine]
         problem = routine.problem(*args, device=self.device)
         call = problem.prepare(problem.best())
         found = Compared(call.variant, call.cost.bytes)
         arrays = tuple(map(self.xp.asarray, args))
-        error_of, tolerance = self.reference(case, arrays)
+        error_of, tolerance = self._reference(case, arrays)
 
         ours: Any = call
         if self.device == "cpu":
@@ -89,11 +90,11 @@ class Bench:
             found.wrong[OURS] = f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}"
         del result
         found.functions[OURS] = ours
-        self.add_peers(found, case, args, arrays, error_of, tolerance["peers"])
-        found.functions[COPY] = self.copy(found.bytes)
+        self._add_peers(found, case, args, arrays, error_of, tolerance["peers"])
+        found.functions[COPY] = self._copy(found.bytes)
         return found
 
-    def operands(self, case: Case) -> tuple[Any, ...]:
+    def _operands(self, case: Case) -> tuple[Any, ...]:
         args = []
         for shape in references.operand_shapes(case):
             empty = np.empty(shape, case.dtype)
@@ -101,7 +102,7 @@ class Bench:
             references.fill_randomly(self.xp.asarray(args[-1]), self.xp, self.rng)
         return tuple(args)
 
-    def reference(
+    def _reference(
         self, case: Case, arrays: tuple[Array, ...]
     ) -> tuple[Callable[[str, Any], float], dict[str, float]]:
         """A function that returns the error of a result, and the tolerances."""
@@ -125,7 +126,7 @@ class Bench:
 
         return error_of, tolerance
 
-    def add_peers(
+    def _add_peers(
         self,
         found: Compared,
         case: Case,
@@ -135,7 +136,7 @@ class Bench:
         tolerance: float,
     ) -> None:
         if case.routine in FILTERS:
-            peers = self.filters(found, case, arrays[0])
+            peers = self._filters(found, case, arrays[0])
         else:
             makers = (
                 transpose.PEERS[self.device]
@@ -148,7 +149,7 @@ class Bench:
             found.wrong |= wrong
         found.functions |= peers
 
-    def filters(self, found: Compared, case: Case, image: Array) -> Peers:
+    def _filters(self, found: Compared, case: Case, image: Array) -> Peers:
         shape = case.shape[:-1] if case.routine in ("grayscale", "edge_detect") else case.shape
         pixels, peers = int(np.prod(shape)), {}
         libraries = dict(self.libraries)
@@ -169,7 +170,7 @@ class Bench:
         found.wrong |= wrong
         return peers | kept
 
-    def copy(self, nbytes: float) -> Callable[[], None]:
+    def _copy(self, nbytes: float) -> Callable[[], None]:
         """A copy that reads and writes as many bytes in all."""
         half = max(1, int(nbytes) // 2)
         source, target = self.xp.ones(half, "u1"), self.xp.empty(half, "u1")
@@ -183,7 +184,7 @@ class Bench:
 
         return run
 
-    def own_variants(self, case: Case, seed: int) -> Compared:
+    def _own_variants(self, case: Case, seed: int) -> Compared:
         """The default variant, and all others as its peers."""
         args = tuple(ado.gpp_problem(case.shape, seed=seed))
         if self.device == "cuda":
@@ -205,7 +206,7 @@ class Bench:
             except ValueError as error:
                 found.wrong[name] = str(error)
             found.functions[name] = call if self.device == "cuda" else call.run
-        found.functions[COPY] = self.copy(found.bytes)
+        found.functions[COPY] = self._copy(found.bytes)
         return found
 
     def release(self) -> None:

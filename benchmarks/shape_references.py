@@ -6,6 +6,7 @@ take minutes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,14 +37,15 @@ def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
     if xp is not np:
         hashed_indices(xp, array.dtype.kind)(np.uint64(rng.integers(1 << 63)), flat)
         return
-    for some in (flat[piece] for piece in pieces(len(flat), 1)):
+    for some in pieces(len(flat), 1):
         if real:
-            rng.random(out=some, dtype=real)
-            some -= some.dtype.type(0.5)
+            rng.random(out=flat[some], dtype=real)
+            flat[some] -= flat.dtype.type(0.5)
         else:
-            some[:] = np.frombuffer(rng.bytes(len(some)), "u1")
+            flat[some] = np.frombuffer(rng.bytes(some.stop - some.start), "u1")
 
 
+@functools.cache
 def hashed_indices(cupy: Any, kind: str) -> Any:
     """A kernel that fills an array with the hash function of the generator splitmix64."""
     number = "(double)(h >> 40) / (1 << 24) - 0.5" if kind in "fc" else "h"

@@ -33,6 +33,7 @@ class Record:
     quantile: float
 
     def seconds(self, name: str) -> float:
+        """Seconds per call."""
         return self.times[name].at(self.quantile)
 
     @property
@@ -43,6 +44,7 @@ class Record:
 
     @property
     def best_peer(self) -> str:
+        """The name of the fastest peer; empty without peers."""
         peers = self.peers
         return min(peers, key=peers.__getitem__) if peers else ""
 
@@ -54,9 +56,11 @@ class Record:
 
     @property
     def share_of_copy(self) -> float:
+        """Time of the copy over our time."""
         return self.seconds(COPY) / self.seconds(OURS)
 
     def to_dict(self) -> dict[str, Any]:
+        """The record as JSON types."""
         return {
             "shape": self.case.shape,
             "dtype": self.case.dtype,
@@ -186,6 +190,7 @@ class Criterion:
     least_share: float
 
     def line(self, records: Sequence[Record]) -> str:
+        """Whether all of the problems are within the bound."""
         those = [record for record in records if record.bytes >= self.least_bytes]
         if not those:
             return f"{self.name}: no shape"

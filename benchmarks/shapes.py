@@ -38,7 +38,6 @@ from shape_references import FILTERS
 from shape_report import FILTER_CRITERIA, Record, show, summary
 from torch_compile import COMPILER
 
-import adokernels as ado
 from adokernels.measuring.context import context
 
 SECONDS = {"cpu": 0.3, "cuda": 0.25}
@@ -65,7 +64,11 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help="time per routine for torch.compile; its peers are left out when it is used up",
     )
     options.add_argument(
-        "--no-compile", dest="compile_seconds", action="store_const", const=0, help="no torch.compile"
+        "--no-compile",
+        dest="compile_seconds",
+        action="store_const",
+        const=0,
+        help="no torch.compile",
     )
     options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
     options.add_argument("--json", type=Path, help="folder for the measurements")
@@ -128,7 +131,7 @@ def main() -> int:
     bench = Bench(
         options.device,
         options.seed,
-        libraries(options.device, threads) if wants_filters else {},
+        libraries(options.device, threads, search=False) if wants_filters else {},
     )
     failed = False
     for routine in options.routines:

@@ -15,8 +15,8 @@ class Compiler:
     Attributes
     ----------
     dynamic
-        Whether a formula is compiled for all shapes; else for each shape anew. torch specialises
-        lengths of 1 in both cases.
+        Whether a formula is compiled for all shapes, except for lengths of 1; else for each shape
+        anew. Set it before the first formula is compiled.
     budget
         Seconds that compilation may take. No more formulas are used when they are spent.
     """
@@ -26,9 +26,15 @@ class Compiler:
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def peers(self, formula: Callable[..., Any], *args: Any) -> Peers:
-        """The compiled formula after its first call; nothing if the time is used up."""
+        """The compiled formula, after its first call.
+
+        Raises
+        ------
+        TimeoutError
+            If the time is used up.
+        """
         if self.budget <= 0:
-            return {}
+            raise TimeoutError("the time for compilation is used up")
         start = time.perf_counter()
         function = self._compiled(formula)
         function(*args)
@@ -38,15 +44,12 @@ class Compiler:
     def _compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
-        if not self.dynamic:
-            torch.compiler.reset()
-            return torch.compile(formula, dynamic=False)
         if formula not in self._formulas:
-            config = torch._dynamo.config
+            # Beyond these limits torch falls back to eager mode.
             for limit in ("recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"):
-                if hasattr(config, limit):
-                    setattr(config, limit, 1024)
-            self._formulas[formula] = torch.compile(formula, dynamic=True)
+                if hasattr(torch._dynamo.config, limit):
+                    setattr(torch._dynamo.config, limit, 1024)
+            self._formulas[formula] = torch.compile(formula, dynamic=self.dynamic)
         return self._formulas[formula]
 
 

@@ -49,19 +49,26 @@ def cv2_transposes(a: np.ndarray) -> Peers:
 def torch_transposes(a: ado.DeviceArray) -> Peers:
     import torch
 
-    x = torch.as_tensor(signed(a), device="cuda")
+    x = torch.as_tensor(Signed(a), device="cuda")
     out = torch.empty(a.shape[::-1], dtype=x.dtype, device="cuda")
-    compiled: Peers = {}
-    if a.dtype.kind != "c":  # compiled code has no complex numbers
-        compiled = COMPILER.peers(transpose_formula, x, torch.empty_like(out))
-    return {"torch": lambda: out.copy_(x.t()), **compiled}
+    return {"torch": lambda: out.copy_(x.t())}
+
+
+def compiled_transposes(a: ado.DeviceArray) -> Peers:
+    import torch
+
+    if a.dtype.kind == "c":
+        raise TypeError("compiled code of torch has no complex numbers")
+    x = torch.as_tensor(Signed(a), device="cuda")
+    out = torch.empty(a.shape[::-1], dtype=x.dtype, device="cuda")
+    return COMPILER.peers(transpose_formula, x, out)
 
 
 def transpose_formula(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     return out.copy_(x.t())
 
 
-class signed:  # noqa: N801
+class Signed:
     """An array with signed instead of unsigned integers, because torch supports these better."""
 
     def __init__(self, a: ado.DeviceArray) -> None:
@@ -106,7 +113,11 @@ def cupy_transposes(a: ado.DeviceArray) -> Peers:
 #: Functions that make a library's peers, by device and library; peers return their result.
 PEERS: dict[str, dict[str, Callable[..., Peers]]] = {
     "cpu": {"numpy": numpy_transposes, "cv2": cv2_transposes},
-    "cuda": {"torch": torch_transposes, "cupy": cupy_transposes},
+    "cuda": {
+        "torch": torch_transposes,
+        "torch.compile": compiled_transposes,
+        "cupy": cupy_transposes,
+    },
 }
 
 
