@@ -72,7 +72,7 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def shape(text: str) -> tuple[int, ...]:
     return tuple(int(length) for length in text.lower().split("x"))
 
 
@@ -82,7 +82,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument("--shapes", type=_shape, nargs="+", help="for example 8192x8192")
+    options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--variant", help="default: the default variant")
     options.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")

@@ -3,6 +3,7 @@
     python benchmarks/shapes.py                           # NumPy and OpenCV, on the CPU
     python benchmarks/shapes.py --device cuda --count 100 # torch, CuPy, cuBLAS, NPP and CV-CUDA
     python benchmarks/shapes.py --seed 3 transpose sobel
+    python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
 The script prints the geometric mean and the worst of (time of the best peer / our time), and the
 ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Every result, ours and
@@ -22,12 +23,12 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from beside_peers import first_line
+from beside_peers import first_line, shape
 from image_peers import libraries
 from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
@@ -73,6 +74,17 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
     options.add_argument("--json", type=Path, help="folder for the measurements")
     options.add_argument("--verbose", action="store_true", help="print every shape")
+    options.add_argument(
+        "--shapes",
+        type=shape,
+        nargs="+",
+        action="extend",
+        help="these shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
+        "of gpp: bands x ngpown x ncouls x frequencies",
+    )
+    options.add_argument(
+        "--dtypes", nargs="+", default=["f4"], help="for --shapes, where there are several"
+    )
     found = options.parse_args(arguments)
     for name in found.routines:
         if name not in DRAW:
@@ -80,6 +92,17 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     found.routines = found.routines or list(DRAW)
     found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
     return found
+
+
+def chosen(routine: str, options: argparse.Namespace) -> Iterator[Case]:
+    """The shapes that were given, else random ones."""
+    if not options.shapes:
+        yield from cases(routine, options.seed, options.count, LIMITS[options.device])
+        return
+    dtypes = {"gpp": ["c16"]}.get(routine, ["u1"] if routine in FILTERS else options.dtypes)
+    for given in options.shapes:
+        for dtype in dtypes:
+            yield Case(routine, given, dtype)
 
 
 def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> Record:
@@ -136,9 +159,8 @@ def main() -> int:
     failed = False
     for routine in options.routines:
         start, records = time.perf_counter(), []
-        drawn = cases(routine, options.seed, options.count, LIMITS[options.device])
         COMPILER.dynamic, COMPILER.budget = True, options.compile_seconds
-        for index, case in enumerate(drawn):
+        for index, case in enumerate(chosen(routine, options)):
             try:
                 records.append(timed(bench, case, index, options))
             except MemoryError as error:
