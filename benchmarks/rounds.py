@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from timeit import Timer
 from typing import Any
@@ -20,8 +20,9 @@ from adokernels.measuring.sampling import Sampler
 
 SAMPLE_SECONDS = 100e-6  # CPU: a sample consists of calls that take at least this long together
 FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 11}  # rounds
-SLOW = 3.0  # a function this many times slower than the fastest is sampled only FEW times
-FEW = 3
+#: Functions that are at least this many times slower than the fastest get at most so many samples.
+FEW_SAMPLES = ((3.0, 3), (30.0, 1))
+FEWEST_OF_LONG = 3  # rounds, if a round takes longer than the time for all
 
 
 @dataclass
@@ -78,27 +79,41 @@ def on_cuda(work: Any) -> Take:
         return seconds, hidden
 
     take()  # loads the code
-    take()
     return take
 
 
-def interleaved(functions: Mapping[str, Any], device: str, seconds: float) -> dict[str, Times]:
-    """Sample all functions once per round, in random order, for about `seconds` in all."""
+def interleaved(
+    functions: Mapping[str, Any], ours: str, copy: str, device: str, seconds: float
+) -> dict[str, Times]:
+    """Sample all functions once per round, in random order, for about `seconds` in all.
+
+    Peers that are much slower than the fastest function are sampled in the first rounds only. The
+    copy does not count as the fastest.
+    """
     takes = {n: (on_cpu if device == "cpu" else on_cuda)(work) for n, work in functions.items()}
     found: dict[str, list[float]] = {name: [] for name in takes}
     hidden = dict.fromkeys(takes, True)
     start = time.perf_counter()
     for done in range(MOST[device]):
         spent = time.perf_counter() - start
-        if (spent > seconds and done >= FEWEST[device]) or (spent > 4 * seconds and done >= FEW):
+        enough = FEWEST[device] if spent <= 4 * seconds else FEWEST_OF_LONG
+        if spent > seconds and done >= enough:
             break
-        names = list(takes)
-        if done >= FEW:
-            fastest = min(min(found[name]) for name in names)
-            names = [name for name in names if min(found[name]) <= SLOW * fastest]
+        names = sampled_on(found, ours, copy) if done else list(takes)
         random.shuffle(names)
         for name in names:
             sample, ok = takes[name]()
             found[name].append(sample)
             hidden[name] &= ok
     return {name: Times(np.array(found[name]), hidden[name]) for name in takes}
+
+
+def sampled_on(found: Mapping[str, Sequence[float]], ours: str, copy: str) -> list[str]:
+    """The functions that need more samples, by the samples so far."""
+    fastest = min(min(samples) for name, samples in found.items() if name != copy)
+
+    def enough(name: str) -> bool:
+        slowness = min(found[name]) / fastest
+        return any(slowness >= s and len(found[name]) >= few for s, few in FEW_SAMPLES)
+
+    return [name for name in found if name in (ours, copy) or not enough(name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +46,8 @@ class Compared:
         Why peers are not timed.
     wrong
         Results that are wrong, by function.
+    phases
+        Seconds that it took to make operands, to check our result, and to make and check peers.
     """
 
     variant: str
@@ -52,6 +55,21 @@ class Compared:
     functions: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+class Clock:
+    """The durations of consecutive phases, by name."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """The end of a phase."""
+        now = time.perf_counter()
+        self.laps[phase] = now - self._start
+        self._start = now
 
 
 class Bench:
@@ -71,7 +89,9 @@ class Bench:
         """The functions for one problem, each after a first call whose result is checked."""
         if case.routine == "gpp":
             return self._own_variants(case, seed)
+        clock = Clock()
         args = self._operands(case)
+        clock.lap("operands")
         routine = ado.routines[case.routine]
         problem = routine.problem(*args, device=self.device)
         call = problem.prepare(problem.best())
@@ -89,9 +109,12 @@ class Bench:
         if (error := error_of(OURS, result)) > tolerance[OURS]:
             found.wrong[OURS] = f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}"
         del result
+        clock.lap("check")
         found.functions[OURS] = ours
         self._add_peers(found, case, args, arrays, error_of, tolerance["peers"])
         found.functions[COPY] = self._copy(found.bytes)
+        clock.lap("peers")
+        found.phases = clock.laps
         return found
 
     def _operands(self, case: Case) -> tuple[Any, ...]:
@@ -186,11 +209,14 @@ class Bench:
 
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """The default variant, and all others as its peers."""
+        clock = Clock()
         args = tuple(ado.gpp_problem(case.shape, seed=seed))
         if self.device == "cuda":
             args = tuple(map(ado.to_device, args))
+        clock.lap("operands")
         problem = ado.gpp.problem(*args, device=self.device)
         checker = ResultChecker(ado.gpp, problem)
+        clock.lap("check")
         best = problem.best()
         found = Compared(best, problem.prepare(best).cost.bytes)
         for variant in ado.gpp:
@@ -207,6 +233,8 @@ class Bench:
                 found.wrong[name] = str(error)
             found.functions[name] = call if self.device == "cuda" else call.run
         found.functions[COPY] = self._copy(found.bytes)
+        clock.lap("peers")
+        found.phases = clock.laps
         return found
 
     def release(self) -> None:

@@ -29,6 +29,7 @@ class Record:
     times: Mapping[str, Times]
     wrong: Mapping[str, str]
     left_out: Mapping[str, str]
+    phases: Mapping[str, float]
     extra: frozenset[str]  # functions that do not count as peers
     quantile: float
 
@@ -72,6 +73,7 @@ class Record:
             "share_of_copy": self.share_of_copy,
             "wrong": dict(self.wrong),
             "left_out": dict(self.left_out),
+            "phases": dict(self.phases),
         }
 
 
@@ -159,6 +161,15 @@ def problem_table(title: str, records: Sequence[Record]) -> Table:
             f"{record.share_of_copy:.0%}",
         )
     return table
+
+
+def phases_line(records: Sequence[Record]) -> str:
+    """The seconds that the phases of all problems took."""
+    phases: dict[str, float] = {}
+    for record in records:
+        for name, seconds in record.phases.items():
+            phases[name] = phases.get(name, 0) + seconds
+    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.items())
 
 
 def show(routine: str, records: Sequence[Record], console: Console) -> None:

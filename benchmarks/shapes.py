@@ -34,9 +34,9 @@ from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
 from rich.markup import escape
 from rounds import interleaved
-from shape_peers import Bench
+from shape_peers import COPY, OURS, Bench, Clock
 from shape_references import FILTERS
-from shape_report import FILTER_CRITERIA, Record, show, summary
+from shape_report import FILTER_CRITERIA, Record, phases_line, show, summary
 from torch_compile import COMPILER
 
 from adokernels.measuring.context import context
@@ -61,7 +61,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--compile-seconds",
         type=float,
-        default=60,
+        default=30,
         help="time per routine for torch.compile; its peers are left out when it is used up",
     )
     options.add_argument(
@@ -106,14 +106,20 @@ def chosen(routine: str, options: argparse.Namespace) -> Iterator[Case]:
 
 
 def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> Record:
+    compiling = COMPILER.spent
     compared = bench.compared(case, seed)
+    clock = Clock()
+    times = interleaved(compared.functions, OURS, COPY, options.device, options.seconds)
+    clock.lap("sampling")
+    compiling = COMPILER.spent - compiling
     return Record(
         case,
         compared.variant,
         compared.bytes,
-        interleaved(compared.functions, options.device, options.seconds),
+        times,
         compared.wrong,
         compared.left_out,
+        {**compared.phases, "of which compilation": compiling, **clock.laps},
         EXTRA.get((case.routine, options.device), frozenset()),
         options.quantile,
     )
@@ -175,7 +181,7 @@ def main() -> int:
         if routine in FILTERS and options.device == "cuda":
             for criterion in FILTER_CRITERIA:
                 console.print(criterion.line(records))
-        console.print(f"({time.perf_counter() - start:.0f} s)\n")
+        console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         failed |= any(record.wrong for record in records)
         if options.json:
             store(routine, records, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +20,12 @@ class Compiler:
         anew. Set it before the first formula is compiled.
     budget
         Seconds that compilation may take. No more formulas are used when they are spent.
+    spent
+        Seconds that it has taken.
     """
 
     def __init__(self) -> None:
-        self.dynamic, self.budget = False, float("inf")
+        self.dynamic, self.budget, self.spent = False, float("inf"), 0.0
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def peers(self, formula: Callable[..., Any], *args: Any) -> Peers:
@@ -38,10 +41,13 @@ class Compiler:
         start = time.perf_counter()
         function = self._compiled(formula)
         function(*args)
-        self.budget -= time.perf_counter() - start
+        spent = time.perf_counter() - start
+        self.budget -= spent
+        self.spent += spent
         return {"torch.compile": lambda: function(*args)}
 
     def _compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # starting more takes seconds
         import torch
 
         if formula not in self._formulas:

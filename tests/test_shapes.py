@@ -152,6 +152,7 @@ def record(ours, peers, *, size=100, copy=1.0, extra=()):
         {name: rounds.Times(np.array([t, t, 9.0])) for name, t in times.items()},
         wrong={},
         left_out={},
+        phases={"check": 0.5},
         extra=frozenset(extra),
         quantile=0.5,
     )
@@ -202,19 +203,22 @@ def test_peers_that_fail_and_peers_that_are_wrong_are_told_apart():
 
 
 def test_slow_functions_are_sampled_less(monkeypatch):
-    samples = {"fast": 0, "slow": 0}
+    seconds = {"ours": 9.0, "copy": 0.1, "fast": 1.0, "slow": 4.0, "very slow": 40.0}
+    samples = dict.fromkeys(seconds, 0)
 
     def take_of(work):
         def take():
             samples[work] += 1
-            return (1.0 if work == "fast" else 4.0), True
+            return seconds[work], True
 
         return take
 
     monkeypatch.setattr(rounds, "on_cpu", take_of)
-    found = rounds.interleaved({name: name for name in samples}, "cpu", 1.0)
-    assert len(found["slow"].seconds) == samples["slow"] == rounds.FEW
-    assert len(found["fast"].seconds) == samples["fast"] == rounds.MOST["cpu"]
+    functions = {name: name for name in samples}
+    found = rounds.interleaved(functions, "ours", "copy", "cpu", 1.0)
+    assert samples == {name: len(times.seconds) for name, times in found.items()}
+    most = rounds.MOST["cpu"]
+    assert list(samples.values()) == [most, most, most, 3, 1]
 
 
 def run(monkeypatch, tmp_path, *words):
