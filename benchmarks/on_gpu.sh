@@ -124,6 +124,9 @@ run_shapes() { # one process per routine, to free its memory
         --json "$folder/shapes" "$routine"
     done
   done
+  mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
+  [ ${#some[@]} = 0 ] || step python3 benchmarks/shapes.py --device cuda --standard \
+    --json "$folder/shapes-standard" "${some[@]}"
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv

@@ -49,6 +49,11 @@ LIMITS = {
 }
 
 
+def is_colour(routine: str) -> bool:
+    """Whether the routine takes RGB and RGBA images."""
+    return routine in ("grayscale", "edge_detect")
+
+
 def cases(routine: str, seed: int, count: int, limits: Limits) -> Iterator[Case]:
     rng = np.random.default_rng([seed, zlib.crc32(routine.encode())])
     for _ in range(count):
@@ -108,7 +113,7 @@ def draw_averages(routine: str, rng: np.random.Generator, limits: Limits) -> Cas
 
 
 def draw_images(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
-    channels = tuple(rng.choice(((3,), (4,)))) if routine in ("grayscale", "edge_detect") else ()
+    channels = tuple(rng.choice(((3,), (4,)))) if is_colour(routine) else ()
     pixels = log_uniform(rng, 1, min(limits.pixels, limits.bytes / math.prod(channels)))
     batch: tuple[int, ...] = ()
     if rng.random() < BATCHED and pixels >= 4:

@@ -16,7 +16,7 @@ import shape_references as references
 import transpose
 from beside_peers import Peers, correct, made
 from image_peers import Library, correct_filters
-from random_shapes import Case
+from random_shapes import Case, is_colour
 from shape_references import FILTERS, Array
 
 import adokernels as ado
@@ -173,7 +173,7 @@ class Bench:
         found.functions |= peers
 
     def _filters(self, found: Compared, case: Case, image: Array) -> Peers:
-        shape = case.shape[:-1] if case.routine in ("grayscale", "edge_detect") else case.shape
+        shape = case.shape[:-1] if is_colour(case.routine) else case.shape
         pixels, peers = int(np.prod(shape)), {}
         libraries = dict(self.libraries)
         if self.device == "cpu":

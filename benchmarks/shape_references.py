@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from random_shapes import Case
+from random_shapes import Case, is_colour
 
 Array = Any  # of NumPy or of CuPy
 
-PIECE = 1 << 24  # number of elements that are processed at a time
+#: Number of elements that are processed at a time, by library.
+PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 GRAY_WEIGHTS, GRAY_UNIT = (19585, 38457, 7494), 16  # units of 2^-16, as the kernels have them
 TAPS = (1, 2, 3, 4, 3, 2, 1)
@@ -37,7 +38,7 @@ def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
     if xp is not np:
         hashed_indices(xp, array.dtype.kind)(np.uint64(rng.integers(1 << 63)), flat)
         return
-    for some in pieces(len(flat), 1):
+    for some in pieces(xp, len(flat)):
         if real:
             rng.random(out=flat[some], dtype=real)
             flat[some] -= flat.dtype.type(0.5)
@@ -63,9 +64,9 @@ def hashed_indices(cupy: Any, kind: str) -> Any:
     )
 
 
-def pieces(length: int, other: int) -> Iterator[slice]:
+def pieces(xp: Any, length: int, other: int = 1) -> Iterator[slice]:
     """Slices of an axis such that a slice has about PIECE elements, with `other` per index."""
-    step = max(1, PIECE // max(1, other))
+    step = max(1, PIECE[xp.__name__] // max(1, other))
     for first in range(0, length, step):
         yield slice(first, min(first + step, length))
 
@@ -79,7 +80,7 @@ def averages(xp: Any, vectors: Array, matrix: Array) -> tuple[Array, Array]:
     sets, rows, samples = vectors.shape
     flat = vectors.reshape(-1, samples)
     signed, unsigned = (xp.empty(len(flat)) for _ in range(2))
-    for some in pieces(len(flat), samples):
+    for some in pieces(xp, len(flat), samples):
         signed[some] = flat[some].mean(axis=1, dtype="f8")
         unsigned[some] = xp.abs(flat[some]).mean(axis=1, dtype="f8")
     wide = matrix.astype("f8")
@@ -92,9 +93,9 @@ def averages(xp: Any, vectors: Array, matrix: Array) -> tuple[Array, Array]:
 def max_plus(xp: Any, big: Array, small: Array) -> Array:
     terms, points = big.shape
     out = xp.zeros(points, big.dtype)
-    for some in pieces(points, 1):
+    for some in pieces(xp, points):
         best = out[some]
-        for rows in pieces(terms, len(best)):
+        for rows in pieces(xp, terms, len(best)):
             xp.maximum(best, (big[rows, some] + small[rows, None]).max(axis=0), out=best)
     return out
 
@@ -133,13 +134,13 @@ def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: in
     """Apply a filter to tiles of (B, H, W) or (B, H, W, C) images as int32, zeros outside."""
     count, rows, cols = images.shape[:3]
     out = xp.empty((count, rows, cols), "u1")
-    for j in pieces(cols, 1):
-        for i in pieces(rows, j.stop - j.start):
+    for j in pieces(xp, cols):
+        for i in pieces(xp, rows, j.stop - j.start):
             top, left = max(i.start - reach, 0), max(j.start - reach, 0)
             bottom, right = min(i.stop + reach, rows), min(j.stop + reach, cols)
             size = i.stop - i.start + 2 * reach, j.stop - j.start + 2 * reach
             down, along = top - i.start + reach, left - j.start + reach
-            for b in pieces(count, size[0] * size[1]):
+            for b in pieces(xp, count, size[0] * size[1]):
                 source = images[b, top:bottom, left:right]
                 if reach:
                     wide = xp.zeros((b.stop - b.start, *size), "i4")
@@ -152,10 +153,10 @@ def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: in
 
 def filtered(xp: Any, routine: str, image: Array) -> Array:
     """The filters on an image or a batch; zeros outside."""
-    rank = 3 if routine in ("grayscale", "edge_detect") else 2
+    rank = 3 if is_colour(routine) else 2
     shape = image.shape[: image.ndim - (rank - 2)]
     images = image.reshape(-1, *image.shape[image.ndim - rank :])
-    if routine in ("grayscale", "edge_detect"):
+    if is_colour(routine):
         images = tiled(xp, gray, images, 0)
     if routine in ("gaussian_blur", "edge_detect"):
         images = tiled(xp, blur, images, 3)
@@ -178,7 +179,7 @@ def error(xp: Any, result: Array, expected: Array, unit: Array | None = None) ->
     if not levels and got.dtype.kind != "f":
         got, want = got.view("u1"), want.view("u1")
     worst = 0.0
-    for some in pieces(len(got), 1):
+    for some in pieces(xp, len(got)):
         if levels:
             a, b = got[some], want[some]
             worst = max(worst, float((xp.maximum(a, b) - xp.minimum(a, b)).max()))

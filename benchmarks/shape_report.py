@@ -38,6 +38,11 @@ class Record:
         return self.times[name].at(self.quantile)
 
     @property
+    def ours(self) -> float:
+        """Our seconds per call."""
+        return self.seconds(OURS)
+
+    @property
     def peers(self) -> dict[str, float]:
         """Seconds of the peers that count."""
         without = {OURS, COPY, *self.extra}
@@ -53,12 +58,12 @@ class Record:
     def ratio(self) -> float:
         """Time of the best peer over our time; not a number without peers."""
         peers = self.peers
-        return min(peers.values()) / self.seconds(OURS) if peers else math.nan
+        return min(peers.values()) / self.ours if peers else math.nan
 
     @property
     def share_of_copy(self) -> float:
         """Time of the copy over our time."""
-        return self.seconds(COPY) / self.seconds(OURS)
+        return self.seconds(COPY) / self.ours
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON types."""
@@ -99,7 +104,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
     for record in records:
         for name in record.times:
             if name != OURS:
-                ratio = record.seconds(name) / record.seconds(OURS)
+                ratio = record.seconds(name) / record.ours
                 against.setdefault(name, []).append(ratio)
     return {name: statistics(ratios) for name, ratios in against.items()}
 
@@ -154,7 +159,7 @@ def problem_table(title: str, records: Sequence[Record]) -> Table:
             record.case.dtype,
             bytes_text(record.bytes),
             escape(record.variant),
-            time_text(record.seconds(OURS)),
+            time_text(record.ours),
             peer or "-",
             time_text(record.seconds(peer)) if peer else "-",
             ("-" if not peer else f"{record.ratio:.3f}") + ("" if hidden else "*"),
@@ -190,31 +195,3 @@ def show(routine: str, records: Sequence[Record], console: Console) -> None:
     for record in records:
         for name, reason in record.wrong.items():
             console.print(escape(f"WRONG: {name} of {record.case}: {reason}"), style="bold red")
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A bound on the share of the copy of filters with some traffic."""
-
-    name: str
-    least_bytes: float
-    least_share: float
-
-    def line(self, records: Sequence[Record]) -> str:
-        """Whether all of the problems are within the bound."""
-        those = [record for record in records if record.bytes >= self.least_bytes]
-        if not those:
-            return f"{self.name}: no shape"
-        worst = min(those, key=lambda record: record.share_of_copy)
-        verdict = "met" if worst.share_of_copy >= self.least_share else "MISSED"
-        below = sum(record.share_of_copy < self.least_share for record in those)
-        return (
-            f"{self.name}: at least {self.least_share:.0%} of the copy {verdict}: worst "
-            f"{worst.share_of_copy:.1%} at {worst.case}, {below} of {len(those)} shapes below"
-        )
-
-
-FILTER_CRITERIA = (
-    Criterion("traffic of 64 MiB and more", 64 * 2**20, 0.75),
-    Criterion("traffic of 4 MiB and more", 4 * 2**20, 0.6),
-)

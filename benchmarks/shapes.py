@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from beside_peers import first_line, shape
+from filter_criteria import standard_cases, verdicts
 from image_peers import libraries
 from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
@@ -36,7 +37,7 @@ from rich.markup import escape
 from rounds import interleaved
 from shape_peers import COPY, OURS, Bench, Clock
 from shape_references import FILTERS
-from shape_report import FILTER_CRITERIA, Record, phases_line, show, summary
+from shape_report import Record, phases_line, show, summary
 from torch_compile import COMPILER
 
 from adokernels.measuring.context import context
@@ -83,6 +84,11 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "of gpp: bands x ngpown x ncouls x frequencies",
     )
     options.add_argument(
+        "--standard",
+        action="store_true",
+        help="1080p, 4K and batches instead of random shapes, for the filters",
+    )
+    options.add_argument(
         "--dtypes", nargs="+", default=["f4"], help="for --shapes, where there are several"
     )
     found = options.parse_args(arguments)
@@ -95,7 +101,10 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(routine: str, options: argparse.Namespace) -> Iterator[Case]:
-    """The shapes that were given, else random ones."""
+    """The shapes that were asked for, else random ones."""
+    if options.standard:
+        yield from standard_cases(routine) if routine in FILTERS else ()
+        return
     if not options.shapes:
         yield from cases(routine, options.seed, options.count, LIMITS[options.device])
         return
@@ -179,8 +188,8 @@ def main() -> int:
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
         if routine in FILTERS and options.device == "cuda":
-            for criterion in FILTER_CRITERIA:
-                console.print(criterion.line(records))
+            for line in verdicts(records):
+                console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         failed |= any(record.wrong for record in records)
         if options.json:

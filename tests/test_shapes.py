@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 try:
     import beside_peers
+    import filter_criteria
     import random_shapes
     import rounds
     import shape_peers
@@ -110,7 +111,7 @@ def test_cpu_problems_are_smaller():
 @pytest.mark.parametrize("piece", [1, 13, 1 << 24])
 @pytest.mark.parametrize("routine", SMALL)
 def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
-    monkeypatch.setattr(shape_references, "PIECE", piece)
+    monkeypatch.setitem(shape_references.PIECE, "numpy", piece)
     case = Case(routine, *SMALL[routine])
     arrays = random_operands(case)
     expected, unit = reference(case, arrays)
@@ -143,10 +144,10 @@ def test_error_finds_every_wrong_element(routine):
     assert shape_references.error(np, right[:1], expected, unit) == np.inf
 
 
-def record(ours, peers, *, size=100, copy=1.0, extra=()):
+def record(ours, peers, *, size=100, copy=1.0, extra=(), shape=(5, 7)):
     times = {shape_peers.OURS: ours, shape_peers.COPY: copy, **peers}
     return shape_report.Record(
-        Case("sobel", (5, 7), "u1"),
+        Case("sobel", shape, "u1"),
         "tiled",
         size,
         {name: rounds.Times(np.array([t, t, 9.0])) for name, t in times.items()},
@@ -172,13 +173,29 @@ def test_the_ratio_is_that_of_the_best_peer():
 
 
 def test_criteria_of_the_filters():
-    big, small = record(2.0, {}, size=1e9), record(4.0, {}, size=10)
-    criterion = shape_report.Criterion("large", 1e6, 0.5)
-    assert "met: worst 50.0%" in criterion.line([big, small])
-    assert "no shape" in criterion.line([small])
-    slower = record(4.0, {}, size=1e9)
-    assert "MISSED: worst 25.0%" in criterion.line([big, slower])
-    assert "1 of 2 shapes below" in criterion.line([big, slower])
+    mib = 2**20
+    small = record(4.0, {}, size=mib)
+    assert not list(filter_criteria.verdicts([small]))
+    met, missed = record(1.25, {}, size=5 * mib), record(2.0, {}, size=5 * mib)
+    (line,) = filter_criteria.verdicts([small, met])
+    assert line.startswith("traffic of 4 MiB and more: at least 60% of the copy met: worst 80.0%")
+    (line,) = filter_criteria.verdicts([met, missed])
+    assert "MISSED: worst 50.0% at sobel (5, 7) u1, 1 of 2 shapes below" in line
+    aligned = record(1.3, {}, size=70 * mib, shape=(7, 8))
+    lines = list(filter_criteria.verdicts([aligned]))
+    assert ["met" in line for line in lines] == [True, False, True]
+
+
+def test_criteria_of_video_and_batches():
+    standard = list(filter_criteria.standard_cases("sobel"))
+    records = [record(1.0, {}, shape=case.shape) for case in standard]
+    lines = list(filter_criteria.verdicts(records))
+    assert len(lines) == 1 + len(filter_criteria.BATCHES)
+    assert lines[0].startswith("1080p and 4K: at least 67% of the copy met")
+    assert all("met: 1.00 at sobel" in line for line in lines[1:])
+    slow = record(1.3, {}, shape=(16, 512, 512))
+    assert "MISSED: 1.30" in list(filter_criteria.verdicts([slow, *records]))[1]
+    assert {case.shape[-1] for case in filter_criteria.standard_cases("grayscale")} == {3, 4}
 
 
 def test_tables_have_the_worst_problems_and_all_wrong_results():
