@@ -33,29 +33,32 @@ LENGTHS = {name: len(cases[0][0]) for name, cases in CASES.items()}
 Array = Any  # array of any library; peers return their result
 
 
-# Averages: reading the vectors takes most of the time. All arrays are preallocated.
+# Averages: reading the vectors takes most of the time. All arrays are preallocated, unless a peer
+# is asked for new results.
 
 
-def numpy_averages(vectors: np.ndarray, matrix: np.ndarray) -> Peers:
+def numpy_averages(vectors: np.ndarray, matrix: np.ndarray, *, new_results: bool = False) -> Peers:
     """The formula literally; einsum, which sums faster than mean; a matrix-vector product."""
     sets, length, samples = vectors.shape
     rows = vectors.reshape(-1, samples)
-    average = np.full((sets, length), np.nan, vectors.dtype)
-    out = np.full((length, sets), np.nan, vectors.dtype)
     weights = np.full(samples, 1 / samples, vectors.dtype)
+    average = out = flat = None
+    if not new_results:
+        average = np.full((sets, length), np.nan, vectors.dtype)
+        out = np.full((length, sets), np.nan, vectors.dtype)
+        flat = average.reshape(-1)
 
     def mean() -> Array:
-        vectors.mean(axis=2, out=average)
-        return np.matmul(matrix, average.T, out=out)
+        return np.matmul(matrix, vectors.mean(axis=2, out=average).T, out=out)
 
     def einsum() -> Array:
-        np.einsum("nlm->nl", vectors, out=average)
-        np.divide(average, samples, out=average)
-        return np.matmul(matrix, average.T, out=out)
+        sums = np.einsum("nlm->nl", vectors, out=average)
+        np.divide(sums, samples, out=sums)
+        return np.matmul(matrix, sums.T, out=out)
 
     def gemv() -> Array:
-        np.matmul(rows, weights, out=average.reshape(-1))
-        return np.matmul(matrix, average.T, out=out)
+        averages = np.matmul(rows, weights, out=flat).reshape(sets, length)
+        return np.matmul(matrix, averages.T, out=out)
 
     return {"numpy": mean, "numpy einsum": einsum, "numpy gemv + gemm": gemv}
 
@@ -114,31 +117,35 @@ def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
 BLOCK = 1 << 14  # number of points that fit in a core's cache with their sums
 
 
-def numpy_max_plus(big: np.ndarray, small: np.ndarray) -> Peers:
+def numpy_max_plus(big: np.ndarray, small: np.ndarray, *, new_results: bool = False) -> Peers:
     """The formula literally; row by row; row by row of blocks that fit in the cache."""
-    sums = np.empty_like(big)
-    out = np.full(big.shape[1], np.nan, big.dtype)
-    row = np.empty_like(out)
+    points = big.shape[1]
+    sums = out = None
+    if not new_results:
+        sums = np.empty_like(big)
+        out = np.full(points, np.nan, big.dtype)
+    row = np.empty(points, big.dtype)
 
     def whole() -> Array:
-        np.add(big, small[:, None], out=sums)
-        np.max(sums, axis=0, out=out)
-        return np.maximum(out, 0, out=out)
+        best = np.max(np.add(big, small[:, None], out=sums), axis=0, out=out)
+        return np.maximum(best, 0, out=best)
 
-    def rows_of(points: slice) -> None:
-        best, sums_of_row = out[points], row[points]
+    def rows_of(best: Array, some: slice) -> None:
+        best, sums_of_row = best[some], row[some]
         best.fill(0)
-        for numbers, term in zip(big[:, points], small, strict=True):
+        for numbers, term in zip(big[:, some], small, strict=True):
             np.maximum(best, np.add(numbers, term, out=sums_of_row), out=best)
 
     def by_rows() -> Array:
-        rows_of(slice(None))
-        return out
+        best = np.empty_like(row) if out is None else out
+        rows_of(best, slice(None))
+        return best
 
     def by_blocks() -> Array:
-        for first in range(0, len(out), BLOCK):
-            rows_of(slice(first, first + BLOCK))
-        return out
+        best = np.empty_like(row) if out is None else out
+        for first in range(0, points, BLOCK):
+            rows_of(best, slice(first, first + BLOCK))
+        return best
 
     return {"numpy": whole, "numpy rows": by_rows, "numpy blocks": by_blocks}
 

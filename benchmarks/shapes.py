@@ -10,10 +10,13 @@ ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Ev
 the peers', is compared with a reference before it is timed; a wrong result makes the exit code 1.
 
 CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
-far as they fit. All results are preallocated (out=), for the peers as for us. OpenCV is a peer for
-images of 64x64 pixels and more; its transpose is listed but does not count. GPU: device times with
-cold caches, launch overhead hidden, results preallocated. The copy reads and writes as many bytes
-as the problem; it does not count as a peer. The peers of gpp are its own variants.
+far as they fit. Results are preallocated (out=) for both sides; with --new-results for neither, as
+in ado.transpose(a) and a.T.copy(). OpenCV is a peer for images of 64x64 pixels and more; its
+transpose is listed but does not count.
+
+GPU: device times with cold caches, launch overhead hidden, results preallocated. The copy reads and
+writes as many bytes as the problem; it does not count as a peer. The peers of gpp are its own
+variants.
 """
 
 from __future__ import annotations
@@ -72,6 +75,11 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         const=0,
         help="no torch.compile",
     )
+    options.add_argument(
+        "--new-results",
+        action="store_true",
+        help="CPU: no results are preallocated, except for those of OpenCV's filters",
+    )
     options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
     options.add_argument("--json", type=Path, help="folder for the measurements")
     options.add_argument("--verbose", action="store_true", help="print every shape")
@@ -95,6 +103,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name in found.routines:
         if name not in DRAW:
             options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
+    if found.new_results and found.device == "cuda":
+        options.error("--new-results is for --device cpu")
     found.routines = found.routines or list(DRAW)
     found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
     return found
@@ -152,6 +162,7 @@ def store(routine: str, records: Sequence[Record], options: argparse.Namespace) 
         "seed": options.seed,
         "count": options.count,
         "quantile": options.quantile,
+        "new_results": options.new_results,
         "context": context(options.device),
         "versions": versions(),
         "against": summary(records),
@@ -170,6 +181,7 @@ def main() -> int:
         options.device,
         options.seed,
         libraries(options.device, threads, search=False) if wants_filters else {},
+        options.new_results,
     )
     failed = False
     for routine in options.routines:

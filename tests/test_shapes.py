@@ -273,6 +273,22 @@ def test_random_shapes_run(monkeypatch, tmp_path, capsys):
     assert "WRONG" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("routine", ["transpose", "average_matvec", "max_plus"])
+def test_results_are_preallocated_for_both_sides_or_for_neither(
+    routine, monkeypatch, tmp_path, capsys
+):
+    given = "3x5x70000" if routine == "average_matvec" else "5x40000"
+    common = (routine, "--shapes", given, "--dtypes", "f4", "f8")
+    assert run(monkeypatch, tmp_path, *common) == 0
+    assert run(monkeypatch, tmp_path, *common, "--new-results") == 0
+    stored = json.loads((tmp_path / f"shapes-cpu-{routine}-0.json").read_text())
+    assert stored["new_results"]
+    assert [set(one["left_out"]) - {"cv2"} for one in stored["shapes"]] == [set(), set()]
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path, "--new-results", "--device", "cuda")
+    assert "is for --device cpu" in capsys.readouterr().err
+
+
 def test_unknown_routines_are_rejected(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, tmp_path, "no_such_routine")
