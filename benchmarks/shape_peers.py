@@ -30,6 +30,10 @@ LARGEST_FOR_PEERS = 1 << 28  # pixels: peers on the GPU need many times the memo
 MOST_IMAGES = 32  # of a batch, for which peers launch kernels per image
 
 
+class WrongResult(Exception):
+    """Our result is wrong, so nothing is timed."""
+
+
 @dataclass
 class Compared:
     """The functions to time on one problem.
@@ -45,7 +49,7 @@ class Compared:
     left_out
         Why peers are not timed.
     wrong
-        Results that are wrong, by function.
+        Peers whose results are wrong, and how.
     phases
         Seconds that it took to make operands, to check our result, and to make and check peers.
     """
@@ -91,7 +95,13 @@ class Bench:
         self.rng = np.random.default_rng(seed)
 
     def compared(self, case: Case, seed: int) -> Compared:
-        """The functions for one problem, each after a first call whose result is checked."""
+        """The functions for one problem, each after a first call whose result is checked.
+
+        Raises
+        ------
+        WrongResult
+            If our result is wrong.
+        """
         if case.routine == "gpp":
             return self._own_variants(case, seed)
         clock = Clock()
@@ -113,7 +123,7 @@ class Bench:
         else:
             result = routine(*args)
         if (error := error_of(OURS, result)) > tolerance[OURS]:
-            found.wrong[OURS] = f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}"
+            raise WrongResult(f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}")
         del result
         clock.lap("check")
         found.functions[OURS] = ours
@@ -238,20 +248,29 @@ class Bench:
             try:
                 checker.error(call)
             except ValueError as error:
+                if name == OURS:
+                    raise WrongResult(str(error)) from error
                 found.wrong[name] = str(error)
-            found.functions[name] = call if self.device == "cuda" else call.run
+            else:
+                found.functions[name] = call if self.device == "cuda" else call.run
         found.functions[COPY] = self._copy(found.bytes)
         clock.lap("peers")
         found.phases = clock.laps
         return found
+
+    @property
+    def free_memory(self) -> int:
+        """Free bytes of the GPU."""
+        free, _ = self.xp.cuda.runtime.memGetInfo()
+        return int(free)
 
     def release(self) -> None:
         """Return the unused GPU memory of CuPy and torch, which do not share it."""
         gc.collect()
         if self.device == "cpu":
             return
-        free, total = self.xp.cuda.runtime.memGetInfo()
-        if free < total / 2:
+        _, total = self.xp.cuda.runtime.memGetInfo()
+        if self.free_memory < total / 2:
             self.xp.get_default_memory_pool().free_all_blocks()
             if torch := sys.modules.get("torch"):
                 torch.cuda.empty_cache()

@@ -262,7 +262,10 @@ def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
     right = shape_references.max_plus
     monkeypatch.setattr(shape_references, "max_plus", lambda *given: right(*given) + 1)
     assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
-    assert "WRONG: adokernels of max_plus (3, 5) f8" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "shapes-cpu-max_plus-0.json").read_text())
+    assert len(stored["wrong"]) == 1
+    assert stored["shapes"] == []
+    assert "WRONG: max_plus (3, 5) f8: error 1" in capsys.readouterr().out
 
 
 def test_random_shapes_run(monkeypatch, tmp_path, capsys):
