@@ -15,12 +15,12 @@ import reductions
 import shape_references as references
 import transpose
 from beside_peers import Peers, correct, made
+from gpp_variants import Variants
 from image_peers import Library, correct_filters
 from random_shapes import Case, is_colour
 from shape_references import FILTERS, Array
 
 import adokernels as ado
-from adokernels.measuring.correctness import ResultChecker
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64
@@ -112,7 +112,8 @@ class Bench:
         call = problem.prepare(problem.best())
         found = Compared(call.variant, call.cost.bytes)
         arrays = tuple(map(self.xp.asarray, args))
-        error_of, tolerance = self._reference(case, arrays)
+        with references.plain_reductions(self.xp):
+            error_of, tolerance = self._reference(case, arrays)
 
         ours: Any = call
         if self.device == "cpu":
@@ -161,7 +162,8 @@ class Bench:
             got = self.xp.asarray(result)
             if got.dtype.kind == "i":  # torch's type for unsigned integers
                 got = got.view(expected.dtype)
-            return references.error(self.xp, got, expected, unit)
+            with references.plain_reductions(self.xp):
+                return references.error(self.xp, got, expected, unit)
 
         return error_of, tolerance
 
@@ -228,31 +230,18 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """The default variant, and all others as its peers."""
         clock = Clock()
-        args = tuple(ado.gpp_problem(case.shape, seed=seed))
-        if self.device == "cuda":
-            args = tuple(map(ado.to_device, args))
+        problem = ado.gpp_problem(case.shape, seed=seed)
         clock.lap("operands")
-        problem = ado.gpp.problem(*args, device=self.device)
-        checker = ResultChecker(ado.gpp, problem)
+        variants = Variants(problem, self.device, self.rng)
         clock.lap("check")
-        best = problem.best()
-        found = Compared(best, problem.prepare(best).cost.bytes)
-        for variant in ado.gpp:
-            if variant.device != self.device or variant.ceiling:
-                continue
-            name = OURS if variant.name == best else variant.name
-            if reason := variant.why_unavailable or problem.why_not(variant.name):
-                found.left_out[name] = reason
-                continue
-            call = problem.prepare(variant.name)
-            try:
-                checker.error(call)
-            except ValueError as error:
-                if name == OURS:
-                    raise WrongResult(str(error)) from error
-                found.wrong[name] = str(error)
-            else:
-                found.functions[name] = call if self.device == "cuda" else call.run
+        calls, left_out, wrong = variants.calls()
+        best = variants.best
+        if best not in calls:
+            raise WrongResult(f"[{best}] {wrong[best]}")
+        found = Compared(best, calls[best].cost.bytes, left_out=left_out, wrong=wrong)
+        for name, call in calls.items():
+            work = call if self.device == "cuda" else call.run
+            found.functions[OURS if name == best else name] = work
         found.functions[COPY] = self._copy(found.bytes)
         clock.lap("peers")
         found.phases = clock.laps

@@ -7,7 +7,9 @@ take minutes.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,21 @@ PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 GRAY_WEIGHTS, GRAY_UNIT = (19585, 38457, 7494), 16  # units of 2^-16, as the kernels have them
 TAPS = (1, 2, 3, 4, 3, 2, 1)
+
+
+@contextmanager
+def plain_reductions(xp: Any) -> Iterator[None]:
+    """Reductions of CuPy without CUB, whose kernels take seconds to compile."""
+    if xp is np:
+        yield
+        return
+    accelerators = importlib.import_module("cupy._core._accelerator")
+    saved = accelerators.get_reduction_accelerators()
+    accelerators.set_reduction_accelerators([])
+    try:
+        yield
+    finally:
+        accelerators.set_reduction_accelerators(saved)
 
 
 def operand_shapes(case: Case) -> list[tuple[int, ...]]:
