@@ -5,9 +5,10 @@
     python benchmarks/shapes.py --seed 3 transpose sobel
     python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
-The script prints the geometric mean and the worst of (time of the best peer / our time), and the
-ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Every result, ours and
-the peers', is compared with a reference before it is timed; a wrong result makes the exit code 1.
+The script prints the geometric mean and the worst of (time of the best peer / our time), the ten
+worst shapes, and whether the bounds of criteria.py hold. Sizes and aspect ratios are log-uniform
+(random_shapes.py). Every result, ours and the peers', is compared with a reference before it is
+timed; a wrong result makes the exit code 1.
 
 CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
 far as they fit. Results are preallocated (out=) for both sides; with --new-results for neither, as
@@ -33,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from beside_peers import first_line, shape
-from filter_criteria import standard_cases, verdicts
+from criteria import standard_cases, verdicts
 from image_peers import libraries
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
 from rich.console import Console
@@ -216,9 +217,8 @@ def main() -> int:
                 r = records[-1]
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
-        if routine in FILTERS and options.device == "cuda":
-            for line in verdicts(records):
-                console.print(escape(line))
+        for line in verdicts(routine, options.device, records):
+            console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
         for problem in wrong:
             console.print(escape(f"WRONG: {problem}"), style="bold red")
