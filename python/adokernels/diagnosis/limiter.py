@@ -223,8 +223,8 @@ def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evi
             f"{text}, {number(k.profile.waves)} waves", k.profile.waves, 1.0, Provenance.COMPILED
         )
         return Kind.PARALLELISM, None, [work, busiest]
-    # The counters are means over all multiprocessors and the whole time. At the start and the end of
-    # a short kernel, multiprocessors have no work, and no unit can be busy.
+    # The counters are means over all multiprocessors and the whole time. At the start and the end
+    # of a short kernel, multiprocessors have no work, and no unit can be busy.
     active = k.get("sm_active")
     if active and top.unit.level in ("compute", "L1") and top.unit.share / active >= LEANING:
         share = top.unit.share / active
