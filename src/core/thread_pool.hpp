@@ -5,8 +5,8 @@
 // wakes up late, or that the system could not start, costs no time. Only a part that a thread has
 // claimed is waited for.
 //
-// OpenMP (libgomp) waits for every thread of a parallel region, whether or not it has a processor.
-// oneTBB aborts the process if a thread cannot be started, and it is not safe after a fork.
+// libgomp waits for every thread of a parallel region, whether or not it has a processor, and it
+// has no threads after a fork. oneTBB ends the process if a thread cannot be started.
 #pragma once
 
 namespace ado {
