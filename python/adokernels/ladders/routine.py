@@ -11,7 +11,7 @@ from rich.text import Text
 
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
-from adokernels.ladders.choice import Choice
+from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.source import Diff, Source, diff_of, source_of
 from adokernels.tables.rendering import to_html, to_text
@@ -267,8 +267,7 @@ class Routine(_core.DirectCall):
         Unavailable
             If no variant can run on that device.
         """
-        variant, skipped = self._core.choose(args, options, device, out)
-        return Choice(self.name, variant, self[variant].device, dict(skipped))
+        return choose(self, args, options, device, out)
 
     def operand_types(
         self,
