@@ -44,7 +44,7 @@ class Limits:
 
 
 LIMITS = {
-    "cpu": Limits(256e6, pixels=64e6, flops=4e9, gpp_terms=2e7),
+    "cpu": Limits(256e6, pixels=64e6, flops=4e9, gpp_terms=5e6),
     "cuda": Limits(6 * 2**30, pixels=6 * 2**30, flops=4e12, gpp_terms=math.inf),
 }
 

@@ -19,6 +19,7 @@ import numpy as np
 from adokernels.measuring.sampling import Sampler
 
 SAMPLE_SECONDS = 100e-6  # CPU: a sample consists of calls that take at least this long together
+LONG_CALL = 10e-3  # CPU: samples of longer calls do not follow an untimed call
 FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 25}  # rounds
 #: Functions that are at least this many times slower than the fastest get at most so many samples.
 FEW_SAMPLES = ((3.0, 3), (30.0, 1))
@@ -53,9 +54,11 @@ Take = Callable[[], tuple[float, bool]]
 
 def on_cpu(work: Callable[[], object]) -> Take:
     timer = Timer(work)
-    once = min(timer.timeit(1) for _ in range(3))
+    once = timer.timeit(1)
+    if once < LONG_CALL:
+        once = min(once, timer.timeit(1), timer.timeit(1))
     calls = max(1, min(1000, int(SAMPLE_SECONDS / max(once, 1e-8))))
-    lead = once < 10e-3
+    lead = once < LONG_CALL
 
     def take() -> tuple[float, bool]:
         if lead:

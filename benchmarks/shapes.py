@@ -45,6 +45,7 @@ from shape_references import FILTERS
 from shape_report import Record, phases_line, show, summary
 from torch_compile import COMPILER
 
+import adokernels as ado
 from adokernels.measuring.context import context
 
 SECONDS = {"cpu": 0.3, "cuda": 0.25}
@@ -189,6 +190,7 @@ def store(
 def main() -> int:
     options = parsed()
     console = Console(width=150)
+    ado.set_device(options.device)
     threads = len(os.sched_getaffinity(0))
     wants_filters = set(options.routines) & set(FILTERS)
     bench = Bench(

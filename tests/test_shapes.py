@@ -11,12 +11,14 @@ import pytest
 from rich.console import Console
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.tasks import TASKS
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 try:
     import beside_peers
+    import cliffs
     import criteria
     import random_shapes
     import rounds
@@ -255,10 +257,39 @@ def test_slow_functions_are_sampled_less(monkeypatch):
     assert list(samples.values()) == [most, most, most, 3, 1]
 
 
+def test_one_side_grows_by_a_tenth():
+    rng = np.random.default_rng(3)
+    found = {cliffs.grown(Case("sobel", (100, 9, 200), "u1"), rng).shape for _ in range(40)}
+    assert found == {(110, 9, 200), (100, 9, 220)}
+    assert cliffs.grown(Case("grayscale", (9, 5, 4), "u1"), rng) is None
+
+
+def test_cliffs_go_up_and_down():
+    case = Case("sobel", (5, 7), "u1")
+    ratios = {0.7: True, 0.8: False, 1.1: False, 1.4: False, 1.5: True}
+    for ratio, is_cliff in ratios.items():
+        assert cliffs.Step(case, case, ("a", "a"), (1.0, ratio)).is_cliff == is_cliff
+
+
+def test_cliffs_are_searched(monkeypatch, capsys):
+    tiny = random_shapes.Limits(1e5, pixels=1e5, flops=1e5, gpp_terms=1e5)
+    monkeypatch.setitem(cliffs.LIMITS, "cpu", tiny)
+    monkeypatch.setitem(cliffs.SECONDS, "cpu", 1e-3)
+    monkeypatch.setattr(sys, "argv", ["cliffs.py", "--count", "3", "sobel", "grayscale"])
+    device = _core.device()
+    assert cliffs.main() in (0, 1)
+    ado.set_device(device)
+    assert "cliffs in" in capsys.readouterr().out
+
+
 def run(monkeypatch, tmp_path, *words):
     arguments = ["shapes.py", "--seconds", "0.001", "--json", str(tmp_path), *words]
     monkeypatch.setattr(sys, "argv", arguments)
-    return shapes.main()
+    device = _core.device()
+    try:
+        return shapes.main()
+    finally:
+        ado.set_device(device)
 
 
 def test_a_run_stores_what_it_prints(monkeypatch, tmp_path, capsys):

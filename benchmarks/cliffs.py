@@ -1,0 +1,116 @@
+"""Looks for cliffs: how much longer a default call takes when one side grows by 10 %.
+
+    python benchmarks/cliffs.py                         # on the CPU
+    python benchmarks/cliffs.py --device cuda transpose
+
+The script draws random shapes (random_shapes.py), lets one side of at least 10 grow by 10 %, times
+both problems in the same rounds, and prints the steps with the largest and the smallest ratios. The
+exit code is 1 if a ratio is outside of the bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+
+import numpy as np
+from random_shapes import DRAW, LIMITS, Case, cases
+from rich.console import Console
+from rich.table import Table
+from rounds import interleaved
+from shape_peers import OURS, Bench
+
+import adokernels as ado
+
+GROWTH, SHORTEST = 1.1, 10
+TOLERANCE = 1.3  # of the ratio of times, relative to the growth of the operand
+SHOWN = 5
+SECONDS = {"cpu": 0.2, "cuda": 0.1}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A problem and a larger one, with the variants and the seconds of both."""
+
+    before: Case
+    after: Case
+    variants: tuple[str, str]
+    seconds: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        """Seconds of the larger problem over seconds of the smaller one."""
+        return self.seconds[1] / self.seconds[0]
+
+    @property
+    def is_cliff(self) -> bool:
+        """Whether the time grows much faster than the operand, or shrinks."""
+        return self.ratio > GROWTH * TOLERANCE or self.ratio < 1 / TOLERANCE
+
+
+def grown(case: Case, rng: np.random.Generator) -> Case | None:
+    """The problem with one longer side; none if all sides are short."""
+    sides = [axis for axis, length in enumerate(case.shape) if length >= SHORTEST]
+    if not sides:
+        return None
+    axis = rng.choice(sides)
+    lengths = list(case.shape)
+    lengths[axis] = round(GROWTH * lengths[axis])
+    return replace(case, shape=tuple(lengths))
+
+
+def timed(bench: Bench, before: Case, after: Case, seconds: float) -> Step:
+    pair = [bench.alone(case) for case in (before, after)]
+    functions = {name: one.functions[OURS] for name, one in zip("ab", pair, strict=True)}
+    times = interleaved(functions, "a", "b", bench.device, seconds)
+    medians = times["a"].at(0.5), times["b"].at(0.5)
+    return Step(before, after, (pair[0].variant, pair[1].variant), medians)
+
+
+def show(routine: str, steps: list[Step], console: Console) -> None:
+    steps = sorted(steps, key=lambda step: step.ratio)
+    shown = steps if len(steps) <= 2 * SHOWN else [*steps[:SHOWN], *steps[-SHOWN:]]
+    count = sum(step.is_cliff for step in steps)
+    table = Table(title=f"{routine}: {count} cliffs in {len(steps)} steps")
+    for heading in ("from", "to", "dtype", "variants", "us", "us", "ratio"):
+        table.add_column(heading)
+    for step in shown:
+        table.add_row(
+            *(str(case.shape) for case in (step.before, step.after)),
+            step.before.dtype,
+            ", ".join(dict.fromkeys(step.variants)),
+            *(f"{1e6 * seconds:.4g}" for seconds in step.seconds),
+            f"{step.ratio:.2f}" + " cliff" * step.is_cliff,
+        )
+    console.print(table)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    names = [name for name in DRAW if name != "gpp"]
+    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all but gpp")
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--count", type=int, default=50, help="shapes per routine")
+    found = options.parse_args()
+    if unknown := set(found.routines) - set(names):
+        options.error(f"routine must be one of {', '.join(names)}, got {', '.join(unknown)}")
+    ado.set_device(found.device)
+    bench = Bench(found.device, found.seed, {}, new_results=False)
+    console, cliffs = Console(width=150), 0
+    for routine in found.routines or names:
+        steps = []
+        for before in cases(routine, found.seed, found.count, LIMITS[found.device]):
+            after = grown(before, bench.rng)
+            if after:
+                steps.append(timed(bench, before, after, SECONDS[found.device]))
+                bench.release()
+        show(routine, steps, console)
+        cliffs += sum(step.is_cliff for step in steps)
+    return int(cliffs > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
