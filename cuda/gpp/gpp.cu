@@ -9,6 +9,7 @@
 
 #include "gpp/hoisting.cuh"
 #include "gpp/published_steps.cuh"
+#include "gpp/single_launch.cuh"
 #include "gpp/sorting.cuh"
 #include "gpp/tiling.cuh"
 
@@ -174,6 +175,13 @@ constexpr Decomposition kSortedPairs2d{
     .bytes = kPairs.bytes,
     .work = work_of_whole_warps};
 
+constexpr Decomposition kItems{
+    .blocks = {{{kSingleThreads}}},
+    .grid = grid_of_items,
+    .scratch_bytes = [](const Gpp& p) { return partial_bytes(volume_of(grid_of_items(p, {}))); },
+    .bytes = kPairs.bytes,
+    .work = work_inside_matrix};
+
 // Tiles of (igp, ig). aqsn is read and written once by the gather, and then loaded once per tile.
 template <int kRowsPerThread>
 constexpr Decomposition kTiles{
@@ -181,7 +189,7 @@ constexpr Decomposition kTiles{
     .grid = [](const Gpp& p, Extent) { return grid_of_tiles<kRowsPerThread>(p); },
     .scratch_bytes =
         [](const Gpp& p) {
-          return partial_bytes(volume_of(grid_of_tiles<kRowsPerThread>(p))) +
+          return partial_bytes(2 * volume_of(grid_of_tiles<kRowsPerThread>(p))) +
                  sorted_tiles_bytes<kRowsPerThread>(p);
         },
     .bytes =
@@ -364,6 +372,9 @@ constexpr Variant<Gpp> kVariants[] = {
     variant_of<kFarFromPoles, kTiles<2>>(
         "two_rows", "Each thread computes two igp and loads aqsn once for both.",
         ADO_RUN(run_tiles<2>)),
+    variant_of<kFarFromPoles, kTiles<2>>("split342", "Each.", ADO_RUN(run_split_tiles<2, 1342>)),
+    variant_of<kFarFromPoles, kTiles<1>>("split_one", "Each.", ADO_RUN(run_split_tiles<1, 2442>)),
+    variant_of<kBranchFree, kItems>("single_launch", "Each.", ADO_RUN(run_single_launch)),
 };
 
 }  // namespace
