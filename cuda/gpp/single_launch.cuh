@@ -25,6 +25,7 @@ inline constexpr int kSingleThreads = 128;
 inline constexpr int kSingleChunk = 16;  // bands of a chunk, at most
 // Elements of aqsn and aqsm of a chunk: 16 bands of a tile of 32 by 4, 8 bands of 128 by 1.
 inline constexpr int kSingleElements = 1040;
+inline constexpr std::int64_t kMostSingleBlocks = 1056;
 
 // 32-bit numbers, because the kernel divides them. The largest problems that fit in memory have
 // fewer items.
@@ -58,26 +59,28 @@ inline Items items_of(const Gpp& p) {
   items.across = static_cast<unsigned>(ceil_div(p.rows(), items.rows));
   items.chunk = std::min<unsigned>(kSingleChunk, kSingleElements / (items.columns + items.rows));
   // The number of segments that takes the least time. An item takes the time of its bands and of
-  // kItem more. Tuned on an H200, which runs 132 x 4 blocks at a time.
-  constexpr std::int64_t kWave = 528, kItem = 8;
+  // kItem more, and adding the partial sums of kBlocks blocks that of one. Tuned on an H200, which
+  // runs 132 x 4 blocks at a time.
+  constexpr std::int64_t kWave = 528, kItem = 8, kBlocks = 64;
   std::int64_t least = 0;
-  for (std::int64_t waves = 1; waves <= 8; ++waves) {
-    const std::int64_t segments =
-        std::clamp(waves * kWave / best, ceil_div(p.bands(), Gpp::kLongestSum), p.bands());
+  const auto consider = [&](std::int64_t segments) {
+    segments = std::clamp(segments, ceil_div(p.bands(), Gpp::kLongestSum), p.bands());
     const std::int64_t length = ceil_div(p.bands(), segments);
+    const std::int64_t count = best * ceil_div(p.bands(), length);
     const std::int64_t time =
-        ceil_div(best * ceil_div(p.bands(), length), kWave) * (length + kItem);
-    if (least != 0 && time >= least) continue;
+        ceil_div(count, kWave) * (length + kItem) + std::min(count, kMostSingleBlocks) / kBlocks;
+    if (least != 0 && time >= least) return;
     least = time;
     items.segment_length = static_cast<unsigned>(length);
-    items.count = static_cast<unsigned>(best * ceil_div(p.bands(), length));
-  }
+    items.count = static_cast<unsigned>(count);
+  };
+  for (std::int64_t segments = 1; segments < kWave; segments *= 2) consider(segments);
+  for (std::int64_t waves = 1; waves <= 8; ++waves) consider(waves * kWave / best);
   return items;
 }
 
 inline Extent grid_of_items(const Gpp& p, Extent) {
-  constexpr std::int64_t kMostBlocks = 1056;
-  return {static_cast<unsigned>(std::clamp<std::int64_t>(items_of(p).count, 1, kMostBlocks))};
+  return {static_cast<unsigned>(std::clamp<std::int64_t>(items_of(p).count, 1, kMostSingleBlocks))};
 }
 
 #ifdef __CUDACC__
@@ -204,7 +207,7 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
     const Pole w = pole_of(p, next_w);
     next_w = pole_at(index + gridDim.x);
     PairSums<kF> pair_sums;
-    Complex full[kF] = {};  // the sums of u over full bands
+    Complex full_sch_b[kF] = {};  // of full bands
 #pragma unroll 1
     for (std::int64_t first = item.first; first < item.last; first += items.chunk) {
       wait_for_copies<0>();
@@ -222,20 +225,23 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
         const Complex m = conj(*aqsm) * *aqsn;
         const double occ = chunk.occ[k];
         double x[kF];
-        bool is_full = occ == 1;
+        int signs = 0;
 #pragma unroll
         for (int f = 0; f < kF; ++f) {
           x[f] = chunk.wx[k][f];
-          is_full &= x[f] >= 0;
+          signs |= __double2hiint(x[f]);
         }
-        if (occ == 0) {
+        // Comparisons of integers do not use the FP64 pipe. The occupation may be -0.
+        const bool empty = (__double_as_longlong(occ) << 1) == 0;
+        const bool full = __double_as_longlong(occ) == __double_as_longlong(1.0) && signs >= 0;
+        if (empty) {
 #pragma unroll
           for (int f = 0; f < kF; ++f) pair_sums.add_coulomb_hole(f, coulomb_hole(w, x[f]), m);
-        } else if (is_full) {
+        } else if (full) {
 #pragma unroll
           for (int f = 0; f < kF; ++f) {
             const Coefficients c = by_selection<true>(p, w, x[f], 1);
-            multiply_add(full[f], c.sch_b, m);
+            multiply_add(full_sch_b[f], c.sch_b, m);
             multiply_add(pair_sums.sch[f], c.sch, m);
             pair_sums.add_exchange(f, c, m);
           }
@@ -251,8 +257,8 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
     }
 #pragma unroll
     for (int f = 0; f < kF; ++f) {
-      pair_sums.sch_b[f] += full[f];
-      pair_sums.ssx_b[f] += full[f];
+      pair_sums.sch_b[f] += full_sch_b[f];
+      pair_sums.ssx_b[f] += full_sch_b[f];
     }
     if (own)
       add_pair(
@@ -266,9 +272,18 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
   constexpr int kCount = ThreadSums<kF>::kCount, kLanes = kSingleThreads / kCount;
   const int number = thread / kLanes;
   CompensatedSum<double> sum;
-#pragma unroll 4
-  for (std::int64_t block = thread % kLanes; block < pass.blocks; block += kLanes)
-    sum.add(__ldcg(&pass.partials[number * pass.blocks + block]));
+  constexpr int kLoads = 8;  // in flight
+#pragma unroll 1
+  for (std::int64_t first = thread % kLanes; first < pass.blocks; first += kLoads * kLanes) {
+    double partials[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const std::int64_t block = first + i * kLanes;
+      partials[i] = block < pass.blocks ? __ldcg(&pass.partials[number * pass.blocks + block]) : 0;
+    }
+#pragma unroll
+    for (const double partial : partials) sum.add(partial);
+  }
   const double total = sum_over_lanes<kLanes>(sum.total());
   if (thread % kLanes == 0) store_result(pass, number, total, asx, ach);
 }

@@ -14,9 +14,12 @@
 
 namespace ado::cuda::gpp {
 
-#ifdef __CUDACC__
-
 inline constexpr int kSplitRows = 2;  // igp per thread
+
+// Both kernels have the grid of tiles. Their partial sums are behind each other.
+inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
+
+#ifdef __CUDACC__
 
 // What a block of a launch for one kind of bands processes. Places are counted from `first`.
 struct SplitTile {
@@ -221,9 +224,6 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
   }
   sums.store(pass);
 }
-
-// Both kernels have the grid of tiles. Their partial sums are behind each other.
-inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
 
 inline void run_moments(const Gpp& p, const Launch& go) {
   Launch both = go;
