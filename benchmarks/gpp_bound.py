@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import adokernels as ado
 from adokernels.tasks.gpp import GPP_SIZES, GppProblem
@@ -43,6 +44,8 @@ WITH_SELECTION, WITHOUT = "DMUL and SEL", "DMUL"
 
 
 class Instruction(NamedTuple):
+    """A line of SASS."""
+
     address: int
     name: str  # without modifiers
     operands: list[str]
@@ -134,7 +137,8 @@ def bands_of_loops(problem: GppProblem, warps: int = 256) -> dict[str, float]:
     return {name: count / warps for name, count in bands.items()}
 
 
-def chunks(energies: np.ndarray) -> list[np.ndarray]:
+def chunks(energies: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Split the energies of sorted bands."""
     return [energies[i : i + CHUNK] for i in range(0, len(energies), CHUNK)]
 
 

@@ -112,8 +112,8 @@ def test_more_bands_than_a_segment(variant):
 
 
 @pytest.mark.gpu
-def test_calls_on_two_streams_do_not_share_sums():
-    """The blocks of single_launch are counted per call."""
+def test_many_calls_in_a_row_give_the_same_bits():
+    """The counter of the blocks is 0 again after each launch of single_launch."""
     problem = tuple(map(ado.to_device, ado.gpp_problem((40, 30, 300, 2), SEED)))
     calls = [ado.gpp.problem(*problem, device="cuda").prepare("single_launch") for _ in range(3)]
     for _ in range(50):

@@ -1,4 +1,4 @@
-// The last variants of gpp: tiles of 32 ig by a few igp, with operands staged in shared memory.
+// tiled and two_rows: tiles of 32 ig by a few igp, with operands staged in shared memory.
 //
 // The limit is the register-read bandwidth of a multiprocessor, not its FP64 pipe. An FMA with
 // three different registers takes three cycles instead of two, and a selection or comparison takes
