@@ -389,12 +389,12 @@ constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 13
                                         .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94},
                                         .frequencies = kMaxFrequencies};
 
-// Of gpp_problem with the energies and poles of si214, 44 % of the full bands and 90 % of the empty
-// bands use moments. Full bands take 29 FLOPs in 16 instructions then, and empty bands 15 in 8.5.
-// The constants of moments are computed once per chunk, and the limits of the energies and the
-// coefficients once per pair and launch.
-constexpr OperationCounts kMomentSums{.flops = {33, 15.3, 6 + 5.0 / kChunk, 450, 18},
-                                      .instructions = {19.4, 8.7, 4 + 4.0 / kChunk, 300, 10},
+// For gpp_problem with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90 %
+// of the empty bands use moments. These take 29 FLOPs in 16 instructions and 15 in 8.5; the other
+// full bands take 36 in 22, and weighted bands 41 in 27. The constants of moments are computed once
+// per chunk, and the limits of the energies and the coefficients once per pair and launch.
+constexpr OperationCounts kMomentSums{.flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
+                                      .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10},
                                       .frequencies = kMaxFrequencies};
 // Full bands take the arithmetic of sorted_bands.
 constexpr OperationCounts kSingleLaunch{
