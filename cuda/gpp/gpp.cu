@@ -292,9 +292,10 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
 }
 
 // The time of a call, in microseconds on an H200, as a function of the shape. The numbers were
-// fitted to cold calls of 110 random shapes up to si214, mainly to those where two variants take
-// about the same time. There, the variant with the shortest time was at most 3 % slower than the
-// fastest one. They are per call and pass, and per million elements of aqsn and aqsm, (igp, ig) and
+// fitted to cold calls of 300 random shapes up to si214, mainly to those where two variants take
+// about the same time. Of the 256 shapes from (8, 8, 64, 1) on, the variant with the shortest
+// modelled time was at most 3 % slower than the fastest one for 253, and at most 10 % for the
+// others. They are per call and pass, and per million elements of aqsn and aqsm, (igp, ig) and
 // (band, igp, ig). The latter two are those of whole tiles, per pass of one and of two frequencies.
 struct TimeModel {
   double call, pass, operands;
@@ -319,7 +320,7 @@ double microseconds(const Gpp& p, const Hardware& hardware, std::int64_t pairs_o
 
 double time_of_single_launch(const Gpp& p, const Hardware& hardware) {
   const std::int64_t pairs = std::int64_t{items_of(p).tiles} * kSingleThreads;
-  return microseconds(p, hardware, pairs, {3.5, 5.5, 10.5, {25.9, 21.6}, {2.91, 4.24}});
+  return microseconds(p, hardware, pairs, {3.8, 5.5, 3.0, {21.1, 23.6}, {3.07, 4.34}});
 }
 std::int64_t pairs_of_two_rows(const Gpp& p) {
   const Tiling tiling = tiling_of<2>(p);
@@ -327,11 +328,11 @@ std::int64_t pairs_of_two_rows(const Gpp& p) {
 }
 double time_of_two_rows(const Gpp& p, const Hardware& hardware) {
   return microseconds(p, hardware, pairs_of_two_rows(p),
-                      {35, 11.3, 17.7, {36.5, 40.6}, {1.75, 3.19}});
+                      {27.2, 17.0, 19.3, {32.6, 42.3}, {1.78, 3.22}});
 }
 double time_of_moments(const Gpp& p, const Hardware& hardware) {
   return microseconds(p, hardware, pairs_of_two_rows(p),
-                      {45, 11.5, 21.4, {68.5, 90.8}, {1.53, 2.75}});
+                      {34.4, 18.2, 21.5, {61.2, 87.4}, {1.60, 2.79}});
 }
 
 // The choice between single_launch, two_rows and moments. Sorting takes longer than it saves if
