@@ -1,7 +1,8 @@
 // The GPP self-energy on the GPU: the ladder, with the resources and costs of its variants.
 //
 // The files in reading order: model.cuh (the formulas), passes.cuh (sums over threads and blocks),
-// published_steps.cuh, pole.cuh and hoisting.cuh, sorting.cuh, tiling.cuh.
+// published_steps.cuh, pole.cuh and hoisting.cuh, single_launch.cuh, sorting.cuh, tiling.cuh,
+// moments.cuh and split_tiles.cuh.
 #include "routines/gpp.hpp"
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 
 #include "gpp/hoisting.cuh"
 #include "gpp/published_steps.cuh"
+#include "gpp/single_launch.cuh"
 #include "gpp/sorting.cuh"
+#include "gpp/split_tiles.cuh"
 #include "gpp/tiling.cuh"
 
 namespace ado::cuda {
@@ -94,6 +97,16 @@ PassWork work_of_tiles(const Gpp& p, std::int64_t) {
   return work;
 }
 
+// Bytes of the loads that differ between lanes: aqsn once per tile along igp and pass and `gathers`
+// times more, wtilde and i_eps once per pass.
+double bytes_of_tiles(const Gpp& p, std::int64_t across, double gathers) {
+  const auto bands = static_cast<double>(p.bands()), columns = static_cast<double>(p.columns());
+  const auto passes = static_cast<double>(ceil_div(p.frequencies(), kMaxFrequencies));
+  return kComplexBytes *
+         (gathers * bands * columns + passes * (static_cast<double>(across) * bands * columns +
+                                                2 * static_cast<double>(pairs_of(p))));
+}
+
 constexpr Blocks kBlocks = {{{kThreads}, {64}, {256}, {kMinThreads}}};
 
 // Grid-stride loops over (band, igp, ig), over (igp, ig), or over cache blocks.
@@ -174,6 +187,24 @@ constexpr Decomposition kSortedPairs2d{
     .bytes = kPairs.bytes,
     .work = work_of_whole_warps};
 
+// Items of single_launch. Lanes outside the matrix compute as much as other lanes.
+constexpr Decomposition kItems{
+    .blocks = {{{kSingleThreads}}},
+    .grid = grid_of_items,
+    .scratch_bytes = [](const Gpp& p) { return partial_bytes(volume_of(grid_of_items(p, {}))); },
+    .bytes =
+        [](const Gpp& p) {
+          const Items items = items_of(p);
+          return bytes_of_tiles(p, items.across, 0);
+        },
+    .work =
+        [](const Gpp& p, std::int64_t threads) {
+          const Items items = items_of(p);
+          const std::int64_t segments = items.count / items.tiles;
+          return work_of(p, std::int64_t{items.tiles} * kSingleThreads, segments,
+                         iterations(std::int64_t{items.count} * kSingleThreads, threads));
+        }};
+
 // Tiles of (igp, ig). aqsn is read and written once by the gather, and then loaded once per tile.
 template <int kRowsPerThread>
 constexpr Decomposition kTiles{
@@ -184,22 +215,26 @@ constexpr Decomposition kTiles{
           return partial_bytes(volume_of(grid_of_tiles<kRowsPerThread>(p))) +
                  sorted_tiles_bytes<kRowsPerThread>(p);
         },
-    .bytes =
-        [](const Gpp& p) {
-          const auto bands = static_cast<double>(p.bands()),
-                     columns = static_cast<double>(p.columns());
-          const auto tiles = static_cast<double>(tiling_of<kRowsPerThread>(p).across);
-          const auto passes = static_cast<double>(ceil_div(p.frequencies(), kMaxFrequencies));
-          return kComplexBytes *
-                 (2 * bands * columns +
-                  passes * (tiles * bands * columns + 2 * static_cast<double>(pairs_of(p))));
-        },
+    .bytes = [](const Gpp& p) { return bytes_of_tiles(p, tiling_of<kRowsPerThread>(p).across, 2); },
     .work = work_of_tiles<kRowsPerThread>};
+
+// Two launches on the same tiles.
+constexpr Decomposition kSplitTiles{
+    .blocks = kTiles<kSplitRows>.blocks,
+    .grid = kTiles<kSplitRows>.grid,
+    .scratch_bytes =
+        [](const Gpp& p) {
+          const Extent grid = grid_of_split_sums(grid_of_tiles<kSplitRows>(p));
+          return partial_bytes(volume_of(grid)) + sorted_tiles_bytes<kSplitRows>(p);
+        },
+    .bytes = kTiles<kSplitRows>.bytes,
+    .work = kTiles<kSplitRows>.work};
 
 // Operations of a kernel: per (band, igp, ig, frequency) of occupied and of empty bands; per pass
 // and (band, igp, ig); and per pass and loop over bands, before and after the loop.
 struct Operations {
   double occupied = 0, other = 0, pair = 0, loop = 0;
+  double other_alone = other;  // of empty bands in a pass of one frequency
 };
 struct OperationCounts {
   Operations flops, instructions;
@@ -221,21 +256,26 @@ double total_of(const Gpp& p, const Operations& counts, int frequencies,
       volume_of(decomposition.grid(p, block)) * static_cast<std::int64_t>(block.volume());
   const PassWork work = decomposition.work(p, threads);
   const auto passes = static_cast<double>(ceil_div(p.frequencies(), frequencies));
-  const double per_pair = work.occupied * counts.occupied + work.other * counts.other;
+  const auto alone = static_cast<double>(p.frequencies() % frequencies);
+  const double other = static_cast<double>(p.frequencies()) * counts.other +
+                       alone * (counts.other_alone - counts.other);
   const double per_pass = (work.occupied + work.other) * counts.pair + work.loops * counts.loop;
   const double sums = (std::floor(work.terms / kMaxTerms) + 1) * gathering(frequencies) +
                       CompensatedSum<double>::kFlopsOfTotal;
-  return work.pairs * (static_cast<double>(p.frequencies()) * per_pair + passes * per_pass) +
-         passes * static_cast<double>(threads) * sums;
+  const double occupied = static_cast<double>(p.frequencies()) * counts.occupied;
+  const double per_pair = work.occupied * occupied + work.other * other;
+  return work.pairs * (per_pair + passes * per_pass) + passes * static_cast<double>(threads) * sums;
 }
 
 template <const OperationCounts& kCounts, const Decomposition& kDecomposition>
 constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
-                                  void (*run)(const Gpp&, const Launch&)) {
+                                  void (*run)(const Gpp&, const Launch&),
+                                  decltype(Variant<Gpp>::why_slower) why_slower = nullptr) {
   return {.name = name,
           .changes = changes,
           .device = Device::kCuda,
           .precision = Gpp::kPrecision,
+          .why_slower = why_slower,
           .blocks = kDecomposition.blocks,
           .grid = kDecomposition.grid,
           .scratch_bytes = kDecomposition.scratch_bytes,
@@ -249,6 +289,67 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
                 return total_of(p, kCounts.instructions, kCounts.frequencies, kDecomposition);
               },
           .run = run};
+}
+
+// The time of a call, in microseconds on an H200, as a function of the shape. The numbers were
+// fitted to cold calls of 300 random shapes up to si214, mainly to those where two variants take
+// about the same time. Of the 256 shapes from (8, 8, 64, 1) on, the variant with the shortest
+// modelled time was at most 3 % slower than the fastest one for 253, and at most 10 % for the
+// others. They are per call and pass, and per million elements of aqsn and aqsm, (igp, ig) and
+// (band, igp, ig). The latter two are those of whole tiles, per pass of one and of two frequencies.
+struct TimeModel {
+  double call, pass, operands;
+  double pairs[kMaxFrequencies], terms[kMaxFrequencies];
+};
+
+double microseconds(const Gpp& p, const Hardware& hardware, std::int64_t pairs_of_tiles,
+                    const TimeModel& model) {
+  constexpr double kMultiprocessors = 132;  // of an H200
+  const auto bands = static_cast<double>(p.bands());
+  const double pairs = 1e-6 * static_cast<double>(pairs_of_tiles);
+  const double operands = 1e-6 * bands * static_cast<double>(p.rows() + p.columns());
+  const auto alone = static_cast<double>(p.frequencies() % kMaxFrequencies);
+  const auto together = static_cast<double>(p.frequencies() / kMaxFrequencies);
+  const double per_pair = alone * (model.pairs[0] + bands * model.terms[0]) +
+                          together * (model.pairs[1] + bands * model.terms[1]);
+  const double slower =
+      hardware.multiprocessors > 0 ? kMultiprocessors / hardware.multiprocessors : 1;
+  return model.call + (alone + together) * model.pass +
+         slower * (operands * model.operands + pairs * per_pair);
+}
+
+double time_of_single_launch(const Gpp& p, const Hardware& hardware) {
+  const std::int64_t pairs = std::int64_t{items_of(p).tiles} * kSingleThreads;
+  return microseconds(p, hardware, pairs, {3.8, 5.5, 3.0, {21.1, 23.6}, {3.07, 4.34}});
+}
+std::int64_t pairs_of_two_rows(const Gpp& p) {
+  const Tiling tiling = tiling_of<2>(p);
+  return tiling.across * kTileRows<2> * tiling.down * kTileColumns;
+}
+double time_of_two_rows(const Gpp& p, const Hardware& hardware) {
+  return microseconds(p, hardware, pairs_of_two_rows(p),
+                      {27.2, 17.0, 19.3, {32.6, 42.3}, {1.78, 3.22}});
+}
+double time_of_moments(const Gpp& p, const Hardware& hardware) {
+  return microseconds(p, hardware, pairs_of_two_rows(p),
+                      {34.4, 18.2, 21.5, {61.2, 87.4}, {1.60, 2.79}});
+}
+
+// The choice between single_launch, two_rows and moments. Sorting takes longer than it saves if
+// there are few terms. moments computes the constants of each pair twice, which takes longer than
+// it saves if there are few bands.
+const char* why_two_rows_is_slower(const Gpp& p, const Hardware& hardware) {
+  return time_of_two_rows(p, hardware) < time_of_single_launch(p, hardware)
+             ? nullptr
+             : "single_launch is faster: sorting and more launches take longer than they save";
+}
+const char* why_moments_is_slower(const Gpp& p, const Hardware& hardware) {
+  if (const char* reason = why_two_rows_is_slower(p, hardware);
+      reason != nullptr && time_of_moments(p, hardware) >= time_of_single_launch(p, hardware))
+    return reason;
+  return time_of_moments(p, hardware) < time_of_two_rows(p, hardware)
+             ? nullptr
+             : "two_rows is faster: too few bands for two launches";
 }
 
 // Counted in the SASS of sm_90 along the first branch, with positive x for occupied bands and
@@ -288,6 +389,17 @@ constexpr OperationCounts kSortedBands{
 constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 137},
                                         .instructions = {21.5, 10, 4 + 3.0 / kChunk, 94},
                                         .frequencies = kMaxFrequencies};
+
+// For gpp_problem with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90 %
+// of the empty bands use moments. These take 29 FLOPs in 16 instructions and 15 in 8.5; the other
+// full bands take 36 in 22, and weighted bands 41 in 27. The constants of moments are computed once
+// per chunk, and the limits of the energies and the coefficients once per pair and launch.
+constexpr OperationCounts kMomentSums{.flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
+                                      .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10},
+                                      .frequencies = kMaxFrequencies};
+// Full bands take the arithmetic of sorted_bands.
+constexpr OperationCounts kSingleLaunch{
+    .flops = {36, 18, 6, 141}, .instructions = {22, 10, 4, 98}, .frequencies = kMaxFrequencies};
 
 constexpr Variant<Gpp> kVariants[] = {
     variant_of<kCollapse3, kTriples>(
@@ -357,13 +469,24 @@ constexpr Variant<Gpp> kVariants[] = {
     variant_of<kFarFromPoles, kSortedPairs2d>(
         "blocks_2d", "Uses blocks of 32 ig by 4 igp, whose warps share aqsn through L1.",
         ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
+    variant_of<kSingleLaunch, kItems>(
+        "single_launch",
+        "Does not sort, stages the operands in shared memory with asynchronous copies, and the "
+        "block that finishes last adds the partial sums: one launch per pass.",
+        ADO_RUN(run_single_launch)),
     variant_of<kFarFromPoles, kTiles<1>>(
         "tiled",
         "Gathers the sorted operands and stages them in shared memory with asynchronous copies.",
-        ADO_RUN(run_tiles<1>)),
+        ADO_RUN(run_tiles<1>),
+        [](const Gpp&, const Hardware&) { return "two_rows or single_launch is faster"; }),
     variant_of<kFarFromPoles, kTiles<2>>(
         "two_rows", "Each thread computes two igp and loads aqsn once for both.",
-        ADO_RUN(run_tiles<2>)),
+        ADO_RUN(run_tiles<2>), why_two_rows_is_slower),
+    variant_of<kMomentSums, kSplitTiles>(
+        "moments",
+        "Launches occupied and empty bands separately; bands far from all poles sum products of "
+        "energies from which the coefficients follow after the loop.",
+        ADO_RUN(run_moments), why_moments_is_slower),
 };
 
 }  // namespace

@@ -100,6 +100,8 @@ class ThreadSums {
     if (++terms_ == kMaxTerms) gather();
   }
 
+  static constexpr int kCount = kSumsPerFrequency * kF;
+
   // All threads of a block must call this once, at the end. The block must consist of whole warps.
   __device__ void store(const Pass<kF>& pass) {
     __shared__ double sums_of_warps[kMaxWarps][kCount];
@@ -118,8 +120,6 @@ class ThreadSums {
   }
 
  private:
-  static constexpr int kCount = kSumsPerFrequency * kF;
-
   __device__ void gather() {
     double parts[kCount];
 #pragma unroll
@@ -137,6 +137,17 @@ class ThreadSums {
   CompensatedSum<double> gathered_;
   int terms_ = 0;
 };
+
+// Stores a complete sum. `number` is its index in the sums of the pass.
+template <int kF>
+__device__ void store_result(const Pass<kF>& pass, int number, double sum, Complex* asx,
+                             Complex* ach) {
+  const std::int64_t f = pass.first + number / kSumsPerFrequency;
+  const int part = number % kSumsPerFrequency;
+  const bool screened = part < kSumsPerFrequency / 2, imaginary = part % 2 != 0;
+  Complex& to = screened ? asx[f] : ach[f];
+  (imaginary ? to.im : to.re) = screened ? 0 - sum : sum;
+}
 
 inline constexpr int kAddingThreads = 1024;
 
@@ -157,11 +168,7 @@ __global__ void __launch_bounds__(kAddingThreads)
   CompensatedSum<double> sum;
 #pragma unroll 1
   for (const double warp : sums_of_warps) sum.add(warp);
-  const int number = static_cast<int>(blockIdx.x) % kSumsPerFrequency;
-  const std::int64_t f = pass.first + blockIdx.x / kSumsPerFrequency;
-  const bool screened = number < kSumsPerFrequency / 2, imaginary = number % 2 != 0;
-  Complex& to = screened ? asx[f] : ach[f];
-  (imaginary ? to.im : to.re) = screened ? 0 - sum.total() : sum.total();
+  store_result(pass, static_cast<int>(blockIdx.x), sum.total(), asx, ach);
 }
 
 // Runs passes of at most kMost frequencies. In each pass, `launch_pass` launches a kernel whose

@@ -6,7 +6,7 @@
 //
 //   place   0          ends[kFullBands]   ends[kWeightedBands]   ends[kEmptyBands]        length
 //           | full bands   P P | weighted bands      P | empty bands      P P P | P P P P P |
-//           | low ..... high   | low ........... high  | low ......... high     |
+//           | high ..... low   | low ........... high  | low ......... high     |
 //
 // P is padding: each kind starts at a multiple of kGroup places, and the length of the list is a
 // multiple of kChunk. Energies are sorted within windows of kSortWindow places, counted from the
@@ -30,9 +30,11 @@ ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to
   return (count + to - 1) / to * to;
 }
 
-// Lowest and highest energy of a chunk in a pass.
+// The energies of a chunk in a pass.
 struct alignas(16) Range {
   double low, high;
+  // With two frequencies: the largest deviation of their difference from that of the first band.
+  double deviation, unused;
 };
 
 // The sorted list, and copies of operands in sorted order. Padding has band -1, aqsn = 0, and the
@@ -117,7 +119,8 @@ __global__ void __launch_bounds__(kSortThreads) gpp_sort_by_kind(Inputs p, Sorte
       }
       if (mine) {
         sorted.by_kind[end + before] = n;
-        sorted.energy[end + before] = p.wx[n * p.frequencies];
+        const double x = p.wx[n * p.frequencies];
+        sorted.energy[end + before] = kind == kFullBands ? -x : x;
       }
       end += all;
       __syncthreads();
@@ -174,11 +177,17 @@ __device__ inline const double* energies_at(const Inputs& p, const SortedBands& 
 __device__ inline Range range_of_chunk(const Inputs& p, const SortedBands& sorted,
                                        std::int64_t place, std::int64_t first, int count) {
   const double x = energies_at(p, sorted, place)[first];
-  Range range = {x, x};
+  Range range = {x, x, 0, 0};
   for (int k = 0; k < kChunk; ++k) {
     for (int f = 0; f < count; ++f) {
       const double y = energies_at(p, sorted, place + k)[first + f];
-      range = {fmin(range.low, y), fmax(range.high, y)};
+      range.low = fmin(range.low, y);
+      range.high = fmax(range.high, y);
+    }
+    if (count == 2) {
+      const double* const own = energies_at(p, sorted, place + k) + first;
+      const double step = p.wx[first + 1] - p.wx[first];
+      range.deviation = fmax(range.deviation, fabs((own[1] - own[0]) - step));
     }
   }
   return range;

@@ -1,4 +1,4 @@
-// The last variants of gpp: tiles of 32 ig by a few igp, with operands staged in shared memory.
+// tiled and two_rows: tiles of 32 ig by a few igp, with operands staged in shared memory.
 //
 // The limit is the register-read bandwidth of a multiprocessor, not its FP64 pipe. An FMA with
 // three different registers takes three cycles instead of two, and a selection or comparison takes
@@ -164,10 +164,99 @@ __device__ void copy_by_block(T* to, const T* from) {
                               reinterpret_cast<const Bytes*>(from) + i, kVectorBytes);
 }
 
+// The gathered operands of a tile, from its place `first` on, and their copies to shared memory.
+template <int kRowsPerThread, int kF>
+class TileOperands {
+ public:
+  using Chunk = StagedBands<kRowsPerThread, kF>;
+
+  __device__ TileOperands(const SortedBands& sorted, const Pass<kF>& pass, std::int64_t across,
+                          std::int64_t down, std::int64_t first)
+      : aqsn_(sorted.aqsn + (down * sorted.length + first) * kTileColumns),
+        aqsm_(sorted.aqsm + (across * sorted.length + first) * kTileRows<kRowsPerThread>),
+        wx_(sorted.wx + pass.first * sorted.length + first * kF),
+        occ_(sorted.occ + first),
+        ranges_(sorted.ranges + (pass.first / kMaxFrequencies * sorted.length + first) / kChunk) {}
+
+  // Calls add_chunk(chunk, place) for the chunks at places [0, end).
+  template <class AddChunk>
+  __device__ void for_chunks(int end, AddChunk add_chunk) const {
+    __shared__ Chunk stages[kStages];
+    const auto copy_chunk = [&](int place) {
+      if (place < end) copy(stages[place / kChunk % kStages], place);
+      commit_copies();
+    };
+    for (int i = 0; i < kStages - 1; ++i) copy_chunk(i * kChunk);
+#pragma unroll 1
+    for (int place = 0; place < end; place += kChunk) {
+      wait_for_copies<kStages - 2>();
+      // After the barrier, the copies of this chunk by all threads are complete, and all threads
+      // have finished the previous chunk, whose stage the next copy overwrites.
+      __syncthreads();
+      copy_chunk(place + (kStages - 1) * kChunk);
+      add_chunk(stages[place / kChunk % kStages], place);
+    }
+  }
+
+ private:
+  __device__ void copy(Chunk& to, int place) const {
+    copy_by_block<kChunk * kTileColumns>(to.aqsn[0], aqsn_ + place * kTileColumns);
+    copy_by_block<kChunk * kTileRows<kRowsPerThread>>(to.aqsm[0],
+                                                      aqsm_ + place * kTileRows<kRowsPerThread>);
+    copy_by_block<kChunk * kF>(to.wx[0], wx_ + place * kF);
+    copy_by_block<kChunk>(to.occ, occ_ + place);
+    copy_by_block<1>(&to.range, ranges_ + place / kChunk);
+  }
+
+  const Complex *aqsn_, *aqsm_;
+  const double *wx_, *occ_;
+  const Range* ranges_;
+};
+
+// Bands of a chunk that are processed together: their energies, and m for each igp of the thread.
+template <int kBands, int kRowsPerThread, int kF>
+struct BandGroup {
+  double x[kBands][kF];
+  Complex m[kBands][kRowsPerThread];
+};
+
+// Calls add_group(group, k) for kBands bands at a time, at places k from `from` to `to` of the
+// chunk. Kinds are padded to multiples of kGroup.
+template <int kBands, int kRowsPerThread, int kF, class AddGroup>
+__device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int from, int to,
+                           AddGroup add_group) {
+  static_assert(kGroup % kBands == 0);
+  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  to = min(to, kChunk);
+#pragma unroll 1
+  for (int k = max(from, 0); k < to; k += kBands) {
+    BandGroup<kBands, kRowsPerThread, kF> group;
+#pragma unroll
+    for (int i = 0; i < kBands; ++i) {
+      const Complex right = chunk.aqsn[k + i][lane];
+      memcpy(group.x[i], __builtin_assume_aligned(chunk.wx[k + i], sizeof group.x[i]),
+             sizeof group.x[i]);
+#pragma unroll
+      for (int row = 0; row < kRowsPerThread; ++row)
+        group.m[i][row] = conj(chunk.aqsm[k + i][warp * kRowsPerThread + row]) * right;
+    }
+    add_group(group, k);
+  }
+}
+
+// The poles of a thread. Lanes outside the matrix compute the last row or column.
+template <int kRowsPerThread>
+__device__ void load_poles(const Inputs& p, std::int64_t igp, std::int64_t ig,
+                           Pole (&poles)[kRowsPerThread]) {
+#pragma unroll
+  for (int row = 0; row < kRowsPerThread; ++row)
+    poles[row] =
+        pole_of(p, p.wtilde[min(igp + row, p.rows - 1) * p.columns + min(ig, p.columns - 1)]);
+}
+
 template <int kRowsPerThread, int kF>
 __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThread>)
     gpp_tile(Inputs p, Pass<kF> pass, SortedBands sorted, Tiling tiling) {
-  __shared__ StagedBands<kRowsPerThread, kF> stages[kStages];
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const std::int64_t across = block_x() % tiling.across, segment = block_x() / tiling.across;
   const std::int64_t down = block_y();
@@ -177,10 +266,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
     const std::int64_t igp = across * kTileRows<kRowsPerThread> + warp * kRowsPerThread;
     Pole poles[kRowsPerThread];
     PairSums<kF> pair_sums[kRowsPerThread];
-#pragma unroll
-    for (int row = 0; row < kRowsPerThread; ++row)
-      poles[row] =
-          pole_of(p, p.wtilde[min(igp + row, p.rows - 1) * p.columns + min(ig, p.columns - 1)]);
+    load_poles(p, igp, ig, poles);
 
     const std::int64_t first = segment * tiling.segment_length;
     // Places below are counted from the start of the segment.
@@ -190,58 +276,22 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
     };
     const int full_end = end_of(kFullBands), weighted_end = end_of(kWeightedBands);
     const int end = end_of(kEmptyBands);
-    const Complex* const aqsn = sorted.aqsn + (down * sorted.length + first) * kTileColumns;
-    const Complex* const aqsm =
-        sorted.aqsm + (across * sorted.length + first) * kTileRows<kRowsPerThread>;
-    const double* const wx = sorted.wx + pass.first * sorted.length + first * kF;
-    const double* const occ = sorted.occ + first;
-    const Range* const ranges =
-        sorted.ranges + (pass.first / kMaxFrequencies * sorted.length + first) / kChunk;
 
-    const auto copy_chunk = [&](int chunk_first) {
-      if (chunk_first < end) {
-        StagedBands<kRowsPerThread, kF>& to = stages[chunk_first / kChunk % kStages];
-        copy_by_block<kChunk * kTileColumns>(to.aqsn[0], aqsn + chunk_first * kTileColumns);
-        copy_by_block<kChunk * kTileRows<kRowsPerThread>>(
-            to.aqsm[0], aqsm + chunk_first * kTileRows<kRowsPerThread>);
-        copy_by_block<kChunk * kF>(to.wx[0], wx + chunk_first * kF);
-        copy_by_block<kChunk>(to.occ, occ + chunk_first);
-        copy_by_block<1>(&to.range, ranges + chunk_first / kChunk);
-      }
-      commit_copies();
-    };
-    for (int i = 0; i < kStages - 1; ++i) copy_chunk(i * kChunk);
-#pragma unroll 1
-    for (int chunk_first = 0; chunk_first < end; chunk_first += kChunk) {
-      wait_for_copies<kStages - 2>();
-      // After the barrier, the copies of this chunk by all threads are complete, and all threads
-      // have finished the previous chunk, whose stage the next copy overwrites.
-      __syncthreads();
-      copy_chunk(chunk_first + (kStages - 1) * kChunk);
-      const StagedBands<kRowsPerThread, kF>& chunk = stages[chunk_first / kChunk % kStages];
-
-      // Loops over the bands of a kind at places [from, to), kUnroll at a time. Kinds are padded to
-      // multiples of kGroup.
-      const auto for_bands = [&]<int kUnroll>(std::integral_constant<int, kUnroll>, int from,
-                                              int to, auto add_band) {
-        static_assert(kGroup % kUnroll == 0);
-        to = min(to - chunk_first, kChunk);
-#pragma unroll 1
-        for (int place = max(from - chunk_first, 0); place < to; place += kUnroll) {
+    const TileOperands<kRowsPerThread, kF> operands(sorted, pass, across, down, first);
+    operands.for_chunks(end, [&](const auto& chunk, int place) {
+      const auto for_bands = [&]<int kBands>(std::integral_constant<int, kBands>, int from, int to,
+                                             auto add_band) {
+        for_groups<kBands>(chunk, from - place, to - place, [&](const auto& group, int k) {
 #pragma unroll
-          for (int i = 0; i < kUnroll; ++i) {
-            const int k = place + i;
-            const Complex right = chunk.aqsn[k][lane];
-            double x[kF];
-            memcpy(x, __builtin_assume_aligned(chunk.wx[k], sizeof x), sizeof x);
+          for (int i = 0; i < kBands; ++i) {
 #pragma unroll
             for (int row = 0; row < kRowsPerThread; ++row) {
-              const Complex m = conj(chunk.aqsm[k][warp * kRowsPerThread + row]) * right;
 #pragma unroll
-              for (int f = 0; f < kF; ++f) add_band(poles[row], x[f], k, f, m, pair_sums[row]);
+              for (int f = 0; f < kF; ++f)
+                add_band(poles[row], group.x[i][f], k + i, f, group.m[i][row], pair_sums[row]);
             }
           }
-        }
+        });
       };
       using One = std::integral_constant<int, 1>;
       using Two = std::integral_constant<int, 2>;
@@ -264,7 +314,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
         add_full_bands([](const Pole& w, double x) { return full_band_far_from_pole(w, x); });
       else
         add_full_bands([&](const Pole& w, double x) { return by_selection<true>(p, w, x, 1); });
-      if (full_end > chunk_first && full_end <= chunk_first + kChunk) {
+      if (full_end > place && full_end <= place + kChunk) {
 #pragma unroll
         for (int row = 0; row < kRowsPerThread; ++row) pair_sums[row].complete_full_bands();
       }
@@ -284,7 +334,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
         add_empty_bands(std::true_type{});
       else
         add_empty_bands(std::false_type{});
-    }
+    });
 
 #pragma unroll
     for (int row = 0; row < kRowsPerThread; ++row)
@@ -296,8 +346,9 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
   sums.store(pass);
 }
 
+// Sorts and gathers the bands, behind the partial sums of the grid of `go`.
 template <int kRowsPerThread>
-void run_tiles(const Gpp& p, const Launch& go) {
+SortedBands gather_tiles(const Gpp& p, const Launch& go) {
   ScratchCursor scratch = behind_partials(go);
   const SortedBands sorted = take_sorted_tiles<kRowsPerThread>(p, scratch);
   if (!p.empty()) {
@@ -307,6 +358,12 @@ void run_tiles(const Gpp& p, const Launch& go) {
     gathering.block = {kGatherThreads};
     launch(gathering, gpp_gather_bands, inputs_of(p), sorted, kTileRows<kRowsPerThread>);
   }
+  return sorted;
+}
+
+template <int kRowsPerThread>
+void run_tiles(const Gpp& p, const Launch& go) {
+  const SortedBands sorted = gather_tiles<kRowsPerThread>(p, go);
   run_passes<2>(p, go, [&]<int kF>(const Pass<kF>& pass) {
     launch(go, gpp_tile<kRowsPerThread, kF>, inputs_of(p), pass, sorted,
            tiling_of<kRowsPerThread>(p));

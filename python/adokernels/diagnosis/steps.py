@@ -136,9 +136,13 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "sorted_bands": {_S.OPERATIONS, _S.DIVERGENCE},
         "sorted_by_energy": {_S.OPERATIONS, _S.DIVERGENCE},
         "blocks_2d": {_S.REUSE},
+        # Staging in shared memory with asynchronous copies, and the sums of the blocks in the same
+        # kernel.
+        "single_launch": {_S.REUSE, _S.IN_FLIGHT, _S.FUSION},
         # Staging in shared memory. Asynchronous copies need no registers while they are in flight.
         "tiled": {_S.REUSE, _S.IN_FLIGHT},
         "two_rows": {_S.REUSE},
+        "moments": {_S.OPERATIONS},
     },
 }
 

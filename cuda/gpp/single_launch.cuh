@@ -1,0 +1,310 @@
+// single_launch: for small problems, whose time is that of the launches.
+//
+// Bands keep their order, so nothing is sorted or gathered before the kernel. The operands are
+// staged in shared memory directly from their arrays, and the block that finishes last adds the
+// partial sums of all blocks. A pass is one launch.
+//
+// A tile is 128 pairs (igp, ig), one per thread, with any power of two of ig, so that thin matrices
+// fill it. An item is a tile and a segment of the bands. Each block processes several items, and
+// copies the next chunk of bands, also of its next item, while it computes.
+//
+//   tile of 32 ig:   ig 0 ........ 31        item = segment * tiles + tile
+//          igp 0     warp 0, lanes 0-31      block b processes items b, b + gridDim.x, ...
+//          ...
+//          igp 3     warp 3
+#pragma once
+
+#include <atomic>
+
+#include "common/async_copy.cuh"
+#include "gpp/hoisting.cuh"
+
+namespace ado::cuda::gpp {
+
+inline constexpr int kSingleThreads = 128;
+inline constexpr int kSingleChunk = 16;  // bands of a chunk, at most
+// Elements of aqsn and aqsm of a chunk: 16 bands of a tile of 32 by 4, 8 bands of 128 by 1.
+inline constexpr int kSingleElements = 1040;
+inline constexpr std::int64_t kMostSingleBlocks = 1056;
+
+// 32-bit numbers, because the kernel divides them. The largest problems that fit in memory have
+// fewer items.
+struct Items {
+  unsigned columns = 0, rows = 0;  // ig and igp of a tile: 2^column_bits and 2^row_bits
+  unsigned column_bits = 0, row_bits = 0;
+  unsigned chunk = 0;              // bands of a chunk, at most
+  unsigned across = 0, tiles = 0;  // tiles along igp, and all tiles
+  unsigned segment_length = 0;     // bands
+  unsigned count = 0;              // of items
+};
+
+inline Items items_of(const Gpp& p) {
+  Items items;
+  if (p.empty()) return items;
+  // The tile with the fewest threads outside the matrix. Of equals, the first loads the least.
+  std::int64_t best = 0;
+  constexpr unsigned kBits = 7;
+  static_assert(kSingleThreads == 1 << kBits);
+  for (const unsigned column_bits : {5, 4, 6, 3, 7, 2, 1, 0}) {
+    const unsigned columns = 1 << column_bits, rows = kSingleThreads / columns;
+    const std::int64_t tiles = ceil_div(p.columns(), columns) * ceil_div(p.rows(), rows);
+    if (best != 0 && tiles >= best) continue;
+    best = tiles;
+    items.columns = columns;
+    items.rows = rows;
+    items.column_bits = column_bits;
+    items.row_bits = kBits - column_bits;
+  }
+  items.tiles = static_cast<unsigned>(best);
+  items.across = static_cast<unsigned>(ceil_div(p.rows(), items.rows));
+  items.chunk = std::min<unsigned>(kSingleChunk, kSingleElements / (items.columns + items.rows));
+  // The number of segments that takes the least time. An item takes the time of its bands and of
+  // kItem more, and adding the partial sums of kBlocks blocks that of one. Tuned on an H200, which
+  // runs 132 x 4 blocks at a time.
+  constexpr std::int64_t kWave = 528, kItem = 8, kBlocks = 64;
+  std::int64_t least = 0;
+  const auto consider = [&](std::int64_t segments) {
+    segments = std::clamp(segments, ceil_div(p.bands(), Gpp::kLongestSum), p.bands());
+    const std::int64_t length = ceil_div(p.bands(), segments);
+    const std::int64_t count = best * ceil_div(p.bands(), length);
+    const std::int64_t time =
+        ceil_div(count, kWave) * (length + kItem) + std::min(count, kMostSingleBlocks) / kBlocks;
+    if (least != 0 && time >= least) return;
+    least = time;
+    items.segment_length = static_cast<unsigned>(length);
+    items.count = static_cast<unsigned>(count);
+  };
+  for (std::int64_t segments = 1; segments < kWave; segments *= 2) consider(segments);
+  for (std::int64_t waves = 1; waves <= 8; ++waves) consider(waves * kWave / best);
+  return items;
+}
+
+inline Extent grid_of_items(const Gpp& p, Extent) {
+  return {static_cast<unsigned>(std::clamp<std::int64_t>(items_of(p).count, 1, kMostSingleBlocks))};
+}
+
+#ifdef __CUDACC__
+
+// The number of blocks of a launch that have stored their partial sums. It is 0 before and after
+// each launch. Calls that run at the same time must have different counters, so a call takes the
+// next of many.
+inline constexpr unsigned kArrivalCounters = 1 << 14;
+__device__ unsigned arrivals[kArrivalCounters];
+
+// Returns true in all threads of the block that calls this last.
+__device__ inline bool arrives_last(unsigned counter) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned blocks = gridDim.x;
+    last = atomicInc(&arrivals[counter], blocks - 1) == blocks - 1;  // becomes 0 again
+  }
+  __syncthreads();
+  return last;
+}
+
+template <int kF>
+struct SingleStage {
+  Complex elements[kSingleElements];  // aqsn: [band][ig], then aqsm: [band][igp]
+  double wx[kSingleChunk][kF];
+  double occ[kSingleChunk];
+};
+
+template <int kF>
+__global__ void __launch_bounds__(kSingleThreads, 4)
+    gpp_single_launch(Inputs p, Pass<kF> pass, Items items, unsigned counter, Complex* asx,
+                      Complex* ach) {
+  __shared__ SingleStage<kF> stages[2];
+  const unsigned thread = threadIdx.x;
+  const unsigned column = thread & (items.columns - 1), row = thread >> items.column_bits;
+  struct Item {
+    std::int64_t first, last;  // bands [first, last)
+    std::int64_t igp, ig;      // first pair
+  };
+  const auto item_at = [&](unsigned index) -> Item {
+    const unsigned segment = index / items.tiles, tile = index - segment * items.tiles;
+    const unsigned down = tile / items.across, across = tile - down * items.across;
+    const std::int64_t first = std::int64_t{segment} * items.segment_length;
+    return {first, min(first + items.segment_length, p.bands),
+            std::int64_t{across} << items.row_bits, std::int64_t{down} << items.column_bits};
+  };
+
+  // The next chunk to be copied: the index of its item, its first band, and the end of the item.
+  unsigned next_index = blockIdx.x;
+  std::int64_t next_first = 0, next_last = 0;
+  const Complex *next_aqsn = nullptr, *next_aqsm = nullptr;  // copied first by this thread
+  bool copies_aqsn = false, copies_aqsm = false;
+  const auto start_item = [&] {
+    if (next_index >= items.count) return;
+    const Item item = item_at(next_index);
+    next_first = item.first;
+    next_last = item.last;
+    const std::int64_t ig = item.ig + column;
+    const std::int64_t igp = item.igp + (thread & (items.rows - 1));
+    copies_aqsn = ig < p.columns;
+    copies_aqsm = igp < p.rows;
+    next_aqsn = p.aqsn + (item.first + row) * p.columns + ig;
+    next_aqsm = p.aqsm + (item.first + (thread >> items.row_bits)) * p.rows + igp;
+  };
+  const auto copy_chunk = [&](SingleStage<kF>& to) {
+    if (next_index < items.count) {
+      const auto bands =
+          static_cast<unsigned>(min(next_last - next_first, std::int64_t{items.chunk}));
+      if (copies_aqsn) {
+        const Complex* from = next_aqsn;
+#pragma unroll 1
+        for (unsigned i = thread; i < bands << items.column_bits; i += kSingleThreads) {
+          copy_element_async(&to.elements[i], from);
+          from += items.rows * p.columns;
+        }
+      }
+      if (copies_aqsm) {
+        Complex* const aqsm = to.elements + (items.chunk << items.column_bits);
+        const Complex* from = next_aqsm;
+#pragma unroll 1
+        for (unsigned i = thread; i < bands << items.row_bits; i += kSingleThreads) {
+          copy_element_async(&aqsm[i], from);
+          from += items.columns * p.rows;
+        }
+      }
+      if (thread < bands * kF)
+        copy_element_async(
+            &to.wx[0][thread],
+            &p.wx[(next_first + thread / kF) * p.frequencies + pass.first + thread % kF]);
+      if (const unsigned k = kSingleThreads - 1 - thread; k < bands)
+        copy_element_async(&to.occ[k], &p.occ[next_first + k]);
+      next_first += bands;
+      next_aqsn += bands * p.columns;
+      next_aqsm += bands * p.rows;
+      if (next_first == next_last) {
+        next_index += gridDim.x;
+        start_item();
+      }
+    }
+    commit_copies();
+  };
+
+  ThreadSums<kF> sums;
+  // wtilde of the thread's pair of an item; prefetches i_eps.
+  const auto pole_at = [&](unsigned index) {
+    if (index >= items.count) return Complex{};
+    const Item item = item_at(index);
+    const std::int64_t igp = item.igp + row, ig = item.ig + column;
+    if (igp >= p.rows || ig >= p.columns) return Complex{};
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p.i_eps + igp * p.columns + ig));
+    return p.wtilde[igp * p.columns + ig];
+  };
+  start_item();
+  copy_chunk(stages[0]);
+  Complex next_w = pole_at(blockIdx.x);
+  int stage = 0;
+#pragma unroll 1
+  for (unsigned index = blockIdx.x; index < items.count; index += gridDim.x) {
+    const Item item = item_at(index);
+    const std::int64_t igp = item.igp + row, ig = item.ig + column;
+    const bool own = igp < p.rows && ig < p.columns;
+    const Pole w = pole_of(p, next_w);
+    next_w = pole_at(index + gridDim.x);
+    PairSums<kF> pair_sums;
+    Complex full_sch_b[kF] = {};  // of full bands
+#pragma unroll 1
+    for (std::int64_t first = item.first; first < item.last; first += items.chunk) {
+      wait_for_copies<0>();
+      // After the barrier, the copies of this chunk by all threads are complete, and all threads
+      // have finished the previous chunk, whose stage the next copy overwrites.
+      __syncthreads();
+      const SingleStage<kF>& chunk = stages[stage];
+      stage ^= 1;
+      copy_chunk(stages[stage]);
+      const Complex* aqsn = chunk.elements + column;
+      const Complex* aqsm = chunk.elements + (items.chunk << items.column_bits) + row;
+      const auto bands = static_cast<unsigned>(min(item.last - first, std::int64_t{items.chunk}));
+#pragma unroll 1
+      for (unsigned k = 0; k < bands; ++k, aqsn += items.columns, aqsm += items.rows) {
+        const Complex m = conj(*aqsm) * *aqsn;
+        const double occ = chunk.occ[k];
+        double x[kF];
+        int signs = 0;
+#pragma unroll
+        for (int f = 0; f < kF; ++f) {
+          x[f] = chunk.wx[k][f];
+          signs |= __double2hiint(x[f]);
+        }
+        // Comparisons of integers do not use the FP64 pipe. The occupation may be -0.
+        const bool empty = (__double_as_longlong(occ) << 1) == 0;
+        const bool full = __double_as_longlong(occ) == __double_as_longlong(1.0) && signs >= 0;
+        if (empty) {
+#pragma unroll
+          for (int f = 0; f < kF; ++f) pair_sums.add_coulomb_hole(f, coulomb_hole(w, x[f]), m);
+        } else if (full) {
+#pragma unroll
+          for (int f = 0; f < kF; ++f) {
+            const Coefficients c = by_selection<true>(p, w, x[f], 1);
+            multiply_add(full_sch_b[f], c.sch_b, m);
+            multiply_add(pair_sums.sch[f], c.sch, m);
+            pair_sums.add_exchange(f, c, m);
+          }
+        } else {
+#pragma unroll
+          for (int f = 0; f < kF; ++f) {
+            const Coefficients c = by_selection<false>(p, w, x[f], occ);
+            pair_sums.add_coulomb_hole(f, c, m);
+            pair_sums.add_exchange(f, c, m);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int f = 0; f < kF; ++f) {
+      pair_sums.sch_b[f] += full_sch_b[f];
+      pair_sums.ssx_b[f] += full_sch_b[f];
+    }
+    if (own)
+      add_pair(
+          p, pass, igp, ig, w, pair_sums, item.last - item.first,
+          [&](std::int64_t i) { return item.first + i; }, sums);
+    sums.next();
+  }
+  sums.store(pass);
+  if (!arrives_last(counter)) return;
+  __threadfence();
+  constexpr int kCount = ThreadSums<kF>::kCount, kLanes = kSingleThreads / kCount;
+  const int number = thread / kLanes;
+  CompensatedSum<double> sum;
+  constexpr int kLoads = 8;  // in flight
+#pragma unroll 1
+  for (std::int64_t first = thread % kLanes; first < pass.blocks; first += kLoads * kLanes) {
+    double partials[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const std::int64_t block = first + i * kLanes;
+      partials[i] = block < pass.blocks ? __ldcg(&pass.partials[number * pass.blocks + block]) : 0;
+    }
+#pragma unroll
+    for (const double partial : partials) sum.add(partial);
+  }
+  const double total = sum_over_lanes<kLanes>(sum.total());
+  if (thread % kLanes == 0) store_result(pass, number, total, asx, ach);
+}
+
+inline void run_single_launch(const Gpp& p, const Launch& go) {
+  static std::atomic<unsigned> calls{0};
+  for (std::int64_t first = 0; first < p.frequencies(); first += kMaxFrequencies) {
+    const auto run_pass = [&]<int kF>(std::integral_constant<int, kF>) {
+      const Pass<kF> pass = {.first = first,
+                             .blocks = volume_of(go.grid),
+                             .partials = reinterpret_cast<double*>(go.scratch)};
+      launch(go, gpp_single_launch<kF>, inputs_of(p), pass, items_of(p), calls++ % kArrivalCounters,
+             p.asx.as<Complex>(), p.ach.as<Complex>());
+    };
+    if (p.frequencies() - first == 1)
+      run_pass(std::integral_constant<int, 1>{});
+    else
+      run_pass(std::integral_constant<int, kMaxFrequencies>{});
+  }
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

@@ -1,0 +1,242 @@
+// moments: the last variant of gpp. Tiles as in tiling.cuh, with separate launches for occupied and
+// for empty bands and the arithmetic of moments.cuh. 34.8 ms instead of 38.6 for two_rows.
+//
+// A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
+// arithmetic takes as long as two_rows, although it executes 10 % fewer FP64 instructions: its
+// loops have too few registers to process independent terms at the same time.
+//
+// Full bands are sorted by descending energy, so the chunks beyond all poles come first. Their
+// moments are in the registers of pair_sums until the first chunk that cannot use them.
+#pragma once
+
+#include "gpp/moments.cuh"
+#include "gpp/tiling.cuh"
+
+namespace ado::cuda::gpp {
+
+inline constexpr int kSplitRows = 2;  // igp per thread
+
+// Both kernels have the grid of tiles. Their partial sums are behind each other.
+inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
+
+#ifdef __CUDACC__
+
+// What a block of a launch for one kind of bands processes. Places are counted from `first`.
+struct SplitTile {
+  std::int64_t across, down, igp, ig;  // the first igp of the thread
+  std::int64_t first;
+  int length;
+
+  // Distributes the chunks with the places [begin, end) of the sorted list over the segments.
+  __device__ SplitTile(const Tiling& tiling, std::int64_t begin, std::int64_t end)
+      : across(block_x() % tiling.across), down(block_y()) {
+    igp = across * kTileRows<kSplitRows> + threadIdx.x / kWarpSize * kSplitRows;
+    ig = down * kTileColumns + threadIdx.x % kWarpSize;
+    const std::int64_t first_chunk = begin / kChunk;
+    const std::int64_t chunks = round_up(end, kChunk) / kChunk - first_chunk;
+    const std::int64_t per_segment = round_up(chunks, tiling.segments) / tiling.segments;
+    first = (first_chunk + block_x() / tiling.across * per_segment) * kChunk;
+    length = static_cast<int>(per_segment * kChunk);
+  }
+
+  // The place `end` of the sorted list, or the nearest place of the block.
+  __device__ int place_of(std::int64_t end) const {
+    return static_cast<int>(min(max(end - first, std::int64_t{0}), std::int64_t{length}));
+  }
+};
+
+// The terms of kBands bands, for all igp and frequencies of a thread: term t belongs to band t / kF
+// / kSplitRows, to row t / kF % kSplitRows and to frequency t % kF.
+template <int kBands, int kF>
+struct SplitTerms {
+  static constexpr int kCount = kBands * kSplitRows * kF;
+  using Terms = Batch<kCount>;
+
+  static __device__ Terms energies(const BandGroup<kBands, kSplitRows, kF>& group) {
+    return Terms::each([&](int t) { return group.x[t / kF / kSplitRows][t % kF]; });
+  }
+  template <class T>
+  static __device__ Terms of_rows(const T (&values)[kSplitRows], double T::*member) {
+    return Terms::each([&](int t) { return values[t / kF % kSplitRows].*member; });
+  }
+  static __device__ void add(const BandGroup<kBands, kSplitRows, kF>& group,
+                             const BatchCoefficients<kCount>& c, PairSums<kF> (&sums)[kSplitRows]) {
+#pragma unroll
+    for (int t = 0; t < kCount; ++t) {
+      const int row = t / kF % kSplitRows, f = t % kF;
+      const Complex m = group.m[t / kF / kSplitRows][row];
+      multiply_add(sums[row].sch_b[f], c.sch_b.at[t], m);
+      multiply_add(sums[row].ssx_b[f], c.ssx_b.at[t], m);
+      multiply_add(sums[row].sch[f], c.sch.at[t], m);
+      multiply_add(sums[row].ssx[f], c.ssx.at[t], m);
+    }
+  }
+};
+
+// Adds the pairs of a thread to its sums, for the bands at places [from, to).
+template <int kF>
+__device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const SortedBands& sorted,
+                                const SplitTile& tile, const Pole (&poles)[kSplitRows],
+                                const PairSums<kF> (&pair_sums)[kSplitRows], int from, int to,
+                                ThreadSums<kF>& sums) {
+#pragma unroll
+  for (int row = 0; row < kSplitRows; ++row)
+    if (tile.igp + row < p.rows && tile.ig < p.columns)
+      add_pair(
+          p, pass, tile.igp + row, tile.ig, poles[row], pair_sums[row], to - from,
+          [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
+}
+
+inline constexpr int kSplitBlocks = 3;  // per multiprocessor; leaves 168 registers per thread
+
+// Full and weighted bands.
+template <int kF>
+__global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
+    gpp_occupied_tile(Inputs p, Pass<kF> pass, SortedBands sorted, Tiling tiling) {
+  ThreadSums<kF> sums;
+  const SplitTile tile(tiling, 0, sorted.ends[kWeightedBands]);
+  if (tile.down < tiling.down) {
+    Pole poles[kSplitRows];
+    load_poles(p, tile.igp, tile.ig, poles);
+    PairSums<kF> pair_sums[kSplitRows];
+    bool in_moments = true;
+    const double moments_from = lowest_energy_of_moments(poles);
+    const int full_end = tile.place_of(sorted.ends[kFullBands]);
+    const int end = tile.place_of(sorted.ends[kWeightedBands]);
+
+    const TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
+    operands.for_chunks(end, [&](const auto& chunk, int place) {
+      const bool adds_moments = in_moments && place < full_end && chunk.range.low >= moments_from;
+      if (adds_moments) {
+        FullBandMoments constants[kSplitRows];
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+          constants[row] = FullBandMoments::of(opaque(poles[row]));
+        constexpr int kBands = kMaxFrequencies / kF;
+        using Split = SplitTerms<kBands, kF>;
+        for_groups<kBands>(chunk, 0, full_end - place, [&](const auto& group, int) {
+          const auto x = Split::energies(group);
+          const auto g = fma(-x, x, Split::of_rows(constants, &FullBandMoments::difference));
+          const auto product = Split::of_rows(constants, &FullBandMoments::product);
+          Split::add(group, moments_of(g, x, product), pair_sums);
+        });
+      }
+      if (in_moments && (!adds_moments || full_end <= place + kChunk)) {
+        in_moments = false;
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row)
+          coefficients_from_moments(opaque(poles[row]), pair_sums[row]);
+      }
+      if (!adds_moments) {
+        constexpr int kBands = 2 * kMaxFrequencies / kF;
+        using Split = SplitTerms<kBands, kF>;
+        for_groups<kBands>(chunk, 0, full_end - place, [&](const auto& group, int) {
+          Split::add(
+              group,
+              select_full_bands(Split::of_rows(poles, &Pole::a), Split::of_rows(poles, &Pole::b2),
+                                Split::of_rows(poles, &Pole::limit),
+                                Split::of_rows(poles, &Pole::half_inverse), Split::energies(group)),
+              pair_sums);
+        });
+      }
+      if (full_end > place && full_end <= place + kChunk) {
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row) pair_sums[row].complete_full_bands();
+      }
+      for_groups<1>(chunk, full_end - place, end - place, [&](const auto& group, int k) {
+#pragma unroll
+        for (int row = 0; row < kSplitRows; ++row) {
+#pragma unroll
+          for (int f = 0; f < kF; ++f) {
+            const Coefficients c = by_selection<false>(p, poles[row], group.x[0][f], chunk.occ[k]);
+            pair_sums[row].add_coulomb_hole(f, c, group.m[0][row]);
+            pair_sums[row].add_exchange(f, c, group.m[0][row]);
+          }
+        }
+      });
+    });
+    add_split_pairs(p, pass, sorted, tile, poles, pair_sums, 0, end, sums);
+  }
+  sums.store(pass);
+}
+
+template <int kF>
+__global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
+    gpp_empty_tile(Inputs p, Pass<kF> pass, SortedBands sorted, Tiling tiling) {
+  ThreadSums<kF> sums;
+  const SplitTile tile(tiling, sorted.ends[kWeightedBands], sorted.ends[kEmptyBands]);
+  if (tile.down < tiling.down) {
+    Pole poles[kSplitRows];
+    load_poles(p, tile.igp, tile.ig, poles);
+    PairSums<kF> pair_sums[kSplitRows];
+    PairSums<1> moments[kSplitRows];
+    EmptyBandRange range;
+    if constexpr (kF == 2)
+      range = EmptyBandRange::of(poles, 0.5 * (p.wx[pass.first + 1] - p.wx[pass.first]));
+    const int begin = tile.place_of(sorted.ends[kWeightedBands]);
+    const int end = tile.place_of(sorted.ends[kEmptyBands]);
+
+    const TileOperands<kSplitRows, kF> operands(sorted, pass, tile.across, tile.down, tile.first);
+    operands.for_chunks(end, [&](const auto& chunk, int place) {
+      if constexpr (kF == 2) {
+        if (range.contains(chunk.range)) {
+          EmptyBandMoments constants[kSplitRows];
+#pragma unroll
+          for (int row = 0; row < kSplitRows; ++row)
+            constants[row] = EmptyBandMoments::of(opaque(poles[row]), range.h);
+          constexpr int kBands = 4;
+          for_groups<kBands>(chunk, begin - place, end - place, [&](const auto& group, int) {
+            BandGroup<kBands, kSplitRows, 1> first;  // frequency
+#pragma unroll
+            for (int i = 0; i < kBands; ++i) {
+              first.x[i][0] = group.x[i][0];
+#pragma unroll
+              for (int row = 0; row < kSplitRows; ++row) first.m[i][row] = group.m[i][row];
+            }
+            using Split = SplitTerms<kBands, 1>;
+            const auto y = Split::of_rows(constants, &EmptyBandMoments::a) - Split::energies(first);
+            const auto t = fma(y, y, Split::of_rows(constants, &EmptyBandMoments::squares));
+            const auto product = Split::of_rows(constants, &EmptyBandMoments::product);
+            Split::add(first, moments_of(t, y, product), moments);
+          });
+          return;
+        }
+      }
+      for_groups<2>(chunk, begin - place, end - place, [&](const auto& group, int) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int row = 0; row < kSplitRows; ++row) {
+#pragma unroll
+            for (int f = 0; f < kF; ++f)
+              pair_sums[row].add_coulomb_hole(f, coulomb_hole(poles[row], group.x[i][f]),
+                                              group.m[i][row]);
+          }
+        }
+      });
+    });
+    if constexpr (kF == 2) {
+#pragma unroll
+      for (int row = 0; row < kSplitRows; ++row)
+        add_empty_band_moments(poles[row], range.h, moments[row], pair_sums[row]);
+    }
+    add_split_pairs(p, pass, sorted, tile, poles, pair_sums, begin, end, sums);
+  }
+  sums.store(pass);
+}
+
+inline void run_moments(const Gpp& p, const Launch& go) {
+  Launch both = go;
+  both.grid = grid_of_split_sums(go.grid);
+  const SortedBands sorted = gather_tiles<kSplitRows>(p, both);
+  const Tiling tiling = tiling_of<kSplitRows>(p);
+  run_passes<2>(p, both, [&]<int kF>(Pass<kF> pass) {
+    launch(go, gpp_occupied_tile<kF>, inputs_of(p), pass, sorted, tiling);
+    pass.partials += volume_of(go.grid);
+    launch(go, gpp_empty_tile<kF>, inputs_of(p), pass, sorted, tiling);
+  });
+}
+
+#endif
+
+}  // namespace ado::cuda::gpp

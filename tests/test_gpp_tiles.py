@@ -1,0 +1,125 @@
+"""gpp's last CUDA variants: the choice among them, and data at the limits of their arithmetic."""
+
+import functools
+
+import numpy as np
+import pytest
+from choices import h200_choice
+from conftest import run_seed
+from test_gpp import case_of, check
+
+import adokernels as ado
+
+SEED = run_seed()
+NAMES = ["single_launch", "tiled", "two_rows", "moments"]
+
+
+def choice(bands, rows, columns, frequencies):
+    def numbers(*shape):
+        return np.zeros(shape, np.complex128)
+
+    pairs = numbers(rows, columns), numbers(rows, columns)
+    matrices = numbers(bands, columns), numbers(bands, rows)
+    others = np.zeros((bands, frequencies)), np.zeros(rows), np.zeros(bands)
+    return h200_choice(ado.gpp, *pairs, *matrices, *others)
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [
+        ((8, 8, 64, 1), "single_launch"),
+        ((96, 64, 512, 2), "single_launch"),
+        ((0, 3, 4, 2), "single_launch"),
+        # More terms.
+        ((200, 64, 1024, 2), "single_launch"),
+        ((200, 256, 2048, 2), "moments"),
+        # More bands of the same (igp, ig).
+        ((8, 512, 4096, 2), "single_launch"),
+        ((64, 512, 4096, 2), "two_rows"),
+        ((400, 512, 4096, 2), "moments"),
+        ((64, 512, 4096, 1), "two_rows"),
+        ((400, 512, 4096, 1), "moments"),
+        # Thin matrices do not fill the tiles of the sorted variants.
+        ((2000, 1, 12000, 2), "single_launch"),
+        ((2000, 2000, 3, 2), "single_launch"),
+        ((800, 1385, 11075, 2), "moments"),
+    ],
+)
+def test_choice(shape, name):
+    assert choice(*shape) == name
+
+
+def test_choice_of_sorting_is_monotonic():
+    """Beyond the crossover, more bands never bring back a variant for fewer bands."""
+    ranks = [NAMES.index(choice(bands, 256, 2048, 2)) for bands in range(4, 400, 12)]
+    assert ranks == sorted(ranks)
+    assert {ranks[0], ranks[-1]} == {NAMES.index("single_launch"), NAMES.index("moments")}
+
+
+@functools.cache
+def cases():
+    """Data at both sides of the conditions of moments.cuh, for one and two frequencies."""
+    rng = np.random.default_rng(SEED)
+    found = []
+    for frequencies in (1, 2, 3):
+        problem = ado.gpp_problem((90, 9, 70, frequencies), SEED)
+        wx, occ = problem.wx, problem.occ
+        steps = np.arange(frequencies)
+        far = problem._replace(wx=wx + np.where(occ > 0, 20, -20)[:, None])
+        found += [
+            far,
+            # A negative real part of w: next to an energy, -w is.
+            far._replace(wtilde=-problem.wtilde),
+            far._replace(wtilde=problem.wtilde * rng.choice([-1, 1], problem.wtilde.shape)),
+            # Poles at 0, at real and at imaginary frequencies.
+            far._replace(wtilde=np.where(rng.random(problem.wtilde.shape) < 0.1, 0, far.wtilde)),
+            far._replace(wtilde=far.wtilde.real + 0j),
+            far._replace(wtilde=1j * far.wtilde.imag),
+            # Frequencies at unequal distances, at a large distance, in descending order, and equal.
+            far._replace(wx=far.wx + rng.uniform(0, 1e-6, far.wx.shape)),
+            far._replace(wx=far.wx[:, :1] + 7 * steps),
+            far._replace(wx=far.wx[:, :1] - 0.5 * steps),
+            far._replace(wx=far.wx[:, :1] + 0 * steps),
+            # Energies just above and below the lowest energy of moments, and equal energies.
+            problem._replace(wx=np.linspace(5, 7, 90)[:, None] + 0 * steps, occ=np.ones(90)),
+            problem._replace(wx=np.linspace(-2, 1, 90)[:, None] + 0 * steps, occ=np.zeros(90)),
+            problem._replace(wx=np.full_like(wx, 8), occ=np.ones(90)),
+            # Empty bands above the poles.
+            far._replace(wx=np.abs(far.wx), occ=np.zeros(90)),
+            # Energies and poles of other scales.
+            far._replace(wx=far.wx * 1e3),
+            far._replace(wx=far.wx * 1e-3, wtilde=far.wtilde * 1e-3),
+        ]
+    return [case_of(problem) for problem in found]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", NAMES)
+def test_limits_of_the_arithmetic(variant):
+    for case in cases():
+        check(case, variant)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", NAMES)
+def test_more_bands_than_a_segment(variant):
+    """Segments of 2048 bands begin and end within bands of one kind."""
+    for share in (0, 0.5, 1):
+        problem = ado.gpp_problem((4500, 2, 33, 2), SEED)
+        occupied = np.random.default_rng(SEED).random(4500) < share
+        wx = np.where(occupied, 9, -9)[:, None] + problem.wx
+        check(case_of(problem._replace(occ=occupied.astype(float), wx=wx)), variant)
+
+
+@pytest.mark.gpu
+def test_many_calls_in_a_row_give_the_same_bits():
+    """The counter of the blocks is 0 again after each launch of single_launch."""
+    problem = tuple(map(ado.to_device, ado.gpp_problem((40, 30, 300, 2), SEED)))
+    calls = [ado.gpp.problem(*problem, device="cuda").prepare("single_launch") for _ in range(3)]
+    for _ in range(50):
+        for call in calls:
+            call.run()
+    first, *others = (ado.gpp(*problem, variant="single_launch") for _ in range(3))
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            assert a.numpy().tobytes() == b.numpy().tobytes()
