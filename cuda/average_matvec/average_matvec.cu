@@ -21,7 +21,11 @@
 
 #include "average_matvec/costs.cuh"
 #include "average_matvec/operands.cuh"
+#include "average_matvec/averaging.cuh"
 #include "average_matvec/overlapped.cuh"
+#include "average_matvec/row_product.cuh"
+#include "average_matvec/set_groups.cuh"
+#include "average_matvec/small_sets.cuh"
 #include "average_matvec/set_per_block.cuh"
 #include "average_matvec/two_launches.cuh"
 #include "common/cublas.cuh"
@@ -60,7 +64,8 @@ SampleRows<T> rows_of(const AverageMatvec& p) {
 template <class T>
 ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
   const bool aligned =
-      starts_at_vector(p.matrix.data) && p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
+      starts_at_vector(p.matrix.data) && starts_at_vector(averages) &&
+      p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
   return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
           static_cast<int>(p.length()), aligned};
 }
@@ -70,7 +75,27 @@ T* averages_of(const Launch& go) {
   return reinterpret_cast<T*>(go.scratch);
 }
 
+// out = matrix * averages^T with cuBLAS.
+template <class T>
+void multiply_with_library(const AverageMatvec& p, const Launch& go, const T* averages) {
+  cublas::gemm(go, cublas::Product<T>{.left = p.matrix.as<const T>(),
+                                      .right_transposed = averages,
+                                      .out = p.out.as<T>(),
+                                      .rows = p.length(),
+                                      .cols = p.sets(),
+                                      .depth = p.length()});
+}
+
 #endif
+
+AveragingPlan averaging_of(const AverageMatvec& p) {
+  return averaging_plan(p.sets() * p.length(), p.samples(), p.vectors.type.size);
+}
+
+std::size_t bytes_of_averaging(const AverageMatvec& p) {
+  return static_cast<std::size_t>(averaging_elements(p.sets() * p.length(), averaging_of(p)) *
+                                  p.vectors.type.size);
+}
 
 // One block per item, up to the largest possible grid. With more items, each block processes
 // several.
@@ -152,12 +177,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        with_real(p.vectors.type, [&]<class T>(T) {
          T* const averages = averages_of<T>(go);
          launch(go, average_matvec_average<T>, operands_of<T>(p), averages);
-         cublas::gemm(go, cublas::Product<T>{.left = p.matrix.as<const T>(),
-                                             .right_transposed = averages,
-                                             .out = p.out.as<T>(),
-                                             .rows = p.length(),
-                                             .cols = p.sets(),
-                                             .depth = p.length()});
+         multiply_with_library<T>(p, go, averages);
        });
      })},
     {.name = "wide_average",
@@ -195,7 +215,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "overlapped",
      .changes = "Overlaps the product of averaged sets with the read of the next sets.",
      .device = Device::kCuda,
-     .why_not = why_not_overlapped,
+     .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
      .grid =
          [](const AverageMatvec& p, Extent) {
@@ -225,6 +245,82 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          clear(go, averages, bytes_of_averages(p));
          launch(go, average_matvec_overlapped<lanes, T>, rows_of<lanes, T>(p),
                 product_of<T>(p, averages), averages, schedule_of<lanes, T>(p));
+       });
+     })},
+    {.name = "split_average_then_gemm",
+     .changes = "Copies short rows to shared memory, splits long rows over blocks, and computes the "
+                "product with cuBLAS.",
+     .device = Device::kCuda,
+     .why_not = why_not_library,
+     .blocks = kAveraging,
+     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
+     .scratch_bytes = bytes_of_averaging,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         multiply_with_library<T>(
+             p, go,
+             launch_averaging(go, averaging_of(p), p.vectors.as<const T>(),
+                              p.sets() * p.length(), p.samples()));
+       });
+     })},
+    {.name = "row_product",
+     .changes = "Computes the product for few sets with one read of the matrix, which starts before "
+                "the averages are complete.",
+     .device = Device::kCuda,
+     .min_compute = 90,
+     .blocks = kAveraging,
+     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
+     .scratch_bytes = bytes_of_averaging,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         launch_row_product(go,
+                            product_of(p, launch_averaging(go, averaging_of(p),
+                                                           p.vectors.as<const T>(),
+                                                           p.sets() * p.length(), p.samples())));
+       });
+     })},
+    {.name = "set_groups",
+     .changes = "Averages and multiplies a few sets in a cluster of blocks, with a single launch.",
+     .device = Device::kCuda,
+     .min_compute = 90,
+     .why_not = why_not_set_groups,
+     .blocks = kAveraging,
+     .grid =
+         [](const AverageMatvec& p, Extent) {
+           const SetGroupPlan plan = set_group_plan(p);
+           return blocks_for(ceil_div(p.sets(), std::int64_t{plan.sets}) * plan.cluster);
+         },
+     .shared_bytes = [](const AverageMatvec& p, Extent) { return set_group_plan(p).shared_bytes; },
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         const SetGroupPlan plan = set_group_plan(p);
+         if (plan.cluster == 1)
+           launch(go, plan.staged ? average_matvec_set_groups<T, true, false>
+                                  : average_matvec_set_groups<T, false, false>,
+                  operands_of<T>(p), plan);
+         else
+           launch_with({.cluster = plan.cluster}, go,
+                       plan.staged ? average_matvec_set_groups<T, true, true>
+                                   : average_matvec_set_groups<T, false, true>,
+                       operands_of<T>(p), plan);
+       });
+     })},
+    {.name = "small_sets",
+     .changes = "Loads the matrix and the vectors of a few sets together, and computes their "
+                "results in one block.",
+     .device = Device::kCuda,
+     .why_not = why_not_small,
+     .blocks = kAveraging,
+     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(small_plan(p).blocks); },
+     .shared_bytes = [](const AverageMatvec& p, Extent) { return small_plan(p).shared_bytes; },
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         const SmallPlan plan = small_plan(p);
+         launch(go, average_matvec_small_sets<T>,
+                SmallOperands<T>{p.vectors.as<const T>(), p.matrix.as<const T>(), p.out.as<T>(),
+                                 p.sets(), static_cast<int>(p.length()),
+                                 static_cast<int>(p.samples()), plan.log_sets, plan.log_lanes,
+                                 T(1) / static_cast<T>(p.samples())});
        });
      })},
 };

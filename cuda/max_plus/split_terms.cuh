@@ -86,7 +86,7 @@ inline double flops_of_split(const MaxPlus& p) {
 }
 
 // Without a split, each thread would process its own columns, as in `vectorised`.
-inline const char* why_not_split(const MaxPlus& p) {
+inline const char* why_split_slower(const MaxPlus& p, const Hardware&) {
   const TermSplit split = term_split_of(p);
   if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
   return split.blocks_x >= kBusyBlocks

@@ -1,0 +1,126 @@
+// Small problems: one launch, in which each block computes all results of a few sets.
+//
+// The time of a small problem is the latency of a launch and of one access to DRAM. So a block loads
+// everything that it needs at once: the vectors of its sets and the whole matrix. Then it averages
+// and multiplies in shared memory. With cold caches, each instruction that runs for the first time
+// comes from DRAM, too. Therefore the kernel is short: it copies single elements, which need no
+// code for alignment, and it multiplies by 1 / M.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "average_matvec/row_averages.cuh"
+#include "common/async_copy.cuh"
+#include "common/grid.cuh"
+#include "routines/average_matvec.hpp"
+
+namespace ado::cuda {
+
+inline constexpr int kSmallThreads = 256;
+inline constexpr std::int64_t kSmallVectorBytes = 24 << 10;  // vectors and averages per block
+inline constexpr std::int64_t kSmallMatrixBytes = 16 << 10;
+
+struct SmallPlan {
+  int log_sets = 0;   // sets per block
+  int log_lanes = 0;  // lanes per row
+  std::int64_t blocks = 0;
+  std::size_t shared_bytes = 0;
+};
+
+inline SmallPlan small_plan(const AverageMatvec& p) {
+  constexpr std::int64_t kMinBytes = 2 << 10, kBusyBlocks = 528;
+  const std::int64_t element = p.vectors.type.size, length = p.length(), samples = p.samples();
+  const std::int64_t set_bytes = length * (samples + 1) * element;
+  SmallPlan plan;
+  const auto blocks = [&](int log_sets) {
+    return ceil_div(p.sets(), std::int64_t{1} << log_sets);
+  };
+  while (plan.log_sets < 10 && blocks(plan.log_sets) > 1) {
+    const std::int64_t doubled = set_bytes << (plan.log_sets + 1);
+    if (doubled > (blocks(plan.log_sets + 1) >= kBusyBlocks ? kSmallVectorBytes / 2 : kMinBytes))
+      break;
+    ++plan.log_sets;
+  }
+  const std::int64_t rows = length << plan.log_sets;
+  while (plan.log_lanes < 5 && (1 << plan.log_lanes) < samples &&
+         ((rows << plan.log_lanes) < kSmallThreads || (samples >> plan.log_lanes) > 8))
+    ++plan.log_lanes;
+  plan.blocks = blocks(plan.log_sets);
+  plan.shared_bytes =
+      static_cast<std::size_t>((rows * (samples + 1) + length * length) * element);
+  return plan;
+}
+
+// A lane adds at most 24 numbers one after another, so no compensation is needed.
+inline const char* why_not_small(const AverageMatvec& p) {
+  const std::int64_t element = p.vectors.type.size;
+  if (p.length() * p.length() * element > kSmallMatrixBytes)
+    return "the matrix exceeds 16 KiB, the part of shared memory for it";
+  if (p.length() * (p.samples() + 1) * element > kSmallVectorBytes)
+    return "the vectors and averages of one set exceed 24 KiB, their part of shared memory";
+  if (p.samples() > kWarpSize * 24) return "M exceeds 768, which needs compensated sums";
+  return nullptr;
+}
+
+#ifdef __CUDACC__
+
+template <class T>
+struct SmallOperands {
+  const T *vectors, *matrix;
+  T* out;
+  std::int64_t sets;
+  int length, samples, log_sets, log_lanes;
+  T scale;  // 1 / samples
+};
+
+template <class T>
+__device__ void copy_elements_async(T* to, const T* from, int count) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < count; i += kSmallThreads) copy_element_async(to + i, from + i);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSmallThreads) average_matvec_small_sets(SmallOperands<T> p) {
+  extern __shared__ __align__(kVectorBytes) std::byte shared[];
+  const std::int64_t first_set = std::int64_t{blockIdx.x} << p.log_sets;
+  const int exist = static_cast<int>(min(p.sets - first_set, std::int64_t{1} << p.log_sets));
+  const int rows = exist * p.length, thread = threadIdx.x;
+  T* const matrix = reinterpret_cast<T*>(shared);
+  T* const averages = matrix + p.length * p.length;
+  T* const vectors = averages + rows;
+  copy_elements_async(vectors, p.vectors + first_set * p.length * p.samples, rows * p.samples);
+  copy_elements_async(matrix, p.matrix, p.length * p.length);
+  commit_copies();
+  wait_for_copies<0>();
+  __syncthreads();
+
+  const int lanes = 1 << p.log_lanes, lane = thread & (lanes - 1);
+#pragma unroll 1
+  for (int first = 0; first < rows; first += kSmallThreads >> p.log_lanes) {
+    const int row = first + (thread >> p.log_lanes);
+    T sum = 0;
+    if (row < rows)
+      for (int sample = lane; sample < p.samples; sample += lanes)
+        sum += vectors[row * p.samples + sample];
+#pragma unroll 1
+    for (int distance = lanes / 2; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(kAllLanes, sum, distance);
+    if (row < rows && lane == 0) averages[row] = sum * p.scale;
+  }
+  __syncthreads();
+
+#pragma unroll 1
+  for (int result = thread; result < p.length << p.log_sets; result += kSmallThreads) {
+    const int row = result >> p.log_sets, set = result & ((1 << p.log_sets) - 1);
+    if (set >= exist) continue;
+    T product = 0;
+    for (int j = 0; j < p.length; ++j)
+      product = fma(matrix[row * p.length + j], averages[set * p.length + j], product);
+    p.out[row * p.sets + first_set + set] = product;
+  }
+}
+
+#endif
+
+}  // namespace ado::cuda
