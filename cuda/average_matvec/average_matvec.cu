@@ -19,29 +19,19 @@
 #include <algorithm>
 #include <climits>
 
+#include "average_matvec/averaging.cuh"
 #include "average_matvec/costs.cuh"
 #include "average_matvec/operands.cuh"
-#include "average_matvec/averaging.cuh"
 #include "average_matvec/overlapped.cuh"
 #include "average_matvec/row_product.cuh"
-#include "average_matvec/set_groups.cuh"
-#include "average_matvec/small_sets.cuh"
 #include "average_matvec/set_per_block.cuh"
+#include "average_matvec/small_sets.cuh"
 #include "average_matvec/two_launches.cuh"
 #include "common/cublas.cuh"
 #include "common/read_ceiling.cuh"
 
 namespace ado::cuda {
 namespace {
-
-// Calls `visit` with a zero of the element type and with the number of lanes per row.
-template <class Visit>
-auto with_type_and_lanes(const AverageMatvec& p, Visit visit) {
-  return with_real(p.vectors.type, [&](auto zero) {
-    return with_lanes(p.samples() * std::int64_t{sizeof zero},
-                      [&](auto lanes) { return visit(zero, lanes); });
-  });
-}
 
 #ifdef __CUDACC__
 
@@ -62,15 +52,6 @@ SampleRows<T> rows_of(const AverageMatvec& p) {
 }
 
 template <class T>
-ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
-  const bool aligned =
-      starts_at_vector(p.matrix.data) && starts_at_vector(averages) &&
-      p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
-  return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
-          static_cast<int>(p.length()), aligned};
-}
-
-template <class T>
 T* averages_of(const Launch& go) {
   return reinterpret_cast<T*>(go.scratch);
 }
@@ -87,15 +68,6 @@ void multiply_with_library(const AverageMatvec& p, const Launch& go, const T* av
 }
 
 #endif
-
-AveragingPlan averaging_of(const AverageMatvec& p) {
-  return averaging_plan(p.sets() * p.length(), p.samples(), p.vectors.type.size);
-}
-
-std::size_t bytes_of_averaging(const AverageMatvec& p) {
-  return static_cast<std::size_t>(averaging_elements(p.sets() * p.length(), averaging_of(p)) *
-                                  p.vectors.type.size);
-}
 
 // One block per item, up to the largest possible grid. With more items, each block processes
 // several.
@@ -116,6 +88,54 @@ const char* why_not_library(const AverageMatvec& p) {
   if (p.sets() > INT_MAX || p.length() > INT_MAX)
     return "N or L exceeds the 32-bit sizes that cuBLAS accepts";
   return cublas::why_missing();
+}
+
+// The grid of the first kernel.
+Extent grid_of_row_product(const AverageMatvec& p, Extent) {
+  const AveragingPlan averaging = averaging_of(p);
+  return blocks_for(
+      averaging.kind == Averaging::kNone
+          ? with_row_product(
+                p, [](auto, auto, auto, const RowProductPlan& plan) { return blocks_of(plan); })
+          : averaging.blocks);
+}
+
+// Returns true if `overlapped` takes less time than averages and a product one after another: up to
+// 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores, and the
+// product takes at most 2 % of the time.
+bool read_hides_product(const AverageMatvec& p) {
+  constexpr std::int64_t kMinSets = 32, kMinSamples = 500, kMinBytes = 64 << 20;
+  return p.vectors.type == kFloat32 && p.length() % kVectorLength<float> == 0 &&
+         p.sets() >= kMinSets && p.samples() >= kMinSamples && p.length() <= 2 * p.samples() &&
+         p.vectors.bytes() >= kMinBytes;
+}
+
+const char* why_library_slower(const AverageMatvec& p, const Hardware&) {
+  return read_hides_product(p) ? "the read of the vectors can hide the product" : nullptr;
+}
+
+// The largest L for which one read of the matrix takes less time than cuBLAS (H200).
+std::int64_t longest_row_product(const AverageMatvec& p) {
+  constexpr std::int64_t kUnlimited = INT64_MAX;
+  const std::int64_t sets = p.sets();
+  const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
+  if (p.matrix.type == kFloat32) {
+    if (sets == 1) return aligned ? kUnlimited : 1100;
+    if (sets <= 4) return kUnlimited;
+    if (sets <= 8) return aligned ? kUnlimited : 4500;
+    if (sets <= 16) return 1100;
+    if (sets <= 48) return 900;
+    return sets <= 128 ? 600 : 0;
+  }
+  if (sets == 1) return 1500;
+  if (sets <= 3) return kUnlimited;
+  if (sets <= 8) return aligned ? 5000 : kUnlimited;
+  if (sets <= 16) return 1000;
+  return sets <= 32 ? 400 : 0;
+}
+
+const char* why_row_product_slower(const AverageMatvec& p, const Hardware&) {
+  return p.length() > longest_row_product(p) ? "cuBLAS multiplies this many sets faster" : nullptr;
 }
 
 constexpr Blocks kOneDimensional = {{{kSetThreads}}};
@@ -248,79 +268,48 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "split_average_then_gemm",
-     .changes = "Copies short rows to shared memory, splits long rows over blocks, and computes the "
-                "product with cuBLAS.",
+     .changes = "Splits long rows over several blocks, skips the averages if M is 1, and computes "
+                "the product with cuBLAS.",
      .device = Device::kCuda,
      .why_not = why_not_library,
+     .why_slower = why_library_slower,
      .blocks = kAveraging,
      .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
-     .scratch_bytes = bytes_of_averaging,
+     .scratch_bytes = scratch_of_averaging,
+     .flops = flops_of_split_average_then_gemm,
+     .bytes = bytes_of_split_average_then_gemm,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_real(p.vectors.type, [&]<class T>(T) {
-         multiply_with_library<T>(
-             p, go,
-             launch_averaging(go, averaging_of(p), p.vectors.as<const T>(),
-                              p.sets() * p.length(), p.samples()));
-       });
+       with_real(p.vectors.type,
+                 [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
      })},
     {.name = "row_product",
-     .changes = "Computes the product for few sets with one read of the matrix, which starts before "
-                "the averages are complete.",
+     .changes = "Computes the product for few sets with one read of the matrix, which starts "
+                "before the averages are complete.",
      .device = Device::kCuda,
      .min_compute = 90,
+     .why_slower = why_row_product_slower,
      .blocks = kAveraging,
-     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
-     .scratch_bytes = bytes_of_averaging,
+     .grid = grid_of_row_product,
+     .scratch_bytes = scratch_of_averaging,
+     .flops = flops_of_row_product,
+     .bytes = bytes_of_row_product,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_real(p.vectors.type, [&]<class T>(T) {
-         launch_row_product(go,
-                            product_of(p, launch_averaging(go, averaging_of(p),
-                                                           p.vectors.as<const T>(),
-                                                           p.sets() * p.length(), p.samples())));
-       });
-     })},
-    {.name = "set_groups",
-     .changes = "Averages and multiplies a few sets in a cluster of blocks, with a single launch.",
-     .device = Device::kCuda,
-     .min_compute = 90,
-     .why_not = why_not_set_groups,
-     .blocks = kAveraging,
-     .grid =
-         [](const AverageMatvec& p, Extent) {
-           const SetGroupPlan plan = set_group_plan(p);
-           return blocks_for(ceil_div(p.sets(), std::int64_t{plan.sets}) * plan.cluster);
-         },
-     .shared_bytes = [](const AverageMatvec& p, Extent) { return set_group_plan(p).shared_bytes; },
-     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
-       with_real(p.vectors.type, [&]<class T>(T) {
-         const SetGroupPlan plan = set_group_plan(p);
-         if (plan.cluster == 1)
-           launch(go, plan.staged ? average_matvec_set_groups<T, true, false>
-                                  : average_matvec_set_groups<T, false, false>,
-                  operands_of<T>(p), plan);
-         else
-           launch_with({.cluster = plan.cluster}, go,
-                       plan.staged ? average_matvec_set_groups<T, true, true>
-                                   : average_matvec_set_groups<T, false, true>,
-                       operands_of<T>(p), plan);
-       });
+       with_real(p.vectors.type,
+                 [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
      })},
     {.name = "small_sets",
      .changes = "Loads the matrix and the vectors of a few sets together, and computes their "
                 "results in one block.",
      .device = Device::kCuda,
      .why_not = why_not_small,
-     .blocks = kAveraging,
+     .blocks = {{{kSmallThreads}}},
      .grid = [](const AverageMatvec& p, Extent) { return blocks_for(small_plan(p).blocks); },
      .shared_bytes = [](const AverageMatvec& p, Extent) { return small_plan(p).shared_bytes; },
+     .flops = flops_of_small_sets,
+     .bytes = bytes_of_small_sets,
      .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
        with_real(p.vectors.type, [&]<class T>(T) {
-         const SmallPlan plan = small_plan(p);
-         launch(go, average_matvec_small_sets<T>,
-                SmallOperands<T>{p.vectors.as<const T>(), p.matrix.as<const T>(), p.out.as<T>(),
-                                 p.sets(), static_cast<int>(p.length()),
-                                 static_cast<int>(p.samples()), plan.log_sets, plan.log_lanes,
-                                 T(1) / static_cast<T>(p.samples())});
+         launch(go, average_matvec_small_sets<T>, small_operands<T>(p));
        });
      })},
 };

@@ -1,4 +1,5 @@
-// Launches of compute capability 9.0: clusters, and kernels that start before the previous one ends.
+// Launches of compute capability 9.0: clusters, and kernels that start before the previous one
+// ends.
 //
 // A kernel that is launched as dependent starts when all blocks of the previous kernel have called
 // allow_next_kernel() or ended, so its launch and its first loads overlap the end of the previous

@@ -25,7 +25,7 @@ struct SplitRows {
 // Tuned on an H200 (132 multiprocessors).
 inline constexpr std::int64_t kMaxPartBytes = 128 << 10;
 inline constexpr std::int64_t kMinPartBytes = 8 << 10;
-inline constexpr std::int64_t kMaxParts = 4096;       // of all rows, where parts exceed kMaxPartBytes
+inline constexpr std::int64_t kMaxParts = 4096;  // of all rows, where parts exceed kMaxPartBytes
 inline constexpr std::int64_t kMinSplitBlocks = 528;  // four per multiprocessor
 
 // Returns true if a second kernel, which takes 2 us, costs less than unsplit rows. With less than
@@ -40,8 +40,7 @@ inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int elem
   const std::int64_t row_bytes = samples * element_bytes;
   if (!worth_splitting(rows, row_bytes)) return {.parts = 1, .part_samples = samples};
   const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
-  const std::int64_t busy =
-      std::min(ceil_div(kMinSplitBlocks, rows), row_bytes / kMinPartBytes);
+  const std::int64_t busy = std::min(ceil_div(kMinSplitBlocks, rows), row_bytes / kMinPartBytes);
   const std::int64_t wanted = std::max(busy, ceil_div(row_bytes, part_bytes));
   constexpr std::int64_t kUnit = 128;  // elements: parts start at the same offset in a sector
   const std::int64_t part_samples = ceil_div(ceil_div(samples, wanted), kUnit) * kUnit;
@@ -74,9 +73,9 @@ __global__ void __launch_bounds__(kAveragingThreads, 4)
   const std::int64_t row = blockIdx.x / split.parts, part = blockIdx.x % split.parts;
   const std::int64_t first = part * split.part_samples;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
-  const T own = sum_of_lane<kWarpSize>(
-      p.data + row * p.samples + first, min(split.part_samples, p.samples - first),
-      warp * kWarpVectors + lane, kAveragingWarps * kWarpVectors);
+  const T own = sum_of_lane<kWarpSize>(p.data + row * p.samples + first,
+                                       min(split.part_samples, p.samples - first),
+                                       warp * kWarpVectors + lane, kAveragingWarps * kWarpVectors);
   const T sum = sum_over_block(own, warp_sums);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
