@@ -123,6 +123,47 @@ def test_matrix_is_not_its_transpose(variant):
     assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]
 
 
+SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
+
+
+@pytest.mark.parametrize(
+    ("shape", "float32", "float64"),
+    [
+        # One launch: limited by shared memory, by the error of plain sums, and by many sets.
+        *[((1, 1, 1), SMALL, SMALL), ((9, 30, 70), SMALL, SMALL), ((5, 1, 2816), SMALL, SMALL)],
+        *[((1, 1, 2817), ROWS, ROWS), ((1, 45, 2), SMALL, SMALL), ((1, 46, 2), SMALL, ROWS)],
+        *[((3, 64, 2), SMALL, ROWS), ((3, 65, 2), ROWS, ROWS), ((2, 9, 800), ROWS, ROWS)],
+        *[((100, 45, 90), SMALL, ROWS), ((10_000, 45, 9), GEMM, GEMM)],
+        *[((1_000_000, 11, 1), SMALL, SMALL), ((1_000_000, 12, 1), GEMM, GEMM)],
+        *[((1_000_000, 3, 99), SMALL, SMALL), ((1_000_000, 3, 100), GEMM, GEMM)],
+        # One vector: cuBLAS is faster if it is short, or if rows of the matrix are not aligned.
+        *[((1, 600, 1), GEMM, GEMM), ((1, 601, 1), ROWS, ROWS), ((1, 600, 2), ROWS, ROWS)],
+        *[((1, 1100, 5), ROWS, ROWS), ((1, 1101, 5), GEMM, ROWS), ((1, 1501, 5), GEMM, GEMM)],
+        ((1, 8000, 5), ROWS, GEMM),
+        # The more sets, the shorter the matrix up to which one read of it is faster than cuBLAS.
+        *[((3, 9001, 5), ROWS, ROWS), ((4, 9000, 5), ROWS, GEMM), ((4, 9001, 5), ROWS, ROWS)],
+        *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), ROWS, ROWS)],
+        *[((9, 501, 5), ROWS, GEMM), ((16, 1100, 5), ROWS, GEMM), ((16, 1101, 5), GEMM, GEMM)],
+        *[((17, 400, 5), ROWS, ROWS), ((17, 401, 5), ROWS, GEMM), ((48, 901, 5), GEMM, GEMM)],
+        *[((32, 250, 5), ROWS, ROWS), ((32, 251, 5), ROWS, GEMM), ((64, 120, 5), ROWS, ROWS)],
+        *[((64, 600, 5), ROWS, GEMM), ((64, 601, 5), GEMM, GEMM), ((257, 200, 5), GEMM, GEMM)],
+        *[((256, 300, 5), ROWS, GEMM), ((256, 64, 100), ROWS, ROWS)],
+        # Tiny matrices and long rows.
+        *[((4, 16, 5000), ROWS, ROWS), ((5, 16, 5000), GEMM, GEMM), ((5, 17, 5000), ROWS, ROWS)],
+        # The read of long vectors hides the product in float32.
+        *[((1024, 1024, 1024), "overlapped", GEMM), ((1024, 1024, 499), GEMM, GEMM)],
+        *[((1024, 1028, 512), GEMM, GEMM), ((1024, 1023, 1024), GEMM, GEMM)],
+        *[((31, 1104, 2000), GEMM, GEMM), ((32, 1104, 2000), "overlapped", GEMM)],
+    ],
+)
+def test_choice_on_an_h200(shape, float32, float64):
+    for dtype, variant in ((np.float32, float32), (np.float64, float64)):
+        vectors, matrix = (np.broadcast_to(dtype(0), s) for s in (shape, (shape[1], shape[1])))
+        if ado.average_matvec.problem(vectors, matrix, device="cpu").why_not(GEMM):
+            pytest.skip("cuBLAS was not found")
+        assert h200_choice(ado.average_matvec, vectors, matrix) == variant, (shape, dtype)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
 def test_two_calls_have_the_same_bits(variant, dtype, rng):

@@ -10,7 +10,16 @@
 //   product_tile.cuh   a tile of the matrix product
 //   two_launches.cuh   averages of all sets first, then one matrix product
 //   overlapped.cuh     the product while the vectors are still being read
+//   split_rows.cuh     averages of long rows, by several blocks per row
+//   averaging.cuh      averages by the kernel that suits the number and the length of the rows
+//   row_product.cuh    the product of few sets, with one read of the matrix
+//   small_sets.cuh     averages and product of a few sets in one block
 //   costs.cuh          executed FLOPs and requested bytes
+//
+// The kernels up to `overlapped` aim at large problems: many sets of many long vectors. The others
+// are for the rest: few sets, whose product is bounded by reading the matrix; few or short rows,
+// where a kernel per row leaves the device idle; and small problems, where launches take most of
+// the time.
 //
 // Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed, where the
 // ceiling is 923 us.
@@ -114,7 +123,9 @@ const char* why_library_slower(const AverageMatvec& p, const Hardware&) {
   return read_hides_product(p) ? "the read of the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which one read of the matrix takes less time than cuBLAS (H200).
+// The largest L for which one read of the matrix takes less time than cuBLAS. The limits are
+// crossovers on an H200. The product itself is faster up to larger L with few sets, because it is
+// bounded by DRAM; with many sets, only up to the L at which cuBLAS uses most multiprocessors.
 std::int64_t longest_row_product(const AverageMatvec& p) {
   constexpr std::int64_t kUnlimited = INT64_MAX;
   const std::int64_t sets = p.sets();
@@ -125,17 +136,27 @@ std::int64_t longest_row_product(const AverageMatvec& p) {
     if (sets <= 8) return aligned ? kUnlimited : 4500;
     if (sets <= 16) return 1100;
     if (sets <= 48) return 900;
-    return sets <= 128 ? 600 : 0;
+    if (sets <= 128) return 600;
+    return sets <= 256 ? 300 : 0;
   }
   if (sets == 1) return 1500;
   if (sets <= 3) return kUnlimited;
   if (sets <= 8) return aligned ? 5000 : kUnlimited;
-  if (sets <= 16) return 1000;
-  return sets <= 32 ? 400 : 0;
+  if (sets <= 16) return 500;
+  if (sets <= 24) return 400;
+  if (sets <= 32) return 250;
+  if (sets <= 64) return 120;
+  return sets <= 256 ? 64 : 0;
 }
 
 const char* why_row_product_slower(const AverageMatvec& p, const Hardware&) {
-  return p.length() > longest_row_product(p) ? "cuBLAS multiplies this many sets faster" : nullptr;
+  constexpr std::int64_t kShortRow = 600, kFewSets = 4, kTinyMatrix = 16;
+  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow)
+    return "cuBLAS multiplies one short vector faster";
+  if (p.sets() > kFewSets && p.length() <= kTinyMatrix)
+    return "the matrix is too small to share it between blocks";
+  if (p.length() > longest_row_product(p)) return "cuBLAS multiplies this number of sets faster";
+  return nullptr;
 }
 
 constexpr Blocks kOneDimensional = {{{kSetThreads}}};
@@ -302,6 +323,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                 "results in one block.",
      .device = Device::kCuda,
      .why_not = why_not_small,
+     .why_slower = why_small_slower,
      .blocks = {{{kSmallThreads}}},
      .grid = [](const AverageMatvec& p, Extent) { return blocks_for(small_plan(p).blocks); },
      .shared_bytes = [](const AverageMatvec& p, Extent) { return small_plan(p).shared_bytes; },

@@ -175,14 +175,16 @@ inline double flops_of_split_average_then_gemm(const AverageMatvec& p) {
   return flops_of_averaging(p) + 2 * n.rows() * n.length;
 }
 
-// Columns of chunks and rows of blocks are padded. Then each warp adds its products over the lanes,
-// and the sums of the warps that share a row are added to zero.
+// Columns of staged chunks and rows of blocks are padded. Then each warp adds its products over the
+// lanes, and the sums of the warps that share a row are added to zero.
 inline double flops_of_row_product(const AverageMatvec& p) {
   return flops_of_averaging(p) +
          with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
            constexpr int kValues = kWarpRows * sets;
            const double tiles = 1.0 * plan.row_blocks * plan.set_tiles;
-           const double columns = 1.0 * plan.chunk * ceil_div(p.length(), plan.chunk);
+           const std::int64_t chunks = ceil_div(p.length(), std::int64_t{plan.chunk});
+           const double columns =
+               static_cast<double>(kStagesAverages<sets> ? chunks * plan.chunk : p.length());
            const double results = tiles * plan.row_groups * kValues;
            double of_lane = 0;  // sum_values_over_lanes
            for (int lanes = kWarpSize, left = kValues; lanes > 1; lanes /= 2)

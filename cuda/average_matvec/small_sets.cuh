@@ -71,6 +71,19 @@ inline const char* why_not_small(const AverageMatvec& p) {
   return nullptr;
 }
 
+// With many sets, copies of single elements and products from shared memory take longer than
+// separate kernels. Separate kernels are slower even then if the matrix is tiny and the rows are
+// short. Tuned on an H200.
+inline const char* why_small_slower(const AverageMatvec& p, const Hardware&) {
+  constexpr double kLargeProblem = 7e6;
+  constexpr std::int64_t kTinyMatrix = 12, kShortRow = 100;
+  const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
+                      static_cast<double>(p.length() + p.samples());
+  if (work > kLargeProblem && (p.length() >= kTinyMatrix || p.samples() >= kShortRow))
+    return "there are enough sets for separate kernels that average and multiply";
+  return nullptr;
+}
+
 #ifdef __CUDACC__
 
 template <class T>
