@@ -2,13 +2,19 @@
 
 import numpy as np
 import pytest
+from choices import h200_choice
 from conftest import POISON, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core, tasks
 
 TYPES = (np.float32, np.float64)
-LARGE = [(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)]
+LARGE = [
+    *[(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)],
+    # Few sets and long matrices; few long rows; many sets of few numbers.
+    *[(1, 2311, 2), (2, 1030, 1), (3, 2306, 5), (13, 1031, 3), (17, 1200, 1), (5, 3, 200_003)],
+    *[(1, 1, 1_000_001), (5000, 3, 7), (70_000, 1, 2), (300, 64, 9), (2000, 16, 1)],
+]
 
 
 def problem(rng, shape, dtype):
@@ -35,10 +41,8 @@ def run(operands, variant):
     if reason := why_not(ado.average_matvec, variant, operands):
         with pytest.raises(ValueError, match="average_matvec"):
             ado.average_matvec(*operands, variant=variant)
-        _, length, samples = operands[0].shape
-        too_long = length > 1024
-        hidden = samples >= 256 and length <= 8 * samples
-        assert too_long or "cuBLAS" in reason or (variant == "overlapped" and not hidden)
+        too_long = operands[0].shape[1] > 1024
+        assert too_long or "cuBLAS" in reason or variant == "small_sets"
         return None
     vectors, matrix = operands
     shape, guard = (len(matrix), len(vectors)), 64
@@ -85,7 +89,8 @@ def test_a_million_samples(variant, dtype, rng):
     """Numbers of one sign with an offset: a plain float32 sum would lose half the digits."""
     vectors = (rng.random((2, 3, 1_000_003)) + 1000).astype(dtype)
     matrix = rng.random((3, 3)).astype(dtype)
-    assert check((vectors, matrix), variant) is not None or "gemm" in variant
+    declines = "gemm" in variant or variant == "small_sets"
+    assert check((vectors, matrix), variant) is not None or declines
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -116,21 +121,55 @@ def test_matrix_is_not_its_transpose(variant):
     assert out is None or out.tolist() == [[2002, 6006, 2], [20, 60, 0]]
 
 
+SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
+
+
 @pytest.mark.parametrize(
-    ("shape", "reason"),
+    ("shape", "float32", "float64"),
     [
-        ((2, 1024, 64), "the product takes longer than the read"),
-        ((2, 64, 64), "with M below 256"),
-        ((2, 2049, 256), "the product takes longer than the read"),
-        ((2, 2048, 256), ""),
-        ((2, 1024, 1024), ""),
+        # One launch: limited by shared memory, by the error of plain sums, and by many sets.
+        *[((1, 1, 1), SMALL, SMALL), ((9, 30, 70), SMALL, SMALL), ((5, 1, 2816), SMALL, SMALL)],
+        *[((1, 1, 2817), ROWS, ROWS), ((1, 45, 2), SMALL, SMALL), ((1, 46, 2), SMALL, ROWS)],
+        *[((3, 64, 2), SMALL, ROWS), ((3, 65, 2), ROWS, ROWS), ((2, 9, 800), ROWS, ROWS)],
+        *[((100, 45, 90), SMALL, ROWS), ((10_000, 45, 9), GEMM, GEMM)],
+        *[((1_000_000, 11, 1), SMALL, SMALL), ((1_000_000, 12, 1), GEMM, GEMM)],
+        *[((1_000_000, 3, 99), SMALL, SMALL), ((1_000_000, 3, 100), GEMM, GEMM)],
+        # One vector: cuBLAS is faster if it is short, or if rows of the matrix are not aligned.
+        *[((1, 600, 1), GEMM, GEMM), ((1, 601, 1), ROWS, ROWS), ((1, 600, 2), ROWS, ROWS)],
+        *[((1, 1100, 5), ROWS, ROWS), ((1, 1101, 5), GEMM, ROWS), ((1, 1501, 5), GEMM, GEMM)],
+        ((1, 8000, 5), ROWS, GEMM),
+        # The more sets, the shorter the matrix up to which one read of it is faster than cuBLAS.
+        *[((3, 9001, 5), ROWS, ROWS), ((4, 9000, 5), ROWS, GEMM), ((4, 9001, 5), ROWS, ROWS)],
+        *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), ROWS, ROWS)],
+        *[((9, 501, 5), ROWS, GEMM), ((16, 1100, 5), ROWS, GEMM), ((16, 1101, 5), GEMM, GEMM)],
+        *[((17, 400, 5), ROWS, ROWS), ((17, 401, 5), ROWS, GEMM), ((48, 901, 5), GEMM, GEMM)],
+        *[((32, 250, 5), ROWS, ROWS), ((32, 251, 5), ROWS, GEMM), ((64, 120, 5), ROWS, ROWS)],
+        *[((64, 600, 5), ROWS, GEMM), ((64, 601, 5), GEMM, GEMM), ((257, 200, 5), GEMM, GEMM)],
+        *[((256, 300, 5), ROWS, GEMM), ((256, 64, 100), ROWS, ROWS)],
+        # Tiny matrices and long rows.
+        *[((4, 16, 5000), ROWS, ROWS), ((5, 16, 5000), GEMM, GEMM), ((5, 17, 5000), ROWS, ROWS)],
+        # The read of long vectors hides the product in float32.
+        *[((1024, 1024, 1024), "overlapped", GEMM), ((1024, 1024, 499), GEMM, GEMM)],
+        *[((1024, 1028, 512), GEMM, GEMM), ((1024, 1023, 1024), GEMM, GEMM)],
+        *[((31, 1104, 2000), GEMM, GEMM), ((32, 1104, 2000), "overlapped", GEMM)],
     ],
 )
-def test_overlapped_declines_what_it_cannot_hide(shape, reason):
-    operands = np.zeros(shape, np.float32), np.zeros((shape[1], shape[1]), np.float32)
-    why = ado.average_matvec.problem(*operands, device="cpu").why_not("overlapped")
-    assert why.startswith(reason)
-    assert bool(why) == bool(reason)
+def test_choice_on_an_h200(shape, float32, float64):
+    for dtype, variant in ((np.float32, float32), (np.float64, float64)):
+        vectors, matrix = (np.broadcast_to(dtype(0), s) for s in (shape, (shape[1], shape[1])))
+        if ado.average_matvec.problem(vectors, matrix, device="cpu").why_not(GEMM):
+            pytest.skip("cuBLAS was not found")
+        assert h200_choice(ado.average_matvec, vectors, matrix) == variant, (shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
+def test_two_calls_have_the_same_bits(variant, dtype, rng):
+    """Sums of parts are added in a fixed order."""
+    for shape in [(1, 7, 100_003), (3, 1030, 3), (40, 64, 300), (700, 5, 9)]:
+        operands = problem(rng, shape, dtype)
+        first, second = run(operands, variant), run(operands, variant)
+        assert first is None or first.tobytes() == second.tobytes()
 
 
 def test_bound_notices_plain_float32_sums(rng):

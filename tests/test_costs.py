@@ -112,7 +112,7 @@ def of_wide_row(offset, samples, per_vector, lanes_per_row, warps):
 
 def sharing(row_bytes):
     """Lanes per row, and warps per row; 0 lanes for short rows (row_averages.cuh)."""
-    limits = {2048: 32, 448: 8, 128: 4, 32: 1}
+    limits = {2048: 32, 448: 8, 160: 4, 100: 2, 24: 1}
     lanes = next((lanes for above, lanes in limits.items() if row_bytes > above), 0)
     warps = 1
     while lanes == 32 and warps < 8 and warps * 8 * 16 * 32 * 5 / 4 < row_bytes:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from choices import h200_choice
 from conftest import check, isa_levels, variants_of
 
 import adokernels as ado
@@ -95,22 +96,32 @@ def test_nothing_positive(variant, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_cuda_variants_decline_what_others_do(dtype):
-    """split_terms with nothing to split, and vector loads of rows that are not aligned."""
-
+def test_vector_loads_decline_rows_that_are_not_aligned(dtype):
     def why(variant, shape):
         operands = np.zeros(shape, dtype), np.zeros(shape[0], dtype)
         return ado.max_plus.problem(*operands, device="cpu").why_not(variant)
 
-    many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # a vector per thread of 768 blocks
-    assert "enough blocks without splitting" in why("split_terms", (1, many))
-    assert "too few terms" in why("split_terms", (3, many // 2))
-    assert not why("split_terms", (4, many // 2))
-    assert not why("split_terms", (64, 1000))
-    assert not why("split_terms", (0, 0))
     for variant in ("vector_load_both", "vector_load_both_bounded"):
         assert "not aligned to 16 bytes" in why(variant, (5, 1001))
         assert not why(variant, (5, 1000))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_choice_on_an_h200(dtype):
+    """Terms are split if there are enough of them, and too few points for the device."""
+
+    def choice(terms, points):
+        big = np.broadcast_to(dtype(0), (terms, points))
+        return h200_choice(ado.max_plus, big, np.zeros(terms, dtype))
+
+    many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # a vector per thread of 768 blocks
+    for terms, points, variant in [
+        *[(64, many, "vectorised"), (64, many // 2, "split_terms"), (64, 1000, "split_terms")],
+        *[(4, many // 2, "split_terms"), (3, many // 2, "vectorised"), (3, 7, "vectorised")],
+        *[(4, 7, "split_terms"), (100_000, 1, "split_terms"), (1, 1, "vectorised")],
+        (0, 0, "vectorised"),
+    ]:
+        assert choice(terms, points) == variant, (terms, points)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -10,7 +10,16 @@
 //   product_tile.cuh   a tile of the matrix product
 //   two_launches.cuh   averages of all sets first, then one matrix product
 //   overlapped.cuh     the product while the vectors are still being read
+//   split_rows.cuh     averages of long rows, by several blocks per row
+//   averaging.cuh      averages by the kernel that suits the number and the length of the rows
+//   row_product.cuh    the product of few sets, with one read of the matrix
+//   small_sets.cuh     averages and product of a few sets in one block
 //   costs.cuh          executed FLOPs and requested bytes
+//
+// The kernels up to `overlapped` aim at large problems: many sets of many long vectors. The others
+// are for the rest: few sets, whose product is bounded by reading the matrix; few or short rows,
+// where a kernel per row leaves the device idle; and small problems, where launches take most of
+// the time.
 //
 // Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed, where the
 // ceiling is 923 us.
@@ -19,25 +28,19 @@
 #include <algorithm>
 #include <climits>
 
+#include "average_matvec/averaging.cuh"
 #include "average_matvec/costs.cuh"
 #include "average_matvec/operands.cuh"
 #include "average_matvec/overlapped.cuh"
+#include "average_matvec/row_product.cuh"
 #include "average_matvec/set_per_block.cuh"
+#include "average_matvec/small_sets.cuh"
 #include "average_matvec/two_launches.cuh"
 #include "common/cublas.cuh"
 #include "common/read_ceiling.cuh"
 
 namespace ado::cuda {
 namespace {
-
-// Calls `visit` with a zero of the element type and with the number of lanes per row.
-template <class Visit>
-auto with_type_and_lanes(const AverageMatvec& p, Visit visit) {
-  return with_real(p.vectors.type, [&](auto zero) {
-    return with_lanes(p.samples() * std::int64_t{sizeof zero},
-                      [&](auto lanes) { return visit(zero, lanes); });
-  });
-}
 
 #ifdef __CUDACC__
 
@@ -58,16 +61,19 @@ SampleRows<T> rows_of(const AverageMatvec& p) {
 }
 
 template <class T>
-ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
-  const bool aligned =
-      starts_at_vector(p.matrix.data) && p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
-  return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
-          static_cast<int>(p.length()), aligned};
-}
-
-template <class T>
 T* averages_of(const Launch& go) {
   return reinterpret_cast<T*>(go.scratch);
+}
+
+// out = matrix * averages^T with cuBLAS.
+template <class T>
+void multiply_with_library(const AverageMatvec& p, const Launch& go, const T* averages) {
+  cublas::gemm(go, cublas::Product<T>{.left = p.matrix.as<const T>(),
+                                      .right_transposed = averages,
+                                      .out = p.out.as<T>(),
+                                      .rows = p.length(),
+                                      .cols = p.sets(),
+                                      .depth = p.length()});
 }
 
 #endif
@@ -91,6 +97,66 @@ const char* why_not_library(const AverageMatvec& p) {
   if (p.sets() > INT_MAX || p.length() > INT_MAX)
     return "N or L exceeds the 32-bit sizes that cuBLAS accepts";
   return cublas::why_missing();
+}
+
+// The grid of the first kernel.
+Extent grid_of_row_product(const AverageMatvec& p, Extent) {
+  const AveragingPlan averaging = averaging_of(p);
+  return blocks_for(
+      averaging.kind == Averaging::kNone
+          ? with_row_product(
+                p, [](auto, auto, auto, const RowProductPlan& plan) { return blocks_of(plan); })
+          : averaging.blocks);
+}
+
+// Returns true if `overlapped` takes less time than averages and a product one after another: up to
+// 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores, and the
+// product takes at most 2 % of the time.
+bool read_hides_product(const AverageMatvec& p) {
+  constexpr std::int64_t kMinSets = 32, kMinSamples = 500, kMinBytes = 64 << 20;
+  return p.vectors.type == kFloat32 && p.length() % kVectorLength<float> == 0 &&
+         p.sets() >= kMinSets && p.samples() >= kMinSamples && p.length() <= 2 * p.samples() &&
+         p.vectors.bytes() >= kMinBytes;
+}
+
+const char* why_library_slower(const AverageMatvec& p, const Hardware&) {
+  return read_hides_product(p) ? "the read of the vectors can hide the product" : nullptr;
+}
+
+// The largest L for which one read of the matrix takes less time than cuBLAS. The limits are
+// crossovers on an H200. The product itself is faster up to larger L with few sets, because it is
+// bounded by DRAM; with many sets, only up to the L at which cuBLAS uses most multiprocessors.
+std::int64_t longest_row_product(const AverageMatvec& p) {
+  constexpr std::int64_t kUnlimited = INT64_MAX;
+  const std::int64_t sets = p.sets();
+  const bool aligned = p.length() * p.matrix.type.size % kVectorBytes == 0;
+  if (p.matrix.type == kFloat32) {
+    if (sets == 1) return aligned ? kUnlimited : 1100;
+    if (sets <= 4) return kUnlimited;
+    if (sets <= 8) return aligned ? kUnlimited : 4500;
+    if (sets <= 16) return 1100;
+    if (sets <= 48) return 900;
+    if (sets <= 128) return 600;
+    return sets <= 256 ? 300 : 0;
+  }
+  if (sets == 1) return 1500;
+  if (sets <= 3) return kUnlimited;
+  if (sets <= 8) return aligned ? 5000 : kUnlimited;
+  if (sets <= 16) return 500;
+  if (sets <= 24) return 400;
+  if (sets <= 32) return 250;
+  if (sets <= 64) return 120;
+  return sets <= 256 ? 64 : 0;
+}
+
+const char* why_row_product_slower(const AverageMatvec& p, const Hardware&) {
+  constexpr std::int64_t kShortRow = 600, kFewSets = 4, kTinyMatrix = 16;
+  if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow)
+    return "cuBLAS multiplies one short vector faster";
+  if (p.sets() > kFewSets && p.length() <= kTinyMatrix)
+    return "the matrix is too small to share it between blocks";
+  if (p.length() > longest_row_product(p)) return "cuBLAS multiplies this number of sets faster";
+  return nullptr;
 }
 
 constexpr Blocks kOneDimensional = {{{kSetThreads}}};
@@ -152,12 +218,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        with_real(p.vectors.type, [&]<class T>(T) {
          T* const averages = averages_of<T>(go);
          launch(go, average_matvec_average<T>, operands_of<T>(p), averages);
-         cublas::gemm(go, cublas::Product<T>{.left = p.matrix.as<const T>(),
-                                             .right_transposed = averages,
-                                             .out = p.out.as<T>(),
-                                             .rows = p.length(),
-                                             .cols = p.sets(),
-                                             .depth = p.length()});
+         multiply_with_library<T>(p, go, averages);
        });
      })},
     {.name = "wide_average",
@@ -195,7 +256,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "overlapped",
      .changes = "Overlaps the product of averaged sets with the read of the next sets.",
      .device = Device::kCuda,
-     .why_not = why_not_overlapped,
+     .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
      .grid =
          [](const AverageMatvec& p, Extent) {
@@ -225,6 +286,52 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          clear(go, averages, bytes_of_averages(p));
          launch(go, average_matvec_overlapped<lanes, T>, rows_of<lanes, T>(p),
                 product_of<T>(p, averages), averages, schedule_of<lanes, T>(p));
+       });
+     })},
+    {.name = "split_average_then_gemm",
+     .changes = "Splits long rows over several blocks, skips the averages if M is 1, and computes "
+                "the product with cuBLAS.",
+     .device = Device::kCuda,
+     .why_not = why_not_library,
+     .why_slower = why_library_slower,
+     .blocks = kAveraging,
+     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(averaging_of(p).blocks); },
+     .scratch_bytes = scratch_of_averaging,
+     .flops = flops_of_split_average_then_gemm,
+     .bytes = bytes_of_split_average_then_gemm,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type,
+                 [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
+     })},
+    {.name = "row_product",
+     .changes = "Computes the product for few sets with one read of the matrix, which starts "
+                "before the averages are complete.",
+     .device = Device::kCuda,
+     .min_compute = 90,
+     .why_slower = why_row_product_slower,
+     .blocks = kAveraging,
+     .grid = grid_of_row_product,
+     .scratch_bytes = scratch_of_averaging,
+     .flops = flops_of_row_product,
+     .bytes = bytes_of_row_product,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type,
+                 [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
+     })},
+    {.name = "small_sets",
+     .changes = "Loads the matrix and the vectors of a few sets together, and computes their "
+                "results in one block.",
+     .device = Device::kCuda,
+     .why_not = why_not_small,
+     .why_slower = why_small_slower,
+     .blocks = {{{kSmallThreads}}},
+     .grid = [](const AverageMatvec& p, Extent) { return blocks_for(small_plan(p).blocks); },
+     .shared_bytes = [](const AverageMatvec& p, Extent) { return small_plan(p).shared_bytes; },
+     .flops = flops_of_small_sets,
+     .bytes = bytes_of_small_sets,
+     .run = ADO_RUN([](const AverageMatvec& p, const Launch& go) {
+       with_real(p.vectors.type, [&]<class T>(T) {
+         launch(go, average_matvec_small_sets<T>, small_operands<T>(p));
        });
      })},
 };

@@ -1,7 +1,7 @@
 // Executed FLOPs and requested bytes of the CUDA variants of average_matvec.
 //
-// The FLOPs equal the hardware counters of an H200 exactly for N = L = M = 1024 in float32, except
-// that cuBLAS also multiplies each result by alpha. They assume that the compiler fuses no
+// The FLOPs of the variants up to `overlapped` equal the hardware counters of an H200 exactly for
+// N = L = M = 1024 in float32, except that cuBLAS also multiplies each result by alpha. They assume that the compiler fuses no
 // multiplication with an addition: only the products of tiles and the divisions are written with
 // FMAs.
 #pragma once
@@ -11,10 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "average_matvec/averaging.cuh"
 #include "average_matvec/overlapped.cuh"
 #include "average_matvec/product_tile.cuh"
 #include "average_matvec/row_averages.cuh"
+#include "average_matvec/row_product.cuh"
 #include "average_matvec/set_per_block.cuh"
+#include "average_matvec/small_sets.cuh"
 #include "average_matvec/two_launches.cuh"
 #include "common/grid.cuh"
 #include "core/compensated.hpp"
@@ -54,37 +57,61 @@ inline double flops_of_averages(const Sizes& n, double lanes) {
          (kFlopsOfAdd * n.samples + kFlopsOfTotal * lanes + reduction + flops_of_division(n));
 }
 
-// Averages of average_rows_of(). The additions depend on the alignment of a row, which is the same
-// for every kLength-th row, so this is the mean of kLength rows. Missing vectors of a batch of
-// loads are added as zeros.
+// The sum of one row by `warps` warps, or by kLanes lanes (sum_of_lane). The additions depend on
+// the alignment of the row. Rows start `stride` elements apart, so the alignment is the same for
+// every kLength-th row, and this is the mean of kLength rows. Missing vectors of a batch of loads
+// are added as zeros.
 template <int kLanes, class T>
-double flops_of_wide_averages(const AverageMatvec& p) {
-  const Sizes n(p);
-  if constexpr (kLanes == 0) {
-    return n.rows() * (n.samples + flops_of_division(n));
-  } else {
-    constexpr int kLength = kVectorLength<T>;
-    constexpr double kFlopsOfBatch = kVectorsPerThread * kLength - 1 + kFlopsOfAdd;
-    const std::int64_t samples = p.samples();
-    const std::int64_t warps = sharing_of<kLanes>(samples * std::int64_t{sizeof(T)}).warps_per_row;
-    std::int64_t batches = 0, additions = 0;  // of kLength rows
-    for (int row = 0; row < kLength; ++row) {
-      const std::int64_t leading = std::min(samples, (kLength - row * samples % kLength) % kLength);
-      const std::int64_t vectors = (samples - leading) / kLength;
-      const std::int64_t edges = samples - vectors * kLength;
-      // kLanes batches load kInFlight contiguous vectors.
-      constexpr std::int64_t kInFlight = std::int64_t{kVectorsPerThread} * kLanes;
-      batches += vectors / kInFlight * kLanes + std::min<std::int64_t>(vectors % kInFlight, kLanes);
-      additions += std::max(edges, kLanes * warps);  // lanes without an edge element add zero
-    }
-    const double lanes = static_cast<double>(kLanes * warps);
-    const double sums = kFlopsOfBatch * static_cast<double>(batches) / kLength +
-                        kFlopsOfAdd * static_cast<double>(additions) / kLength +
-                        kFlopsOfTotal * lanes;
-    const double reduction =
-        lanes * std::log2(kLanes) + (warps > 1 ? static_cast<double>(warps) : 0);
-    return n.rows() * (sums + reduction + flops_of_division(n));
+double flops_of_row_sum(std::int64_t stride, std::int64_t samples, std::int64_t warps) {
+  constexpr int kLength = kVectorLength<T>;
+  constexpr double kFlopsOfBatch = kVectorsPerThread * kLength - 1 + kFlopsOfAdd;
+  std::int64_t batches = 0, additions = 0;  // of kLength rows
+  for (int row = 0; row < kLength; ++row) {
+    const std::int64_t leading = std::min(samples, (kLength - row * stride % kLength) % kLength);
+    const std::int64_t vectors = (samples - leading) / kLength;
+    const std::int64_t edges = samples - vectors * kLength;
+    // kLanes batches load kInFlight contiguous vectors.
+    constexpr std::int64_t kInFlight = std::int64_t{kVectorsPerThread} * kLanes;
+    batches += vectors / kInFlight * kLanes + std::min<std::int64_t>(vectors % kInFlight, kLanes);
+    additions += std::max(edges, kLanes * warps);  // lanes without an edge element add zero
   }
+  const double lanes = static_cast<double>(kLanes * warps);
+  const double sums = kFlopsOfBatch * static_cast<double>(batches) / kLength +
+                      kFlopsOfAdd * static_cast<double>(additions) / kLength +
+                      kFlopsOfTotal * lanes;
+  return sums + lanes * std::log2(kLanes) + (warps > 1 ? static_cast<double>(warps) : 0);
+}
+
+// Averages of average_rows_of().
+template <int kLanes, class T>
+double flops_of_wide_averages(const AverageMatvec& p, const RowSharing& sharing) {
+  const Sizes n(p);
+  const double sum = kLanes == 0 ? n.samples
+                                 : flops_of_row_sum<std::max(kLanes, 1), T>(
+                                       p.samples(), p.samples(), sharing.warps_per_row);
+  return n.rows() * (sum + flops_of_division(n));
+}
+
+// Averages of launch_averaging(). Parts of rows start at the alignment of the row.
+inline double flops_of_averaging(const AverageMatvec& p) {
+  const AveragingPlan plan = averaging_of(p);
+  const Sizes n(p);
+  if (plan.kind == Averaging::kNone) return 0;
+  return with_type_and_lanes(p, [&]<class T>(T, auto lanes) {
+    if (plan.kind == Averaging::kRows)
+      return flops_of_wide_averages<lanes, T>(
+          p, sharing_for<lanes>(p.sets() * p.length(), p.samples() * std::int64_t{sizeof(T)}));
+    const auto sum_of_part = [&](std::int64_t samples) {
+      return flops_of_row_sum<kWarpSize, T>(p.samples(), samples, kAveragingWarps);
+    };
+    const SplitRows& split = plan.split;
+    const auto parts = static_cast<double>(split.parts);
+    const double combined = kFlopsOfAdd * parts + kFlopsOfTotal * kAveragingThreads +
+                            kFlopsOfShuffles * kAveragingWarps + kAveragingWarps;
+    return n.rows() * ((parts - 1) * sum_of_part(split.part_samples) +
+                       sum_of_part(p.samples() - (split.parts - 1) * split.part_samples) +
+                       combined + flops_of_division(n));
+  });
 }
 
 // The product of each set, with one multiplication per thread and row of the matrix and a reduction
@@ -122,19 +149,65 @@ double flops_of_tiles(const AverageMatvec& p, double tiles) {
 }
 
 template <int kLanes, class T>
+RowSharing wide_sharing(const AverageMatvec& p) {
+  return sharing_of<kLanes>(p.samples() * std::int64_t{sizeof(T)});
+}
+
+template <int kLanes, class T>
 double flops_of_wide_average(const AverageMatvec& p) {
   using Tile = WideTile<T>;
   const auto tiles =
       static_cast<double>(ceil_div(p.sets(), Tile::kSets) * ceil_div(p.length(), Tile::kRows));
-  return flops_of_wide_averages<kLanes, T>(p) + flops_of_tiles<Tile>(p, tiles);
+  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
+         flops_of_tiles<Tile>(p, tiles);
 }
 
 template <int kLanes, class T>
 double flops_of_overlapped(const AverageMatvec& p) {
   const OverlapSchedule schedule = schedule_of<kLanes, T>(p);
-  return flops_of_wide_averages<kLanes, T>(p) +
+  return flops_of_wide_averages<kLanes, T>(p, wide_sharing<kLanes, T>(p)) +
          flops_of_tiles<MainTile<T>>(p, 1.0 * schedule.groups * schedule.group_tiles) +
          flops_of_tiles<LastTile<T>>(p, schedule.blocks - schedule.first_last_tile);
+}
+
+inline double flops_of_split_average_then_gemm(const AverageMatvec& p) {
+  const Sizes n(p);
+  return flops_of_averaging(p) + 2 * n.rows() * n.length;
+}
+
+// Columns of staged chunks and rows of blocks are padded. Then each warp adds its products over the
+// lanes, and the sums of the warps that share a row are added to zero.
+inline double flops_of_row_product(const AverageMatvec& p) {
+  return flops_of_averaging(p) +
+         with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
+           constexpr int kValues = kWarpRows * sets;
+           const double tiles = 1.0 * plan.row_blocks * plan.set_tiles;
+           const std::int64_t chunks = ceil_div(p.length(), std::int64_t{plan.chunk});
+           const double columns =
+               static_cast<double>(kStagesAverages<sets> ? chunks * plan.chunk : p.length());
+           const double results = tiles * plan.row_groups * kValues;
+           double of_lane = 0;  // sum_values_over_lanes
+           for (int lanes = kWarpSize, left = kValues; lanes > 1; lanes /= 2)
+             of_lane += left > 1 ? left /= 2 : 1;
+           return results * (2 * columns + plan.cluster * (kProductWarps / plan.row_groups)) +
+                  tiles * plan.cluster * kProductThreads * of_lane;
+         });
+}
+
+// Every lane of a block adds in the reductions, also those without a row.
+inline double flops_of_small_sets(const AverageMatvec& p) {
+  const SmallPlan plan = small_plan(p);
+  const Sizes n(p);
+  const double full = static_cast<double>(std::int64_t{1} << plan.log_sets);
+  const auto of_block = [&](double sets) {
+    const double rows = sets * n.length;
+    const double passes = std::ceil(rows / (kSmallThreads >> plan.log_lanes));
+    return passes * kSmallThreads * (kSmallSums - 1 + plan.log_lanes) +
+           rows * (n.samples + 1 + 2 * n.length);
+  };
+  const double full_blocks = std::floor(n.sets / full);
+  const double left = n.sets - full_blocks * full;
+  return full_blocks * of_block(full) + (left > 0 ? of_block(left) : 0);
 }
 
 inline std::size_t bytes_of_averages(const AverageMatvec& p) {
@@ -164,6 +237,39 @@ double bytes_with_tiles(const AverageMatvec& p) {
     const double matrix_read = std::ceil(n.sets / Tile<T>::kSets) * n.length * n.length;
     return n.element_bytes * (n.rows() * (n.samples + 2) + averages_read + matrix_read);
   });
+}
+
+// The vectors are read once, the averages and the sums of parts are written, and the sums are read.
+inline double bytes_of_averaging(const AverageMatvec& p) {
+  const AveragingPlan plan = averaging_of(p);
+  const Sizes n(p);
+  if (plan.kind == Averaging::kNone) return 0;
+  const double parts = plan.split.parts > 1 ? static_cast<double>(plan.split.parts) : 0;
+  return n.element_bytes * n.rows() * (n.samples + 1 + 2 * parts);
+}
+
+inline double bytes_of_split_average_then_gemm(const AverageMatvec& p) {
+  const Sizes n(p);
+  return bytes_of_averaging(p) + n.element_bytes * (2 * n.rows() + n.length * n.length);
+}
+
+// The matrix is read once per tile of sets, and the averages of a tile once per block of rows.
+inline double bytes_of_row_product(const AverageMatvec& p) {
+  const Sizes n(p);
+  return bytes_of_averaging(p) +
+         with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
+           const double matrix =
+               1.0 * plan.set_tiles * plan.row_blocks * plan.row_groups * kWarpRows * n.length;
+           const double averages = 1.0 * plan.set_tiles * sets * plan.row_blocks * n.length;
+           return n.element_bytes * (matrix + averages + n.rows());
+         });
+}
+
+// Each block reads the matrix.
+inline double bytes_of_small_sets(const AverageMatvec& p) {
+  const Sizes n(p);
+  return n.element_bytes * (n.rows() * (n.samples + 1) +
+                            static_cast<double>(small_plan(p).blocks) * n.length * n.length);
 }
 
 }  // namespace ado::cuda

@@ -86,7 +86,7 @@ OverlapSchedule schedule_of(const AverageMatvec& p) {
 // If the read does not hide the product, wide_average is 1.07 to 1.35 times as fast (L = 1024, M =
 // 64; L = M = 64; L = 4096, M = 16; L = 256, M = 1). The limits were tuned on an H200 (132
 // multiprocessors).
-inline const char* why_not_overlapped(const AverageMatvec& p) {
+inline const char* why_overlapped_slower(const AverageMatvec& p, const Hardware&) {
   constexpr std::int64_t kMinSamples = 256, kMaxElementsPerSample = 8;
   if (p.length() > kMaxElementsPerSample * p.samples())
     return "the product takes longer than the read, so the read cannot hide it";

@@ -69,6 +69,14 @@ struct ProductOperands {
   bool aligned;  // all rows of the matrix and the averages start at a vector
 };
 
+template <class T>
+ProductOperands<T> product_of(const AverageMatvec& p, const T* averages) {
+  const bool aligned = starts_at_vector(p.matrix.data) && starts_at_vector(averages) &&
+                       p.length() * std::int64_t{sizeof(T)} % kVectorBytes == 0;
+  return {p.matrix.as<const T>(),       averages, p.out.as<T>(), p.sets(),
+          static_cast<int>(p.length()), aligned};
+}
+
 #ifdef __CUDACC__
 
 // Blocks can read averages that other blocks of the same launch write. The memory is zeroed before

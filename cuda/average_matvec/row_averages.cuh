@@ -3,8 +3,9 @@
 // The number of lanes per row is chosen such that their loads in flight cover the row about once.
 // Very long rows are shared by several warps of a block:
 //
-//   row length     up to 32 bytes  one lane averages several rows, element by element
-//                  up to 128       1 lane per row
+//   row length     up to 24 bytes  one lane averages several rows, element by element
+//                  up to 100       1 lane per row
+//                  up to 160       2 lanes per row
 //                  up to 448       4 lanes per row
 //                  up to 2048      8 lanes per row
 //                  above           1, 2, 4 or 8 warps per row
@@ -17,14 +18,15 @@
 #include "common/vector.cuh"
 #include "common/warp.cuh"
 #include "core/compensated.hpp"
+#include "routines/average_matvec.hpp"
 
 namespace ado::cuda {
 
 inline constexpr int kAveragingThreads = 256;
 inline constexpr int kAveragingWarps = kAveragingThreads / kWarpSize;
 
-// Rows of at most two vectors are short: a thread averages kShortRows of them.
-inline constexpr std::int64_t kShortRowBytes = 2 * kVectorBytes;
+// A thread averages kShortRows short rows.
+inline constexpr std::int64_t kShortRowBytes = 24;
 inline constexpr int kShortRows = 8;
 
 // Distribution of rows over the warps of a block. With warps_per_row = 2:
@@ -64,9 +66,19 @@ template <class Visit>
 auto with_lanes(std::int64_t row_bytes, Visit visit) {
   if (row_bytes > 2048) return visit(std::integral_constant<int, kWarpSize>{});
   if (row_bytes > 448) return visit(std::integral_constant<int, 8>{});
-  if (row_bytes > 128) return visit(std::integral_constant<int, 4>{});
+  if (row_bytes > 160) return visit(std::integral_constant<int, 4>{});
+  if (row_bytes > 100) return visit(std::integral_constant<int, 2>{});
   if (row_bytes > kShortRowBytes) return visit(std::integral_constant<int, 1>{});
   return visit(std::integral_constant<int, 0>{});
+}
+
+// Calls `visit` with a zero of the element type and with the number of lanes per row.
+template <class Visit>
+auto with_type_and_lanes(const AverageMatvec& p, Visit visit) {
+  return with_real(p.vectors.type, [&](auto zero) {
+    return with_lanes(p.samples() * std::int64_t{sizeof zero},
+                      [&](auto lanes) { return visit(zero, lanes); });
+  });
 }
 
 // `rows` rows of `samples` elements each.

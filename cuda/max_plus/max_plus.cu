@@ -186,7 +186,7 @@ constexpr Variant<MaxPlus> kVariants[] = {
      .changes = "Splits the terms over more threads and blocks if the points alone do not keep the "
                 "device busy.",
      .device = Device::kCuda,
-     .why_not = why_not_split,
+     .why_slower = why_split_slower,
      .blocks = {{{kColumnThreads}}},
      .grid =
          [](const MaxPlus& p, Extent) {

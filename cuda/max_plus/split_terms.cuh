@@ -86,7 +86,9 @@ inline double flops_of_split(const MaxPlus& p) {
 }
 
 // Without a split, each thread would process its own columns, as in `vectorised`.
-inline const char* why_not_split(const MaxPlus& p) {
+inline const char* why_split_slower(const MaxPlus& p, const Hardware&) {
+  constexpr std::int64_t kMinTerms = 4;
+  if (p.terms() < kMinTerms) return "there are too few terms to split";
   const TermSplit split = term_split_of(p);
   if (split.blocks_y > 1 || split.lanes < kColumnThreads) return nullptr;
   return split.blocks_x >= kBusyBlocks

@@ -92,6 +92,11 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "average_then_gemm": {_S.REUSE},
         "wide_average": {_S.WIDER, _S.IN_FLIGHT},
         "overlapped": {_S.FUSION},
+        # A long row is the work of several blocks. cuBLAS uses tensor cores in float64.
+        "split_average_then_gemm": {_S.PARALLELISM, _S.OPERATIONS},
+        # The launch and the first loads of the product overlap the averages.
+        "row_product": {_S.FUSION, _S.DRAM_REUSE},
+        "small_sets": {_S.FUSION},
     },
     "max_plus": {
         "vector_load_small": {_S.WIDER},
