@@ -47,21 +47,33 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
 // Four pixels per lane take 355 us. Bands of 34 rows, with which a fifth of the loaded rows are
 // rows at seams, take 381 us. Five blocks per multiprocessor leave 96 registers per thread. On
 // sm_90, the kernel uses 91. Tuned on an H200.
-template <int kChannels, bool kAligned>
+template <int kChannels, int kWords, RowStart kIn, RowStart kOut>
 using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
-                                             .words = 2,
+                                             .words = kWords,
                                              .radius = GaussianBlur::kRadius + 1,
-                                             .aligned = kAligned,
+                                             .in = kIn,
+                                             .out = kOut,
                                              .halo_words = false,
+                                             .min_lanes = kWords == 1 ? 2 : 8,
+                                             .ring_rows = 4,
                                              .blocks = 5,
+                                             .warps = 16,
                                              .max_rows = 72}>;
 
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
-  const bool aligned = lanes_aligned(p.rgba, p.out, FusedShape<4, true>::kPixels);
-  if (p.channels() == 4)
-    return aligned ? visit(FusedShape<4, true>{}) : visit(FusedShape<4, false>{});
-  return aligned ? visit(FusedShape<3, true>{}) : visit(FusedShape<3, false>{});
+  constexpr int kWords = 2;
+  const RowStart in = row_start(p.rgba, p.cols() * p.channels());
+  const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
+  if (p.channels() == 3)
+    return with_row_start(std::min(in, out),
+                          [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
+  if (in == RowStart::kBytes)
+    return visit(FusedShape<4, kWords, RowStart::kBytes, RowStart::kBytes>{});
+  return with_row_start(std::min(in, out), [&](auto start) {
+    constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
+    return visit(FusedShape<4, kWords, kOfWords, start>{});
+  });
 };
 
 constexpr Variant<EdgeDetect> kVariants[] = {

@@ -55,41 +55,49 @@ double flops_of_float_taps(const GaussianBlur& p) {
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other
 // blocks. The numbers are the fastest of those tried on an H200.
-constexpr SlidingWindow blur_window(int words, bool aligned, bool extends, bool any_taps) {
-  const bool wide = words == 4;
+constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, bool any_taps) {
+  const bool wide = words == 4, aligned = start == RowStart::kVectors;
   return {.words = words,
           .radius = kRadius,
-          .aligned = aligned,
+          .in = start,
+          .out = start,
           .extends = extends,
+          .min_lanes = words == 1 ? 1 : 8,
           .ring_rows = any_taps || (wide && extends) ? 4 : 8,
           .blocks = any_taps || (wide && extends) ? 4
                     : wide                        ? 5
                     : extends && !aligned         ? 6
                                                   : 8,
+          .warps = 16,
           .max_rows = aligned && !any_taps ? 50 : 66};
 }
 
-template <int kWords, bool kAligned, bool kExtends, bool kAnyTaps_ = false>
-struct BlurShape : WindowShape<blur_window(kWords, kAligned, kExtends, kAnyTaps_)> {
+template <int kWords, RowStart kStart, bool kExtends, bool kAnyTaps_ = false>
+struct BlurShape : WindowShape<blur_window(kWords, kStart, kExtends, kAnyTaps_)> {
   static constexpr bool kAnyTaps = kAnyTaps_;
 };
 
-template <bool kAligned, bool kExtends, class Visit>
-auto with_shape_for_taps(const GaussianBlur& p, Visit visit) {
-  if (!p.default_taps()) return visit(BlurShape<2, kAligned, kExtends, true>{});
-  if constexpr (kAligned)
-    if (pixels_of(p) >= kManyPixels) return visit(BlurShape<4, kAligned, kExtends>{});
-  return visit(BlurShape<2, kAligned, kExtends>{});
-}
-
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const GaussianBlur& p, auto visit) {
-  const bool extends = p.border != Border::kConstant;
-  if (lanes_aligned(p.gray, p.out, kVectorBytes))
-    return extends ? with_shape_for_taps<true, true>(p, visit)
-                   : with_shape_for_taps<true, false>(p, visit);
-  return extends ? with_shape_for_taps<false, true>(p, visit)
-                 : with_shape_for_taps<false, false>(p, visit);
+  const RowStart start = std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
+  const bool extends = p.border != Border::kConstant, many = pixels_of(p) >= kManyPixels;
+  const auto with_general_start = [&](auto general) {
+    return start == RowStart::kVectors ? general(kRowStart<RowStart::kVectors>)
+                                       : general(kRowStart<RowStart::kBytes>);
+  };
+  if (!p.default_taps())
+    return with_general_start([&](auto start) {
+      return extends ? visit(BlurShape<2, start, true, true>{})
+                     : visit(BlurShape<2, start, false, true>{});
+    });
+  if (extends)
+    return with_general_start([&](auto start) {
+      return many ? visit(BlurShape<4, start, true>{}) : visit(BlurShape<2, start, true>{});
+    });
+  if (p.cols() <= kNarrowCols) return visit(BlurShape<1, RowStart::kBytes, false>{});
+  return with_row_start(start, [&](auto start) {
+    return many ? visit(BlurShape<4, start, false>{}) : visit(BlurShape<2, start, false>{});
+  });
 };
 
 #ifdef __CUDACC__

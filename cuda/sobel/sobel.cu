@@ -205,22 +205,25 @@ double bytes_of_tile(const Sobel& p) {
 // Seven, ten and eight blocks per multiprocessor leave 72, 48 and 64 registers per thread, without
 // spilling on sm_90. These numbers and the height of bands are the fastest of those tried on an
 // H200.
-constexpr int window_blocks(int words, bool aligned) {
-  if (words == 4) return 7;
-  return aligned ? 10 : 8;
-}
-
-template <int kWords, bool kAligned>
+template <int kWords, RowStart kStart>
 using SobelShape = WindowShape<SlidingWindow{.words = kWords,
                                              .radius = kRadius,
-                                             .aligned = kAligned,
-                                             .blocks = window_blocks(kWords, kAligned),
+                                             .in = kStart,
+                                             .out = kStart,
+                                             .min_lanes = kWords == 1 ? 1 : 8,
+                                             .ring_rows = kWords == 4 ? 4 : 8,
+                                             .blocks = kWords == 4 ? 6 : 8,
+                                             .warps = kWords == 4 ? 24 : 16,
                                              .max_rows = 34}>;
 
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const Sobel& p, auto visit) {
-  if (!lanes_aligned(p.gray, p.out, kVectorBytes)) return visit(SobelShape<2, false>{});
-  return pixels_of(p) >= kManyPixels ? visit(SobelShape<4, true>{}) : visit(SobelShape<2, true>{});
+  if (p.cols() <= kNarrowCols) return visit(SobelShape<1, RowStart::kBytes>{});
+  const RowStart start = std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
+  return with_row_start(start, [&](auto start) {
+    return pixels_of(p) >= kManyPixels ? visit(SobelShape<4, start>{})
+                                       : visit(SobelShape<2, start>{});
+  });
 };
 
 constexpr Variant<Sobel> kVariants[] = {
