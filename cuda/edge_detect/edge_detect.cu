@@ -55,14 +55,17 @@ using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
                                              .out = kOut,
                                              .halo_words = false,
                                              .min_lanes = kWords == 1 ? 2 : 8,
-                                             .ring_rows = 4,
-                                             .blocks = 5,
-                                             .warps = 16,
-                                             .max_rows = 72}>;
+                                             .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
+                                             .blocks = kWords == 1 ? 8 : 5,
+                                             .warps = 11,
+                                             .max_rows = 56}>;
+
+// Images with fewer pixels have too few bands for eight pixels per lane. Tuned on an H200.
+constexpr std::int64_t kFewPixels = 6 << 20;
 
 // Calls `visit` with the shape for a problem.
-constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
-  constexpr int kWords = 2;
+template <int kWords, class Visit>
+auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
   const RowStart in = row_start(p.rgba, p.cols() * p.channels());
   const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
   if (p.channels() == 3)
@@ -74,6 +77,12 @@ constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
     constexpr RowStart kOfWords = start == RowStart::kVectors ? start : RowStart::kWords;
     return visit(FusedShape<4, kWords, kOfWords, start>{});
   });
+}
+
+constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
+  if (p.cols() <= kNarrowCols || p.out.elements() < kFewPixels)
+    return with_shape_of_words<1>(p, visit);
+  return with_shape_of_words<2>(p, visit);
 };
 
 constexpr Variant<EdgeDetect> kVariants[] = {

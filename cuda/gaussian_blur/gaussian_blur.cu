@@ -63,13 +63,13 @@ constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, boo
           .out = start,
           .extends = extends,
           .min_lanes = words == 1 ? 1 : 8,
-          .ring_rows = any_taps || (wide && extends) ? 4 : 8,
+          .ring_rows = any_taps || (wide && extends) || (!wide && !aligned) ? 4 : 8,
           .blocks = any_taps || (wide && extends) ? 4
                     : wide                        ? 5
                     : extends && !aligned         ? 6
                                                   : 8,
-          .warps = 16,
-          .max_rows = aligned && !any_taps ? 50 : 66};
+          .warps = wide ? 12 : 10,
+          .max_rows = 34};
 }
 
 template <int kWords, RowStart kStart, bool kExtends, bool kAnyTaps_ = false>

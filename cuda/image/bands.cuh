@@ -56,6 +56,15 @@ auto with_row_start(RowStart start, Visit visit) {
                                      : visit(kRowStart<RowStart::kBytes>);
 }
 
+// Where all lanes of a warp are. What a warp does not need is not compiled into its loop.
+enum class Place {
+  kInside,    // not at the beginning or end of a row: nothing has to be masked
+  kAtEnds,    // some lanes are at the beginning or end of a row
+  kAnywhere,  // in addition, vectors could be outside the array, or rows shorter than a lane
+};
+template <Place kPlace>
+using AtPlace = std::integral_constant<Place, kPlace>;
+
 // Compile-time configuration of the kernel.
 struct SlidingWindow {
   int channels = 1;
@@ -85,6 +94,8 @@ struct WindowShape {
   static constexpr int kPixels = 4 * kWords;  // per lane
   static constexpr bool kAlignedOut = kOut == RowStart::kVectors;
   static constexpr bool kAlignedIn = kIn == RowStart::kVectors;
+  // True if the lanes at the ends of a row take more instructions than the others.
+  static constexpr bool kHasEdges = !kAlignedIn || !kAlignedOut || kExtends;
 
   static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "a side has one word");
   static_assert(kHaloWords || kRadius <= kPixels, "one lane on each side serves the others");
@@ -145,7 +156,7 @@ struct Bands {
   ADO_HOST_DEVICE std::int64_t all_lanes() const { return images * down * lanes; }
 };
 
-// Bands of the given height. The last one of an image may be lower.
+// Bands of at most the given height.
 template <class Shape, class Routine>
 Bands bands_of_height(const Routine& p, std::int64_t height) {
   Bands b{
@@ -154,7 +165,7 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
   b.lanes = std::max<std::int64_t>(ceil_div(b.cols, Shape::kPixels) + Shape::kSeparators,
                                    Shape::kMinLanes);
   b.down = ceil_div(b.rows, height);
-  b.height = static_cast<int>(height);
+  b.height = static_cast<int>(ceil_div(b.rows, b.down));
   return b;
 }
 

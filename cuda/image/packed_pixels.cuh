@@ -44,12 +44,18 @@ __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& 
   return all;
 }
 
+// Does nothing, for warps inside a row.
+struct NoMask {
+  template <class Pixels>
+  __device__ void apply(Pixels&) const {}
+};
+
 // Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
 // the first one of the lane to the end of the image.
 //
 // kWhole: either all pixels of a lane are inside or none, and there are no pixels of neighbours.
 template <int kWords, bool kWhole>
-struct ColumnMask {
+struct ColumnMask : NoMask {
   unsigned left = 0xffffffff;
   unsigned mask[kWhole ? 1 : kWords + 1];
 

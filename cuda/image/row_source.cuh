@@ -132,6 +132,7 @@ class RowSource {
         at_(ring) {
     const std::int64_t rows = walk.image * bands.rows + walk.row;
     next_ = data + rows * row_bytes_ + walk.col * Shape::kChannels - kHalo;
+    begin_ = data;
     end_ = data + bands.images * bands.rows * row_bytes_;
     address_ = low_bits(next_);
     bytes_ = walk.end > kFar / 8 ? kFar : walk.end * Shape::kChannels + kHalo;
@@ -143,7 +144,7 @@ class RowSource {
     const std::int64_t last_byte =
         walk.col * Shape::kChannels + Shape::kAllVectors * kVectorBytes + kVectorBytes;
     guards_ =
-        walk.exists &&
+        !Shape::kAlignedIn && walk.exists &&
         (max(min(rows, other), std::int64_t{0}) * row_bytes_ + first_byte < 0 ||
          min(max(rows, other), all_rows - 1) * row_bytes_ + last_byte > all_rows * row_bytes_);
 
@@ -167,7 +168,8 @@ class RowSource {
 
   // Starts to copy the index-th row, which must be the next one. Copies go through L1, because
   // neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
-  __device__ void start_copy(const LaneWalk& walk, int index, int slot) {
+  template <Place kPlace>
+  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot) {
     const std::uint8_t* from = next_;
     bool row_exists = walk.has_row(index);
     if (Shape::kExtends && !row_exists && index < walk.count) {
@@ -184,15 +186,17 @@ class RowSource {
       if constexpr (!Shape::kWholeVectors) to += start_in_segment(low_bits(from)) - start;
       from -= start;
     }
-    if (!Shape::kAlignedIn && guards_) {
-      copy_guarded(to, from, start, row_exists);
-    } else if (!Shape::kExtends || walk.exists) {
+    if (kPlace == Place::kAnywhere && leaves_array(from)) {
+      copy_guarded(to, from, begin_, row_exists ? end_ : from,
+                   last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors);
+    } else if (kPlace == Place::kInside || !Shape::kExtends || walk.exists) {
 #pragma unroll
       for (int i = 0; i < Shape::kAllVectors; ++i) {
         bool copies = row_exists;
         if constexpr (Shape::kAlignedIn)
-          copies = Shape::kExtends ? row_exists && has_vector(i, start)
-                                   : static_cast<unsigned>(index - walk.inside) < rows_of_[i];
+          copies = Shape::kExtends
+                       ? row_exists && (kPlace == Place::kInside || has_vector(i, start))
+                       : static_cast<unsigned>(index - walk.inside) < rows_of_[i];
         if (i < Shape::kOwnVectors || last_in_segment_)
           copy_vector_if(to + i * kVectorBytes, from + i * kVectorBytes, copies);
       }
@@ -202,8 +206,8 @@ class RowSource {
   }
 
   // Reads the index-th row from its slot, as gray pixels.
-  template <class Mask>
-  __device__ PixelsAround<kWords> read(const LaneWalk& walk, int index, int slot,
+  template <Place kPlace, class Mask>
+  __device__ PixelsAround<kWords> read(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot,
                                        const Mask& mask) {
     std::uint32_t from = at_ + slot * Shape::kSlotBytes;
     unsigned words[kAllWords];
@@ -249,7 +253,7 @@ class RowSource {
 #pragma unroll
       for (int w = 0; w < kAllWords; ++w) in.at[w] = words[w];
       if (!Shape::kAlignedIn) mask.apply(in);
-      if (Shape::kExtends) extend(from, in);
+      if (Shape::kExtends && kPlace != Place::kInside) extend(from, in);
       return in;
     } else {
       PackedPixels<kWords> gray = luminances(words);
@@ -258,21 +262,31 @@ class RowSource {
     }
   }
 
+  // Returns true if a vector that the lane copies could be outside the array.
+  __device__ bool could_leave_array() const { return guards_; }
+
  private:
-  // Copies the vectors of the lane that contain bytes of the row, and reads nothing beyond the last
-  // row. A vector may begin before the first row: the bytes there are in the same allocation,
+  // Returns true if a copy from `from` could read outside the array.
+  __device__ bool leaves_array(const std::uint8_t* from) const {
+    return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);
+  }
+
+  // Copies vectors that may begin before the array or end after it, and reads nothing outside it. A
+  // vector may begin before the array and end in it: the bytes before are in the same allocation,
   // because allocations are aligned to vectors.
-  __device__ void copy_guarded(std::uint32_t to, const std::uint8_t* from, int start,
-                               bool row_exists) {
+  // Not inlined: it is called rarely, and the loop over rows stays short.
+  static __device__ __noinline__ void copy_guarded(std::uint32_t to, const std::uint8_t* from,
+                                                   const std::uint8_t* begin,
+                                                   const std::uint8_t* end, int vectors) {
 #pragma unroll 1
-    for (int i = 0; i < (last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors); ++i) {
-      const std::uint8_t* vector = from + i * kVectorBytes;
-      const std::uint32_t vector_to = to + i * kVectorBytes;
-      const bool exists = row_exists && has_vector(i, start);
-      if (exists && vector + kVectorBytes > end_)
-        copy_bytes(vector_to, vector, static_cast<int>(end_ - vector));
+    for (int i = 0; i < vectors; ++i) {
+      const std::int64_t bytes = from + kVectorBytes > begin ? end - from : 0;
+      if (bytes > 0 && bytes < kVectorBytes)
+        copy_bytes(to, from, static_cast<int>(bytes));
       else
-        copy_vector_if(vector_to, vector, exists);
+        copy_vector_if(to, from, bytes > 0);
+      to += kVectorBytes;
+      from += kVectorBytes;
     }
   }
 
@@ -365,8 +379,9 @@ class RowSource {
   unsigned segment_start_;  // first byte of the lane in its segment
   bool last_in_segment_;
   std::uint32_t at_;  // address in the ring
-  const std::uint8_t *next_, *end_;
-  bool guards_;       // a vector of the lane could be outside the array
+  const std::uint8_t* next_;
+  const std::uint8_t *begin_, *end_;  // of the array
+  bool guards_;                       // a vector of the lane could be outside the array
   unsigned address_;  // low bits of the address of the lane's first byte in the first row
   int first_byte_;    // of the lane's bytes that is inside the row
   unsigned rows_of_[Shape::kAllVectors];  // with aligned rows: number of rows that have the vector

@@ -71,15 +71,20 @@ class RowStore {
         at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
 
   // Stores the next row, in the lanes for which `stores` is true.
-  __device__ void operator()(const PackedPixels<kWords>& pixels, bool stores) {
+  template <Place kPlace>
+  __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
     if constexpr (Shape::kAlignedOut) {
       if (stores) store_pixels<kWords>(to_, pixels);
     } else {
       const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
       const PackedPixels<kWords> moved = move_left(pixels, late);
-      if (stores && late <= whole_) store_pixels<kWords>(to_ + late, moved);
-      if (stores && at_edge_) {
-        if (first_in_row_) store_begin(to_, pixels, min(late, end_), end_ < late);
+      if (stores && (kPlace == Place::kInside || late <= whole_))
+        store_pixels<kWords>(to_ + late, moved);
+      if (kPlace != Place::kInside && stores && at_edge_) {
+        if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
+          store_short(to_, pixels, end_);
+        else if (first_in_row_)
+          store_begin(to_, pixels, late);
         if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
       }
     }
@@ -109,56 +114,55 @@ class RowStore {
     return moved;
   }
 
-  // Drops the first `bytes` pixels: one or two, or whole words.
-  __device__ static void drop(PackedPixels<kWords>& pixels, int bytes) {
+  static __device__ void store_byte(std::uint8_t* to, unsigned byte) {
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(byte)
+                 : "memory");
+  }
+
+  // Stores the first `count` pixels of a word, which are less than four.
+  static __device__ void store_bytes(std::uint8_t* to, unsigned word, int count) {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      const auto word = [&](int at) { return at < kWords ? pixels.at[at < kWords ? at : 0] : 0; };
-      pixels.at[w] =
-          bytes % 4 == 0 ? word(w + bytes / 4) : __funnelshift_r(word(w), word(w + 1), 8 * bytes);
+    for (int i = 0; i < 3; ++i)
+      if (i < count) store_byte(to + i, word >> (8 * i));
+  }
+
+  // Stores the first `count` pixels in front of an aligned vector: bytes, then words. Everything is
+  // predicated, because branches take longer: the warps at the ends of rows finish last.
+  static __device__ void store_begin(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                     int count) {
+    const int bytes = kBytes ? count % 4 : 0;
+    if (kBytes) store_bytes(to, pixels.at[0], bytes);
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w)
+      if (4 * w + 4 <= count)
+        store_pixels<1>(to + bytes + 4 * w,
+                        {__funnelshift_r(pixels.at[w], pixels.at[w + 1], 8 * bytes)});
+  }
+
+  // Stores the first `count` pixels of an aligned vector: words, then bytes.
+  static __device__ void store_end(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                   int count) {
+    unsigned last = pixels.at[0];
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w) {
+      if (4 * w + 4 > count) continue;
+      store_pixels<1>(to + 4 * w, {pixels.at[w]});
+      last = pixels.at[w + 1];
     }
+    if (kBytes) store_bytes(to + count / 4 * 4, last, count % 4);
   }
 
-  // Stores the first pixels, 1, 2, 4 or 8 of them, and drops them.
-  template <int kSize>
-  __device__ static void store_piece(std::uint8_t*& to, PackedPixels<kWords>& pixels) {
-    if constexpr (kSize == 1)
-      *to = static_cast<std::uint8_t>(pixels.at[0]);
-    else if constexpr (kSize == 2)
-      *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(pixels.at[0]);
-    else if constexpr (kSize == 4)
-      store_pixels<1>(to, {pixels.at[0]});
-    else
-      store_pixels<2>(to, {pixels.at[0], pixels.at[1]});
-    drop(pixels, kSize);
-    to += kSize;
-  }
-
-  // Stores the first `count` pixels in front of an aligned vector, the smallest piece first. In
-  // rows that end before the vector, pieces are pixels.
-  __device__ static void store_begin(std::uint8_t* to, PackedPixels<kWords> pixels, int count,
-                                     bool ends) {
-    if (ends) {
+  // Stores a row that ends before its first aligned vector. Not inlined, because such rows are
+  // rare.
+  static __device__ __noinline__ void store_short(std::uint8_t* to, PackedPixels<kWords> pixels,
+                                                  int count) {
 #pragma unroll 1
-      for (int i = 0; i < count; ++i) store_piece<1>(to, pixels);
-      return;
+    for (int i = 0; i < count; ++i) {
+      store_byte(to + i, pixels.at[0]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
     }
-    if (kBytes && count & 1) store_piece<1>(to, pixels);
-    if (kBytes && count & 2) store_piece<2>(to, pixels);
-    if constexpr (kWords > 1)
-      if (count & 4) store_piece<4>(to, pixels);
-    if constexpr (kWords > 2)
-      if (count & 8) store_piece<8>(to, pixels);
-  }
-
-  // Stores the first `count` pixels of an aligned vector, the largest piece first.
-  __device__ static void store_end(std::uint8_t* to, PackedPixels<kWords> pixels, int count) {
-    if constexpr (kWords > 2)
-      if (count & 8) store_piece<8>(to, pixels);
-    if constexpr (kWords > 1)
-      if (count & 4) store_piece<4>(to, pixels);
-    if (kBytes && count & 2) store_piece<2>(to, pixels);
-    if (kBytes && count & 1) store_piece<1>(to, pixels);
   }
 
   std::uint8_t* to_;
@@ -184,28 +188,45 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
   const auto ring = shared_address(shared) + threadIdx.x / kWarpSize * Shape::kRingBytes;
   RowSource<Shape> source(in, border, bands, walk, ring);
   StageChain<Stages...> chain(walk.direction, options...);
-  const ColumnMask<kWords, Shape::kAlignedIn> mask(walk.first_in_row, walk.end);
+  using Mask = ColumnMask<kWords, Shape::kAlignedIn>;
+  const Mask mask(walk.first_in_row, walk.end);
   RowStore<Shape> store(out, bands, walk);
   const bool stores =
       lane >= Shape::kFirstLane && lane <= Shape::kLastLane && walk.exists && walk.end > 0;
   const unsigned stored = stores ? static_cast<unsigned>(walk.count - 2 * kRadius) : 0;
 
+  const auto stream_rows = [&]<Place kPlace>(AtPlace<kPlace> place) {
+    using UsedMask = std::conditional_t<kPlace == Place::kInside, NoMask, Mask>;
 #pragma unroll
-  for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(walk, i, i);
+    for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(place, walk, i, i);
 #pragma unroll 1
-  for (int first = 0; first < bands.height + 2 * kRadius; first += Shape::kUnrolled) {
+    for (int first = 0; first < bands.height + 2 * kRadius; first += Shape::kUnrolled) {
 #pragma unroll
-    for (int step = 0; step < Shape::kUnrolled; ++step) {
-      const int index = first + step;
-      // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
-      // so its slot can be overwritten.
-      wait_for_copies<kRingRows - 2>();
-      __syncwarp();
-      const PixelsAround<kWords> row = source.read(walk, index, step % kRingRows, mask);
-      source.start_copy(walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
-      const PackedPixels<kWords> result = chain.push(step, index, row, walk, mask);
-      store(result, static_cast<unsigned>(index - 2 * kRadius) < stored);
+      for (int step = 0; step < Shape::kUnrolled; ++step) {
+        const int index = first + step;
+        // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
+        // so its slot can be overwritten.
+        wait_for_copies<kRingRows - 2>();
+        __syncwarp();
+        const UsedMask& used = mask;
+        const PixelsAround<kWords> row = source.read(place, walk, index, step % kRingRows, used);
+        source.start_copy(place, walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
+        const PackedPixels<kWords> result = chain.push(step, index, row, walk, used);
+        store(place, result, static_cast<unsigned>(index - 2 * kRadius) < stored);
+      }
     }
+  };
+  if constexpr (!Shape::kHasEdges) {
+    stream_rows(AtPlace<Place::kAtEnds>{});
+  } else {
+    const bool inside = walk.exists && !walk.first_in_row && walk.end >= 2 * Shape::kPixels;
+    const bool simple = !source.could_leave_array() && bands.cols >= Shape::kPixels;
+    if (!__all_sync(kAllLanes, simple))
+      stream_rows(AtPlace<Place::kAnywhere>{});
+    else if (!__all_sync(kAllLanes, inside))
+      stream_rows(AtPlace<Place::kAtEnds>{});
+    else
+      stream_rows(AtPlace<Place::kInside>{});
   }
   // The kernel does not wait for the copies that are still in flight. They belong to rows after the
   // last one, so they read nothing, and the zeros that they write are never read.

@@ -206,15 +206,16 @@ double bytes_of_tile(const Sobel& p) {
 // spilling on sm_90. These numbers and the height of bands are the fastest of those tried on an
 // H200.
 template <int kWords, RowStart kStart>
-using SobelShape = WindowShape<SlidingWindow{.words = kWords,
-                                             .radius = kRadius,
-                                             .in = kStart,
-                                             .out = kStart,
-                                             .min_lanes = kWords == 1 ? 1 : 8,
-                                             .ring_rows = kWords == 4 ? 4 : 8,
-                                             .blocks = kWords == 4 ? 6 : 8,
-                                             .warps = kWords == 4 ? 24 : 16,
-                                             .max_rows = 34}>;
+using SobelShape =
+    WindowShape<SlidingWindow{.words = kWords,
+                              .radius = kRadius,
+                              .in = kStart,
+                              .out = kStart,
+                              .min_lanes = kWords == 1 ? 1 : 8,
+                              .ring_rows = kStart == RowStart::kVectors&& kWords == 2 ? 8 : 4,
+                              .blocks = kWords == 4 ? kStart == RowStart::kVectors ? 7 : 6 : 8,
+                              .warps = kWords == 4 ? 14 : 11,
+                              .max_rows = 34}>;
 
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const Sobel& p, auto visit) {
