@@ -48,9 +48,8 @@ double flops_of_float_taps(const GaussianBlur& p) {
 
 // ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window. With 16 pixels per lane, the fewest additional pixels beside a band
-// are loaded (144 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
-// take 8.7 us with 16 and 8.2 us with eight. A border that extends the image takes 157 us, other
-// taps take 204 us.
+// are loaded (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
+// take 8.6 us with 16 and 8.3 us with eight.
 //
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other

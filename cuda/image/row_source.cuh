@@ -6,7 +6,8 @@
 // the gradient 167 us instead of 149 (measured as in sliding_window.cuh).
 //
 // In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
-// from two neighbouring words:
+// from two neighbouring words. With RGBA pixels, they move the luminances instead, which are a
+// quarter of the words.
 //
 //   vectors in the slot    | x x x x x r0 r1 r2 r3 r4 r5 r6 r7 ...      r0: first byte of the row,
 //   32-bit words of it     |    w0   |     w1    |     w2    | ...          5 bytes into the slot

@@ -1,10 +1,9 @@
 // The sliding window: stages of image filters that stream rows of pixels through registers.
 //
-// A warp processes a band of an image (bands.cuh) row by row. The band is as wide as the pixels of
-// the warp's lanes and 10 to about 70 rows high. Each lane holds a few words of four neighbouring
-// pixels. In each iteration, a stage takes one row, keeps the values that later rows need, and
-// returns the row that is now complete. Stages can be chained: each stage takes the rows that the
-// previous one returns, and no intermediate image is written to memory.
+// A warp processes bands of images (bands.cuh) row by row. Each lane holds a few words of four
+// neighbouring pixels. In each iteration, a stage takes one row, keeps the values that later rows
+// need, and returns the row that is now complete. Stages can be chained: each stage takes the rows
+// that the previous one returns, and no intermediate image is written to memory.
 //
 // Rows are prefetched to a ring in shared memory (row_source.cuh). In iteration i, with kRingRows =
 // 4:
@@ -14,6 +13,9 @@
 //   |  row i    | |  row i+1  | |  row i+2  | |  row i+3  |
 //   +-----------+ +-----------+ +-----------+ +-----------+
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
+//
+// The copy starts after row i has been read from the ring, so that the loads of the row are not
+// behind the copies.
 //
 // Rows at the seam of two bands are loaded twice, but at about the same time, so DRAM is read once.
 //

@@ -200,11 +200,11 @@ double bytes_of_tile(const Sobel& p) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Shapes of the sliding window, which is bound by its 13 instructions per pixel. 16 pixels per lane
-// take 149 us and eight take 158 us. 2560 x 1600 pixels take 9.2 us with 16 and 8.1 us with eight.
-// Seven, ten and eight blocks per multiprocessor leave 72, 48 and 64 registers per thread, without
-// spilling on sm_90. These numbers and the height of bands are the fastest of those tried on an
-// H200.
+// Shapes of the sliding window, which takes 12 instructions per pixel, and 15 in unaligned rows. 16
+// pixels per lane take 147 us. 2560 x 1600 pixels take 9.5 us with 16 and 8.2 us with eight. Seven,
+// six and eight blocks per multiprocessor leave 72, 80 and 64 registers per thread. With more rows
+// in the ring, unaligned rows take longer: 10001 x 10003 pixels take 98 us with four rows and 128
+// us with eight. These numbers and the height of bands are the fastest of those tried on an H200.
 template <int kWords, RowStart kStart>
 using SobelShape =
     WindowShape<SlidingWindow{.words = kWords,
