@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from conftest import check, isa_levels, random_of, variants_of, why_not
 from choices import h200_choice
+from conftest import check, isa_levels, random_of, variants_of, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
