@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from choices import h200_choice
 from conftest import check, isa_levels, random_of, variants_of, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,16 @@ def test_borders_of_as_many_pixels_as_are_measured(border, rng):
         image = random_of(rng, shape, "u1")
         expected = tasks.gaussian_blur.expected(image, border=border)
         assert check(ado.gaussian_blur, (image,), expected, device="cuda", border=border)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNGS)
+@pytest.mark.parametrize("cols", [5, 24, 25, 63, 100, 223, 497, 1001])
+def test_batches_of_every_width(name, variant, cols, rng):
+    """A warp may contain the end of one image and the beginning of the next one."""
+    routine = ado.routines[name]
+    for channels in (3, 4) if routine in COLOUR else (1,):
+        image = image_for(rng, routine, (3, 29, cols), channels)
+        assert compare(routine, image, variant=variant)
 
 
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
@@ -318,6 +329,40 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
     assert re.search(rf"{pipeline.variant} +100 +\w+\[\w+\]", text)
     sweep.save(tmp_path / "edges.json")
     assert repr(ado.load(tmp_path / "edges.json")) == text
+
+
+# ---------------------------------------------------------------------------- default variants
+
+
+@pytest.mark.parametrize(
+    ("routine", "shape", "default"),
+    [
+        # Rows at multiples of 4 bytes.
+        (ado.sobel, (1024, 3968), "vectorised"),
+        (ado.sobel, (1024, 3972), "sliding_window"),
+        (ado.sobel, (500, 28, 28), "vectorised"),
+        (ado.sobel, (520, 28, 28), "sliding_window"),
+        # Other rows.
+        (ado.sobel, (992, 2047), "float_fast"),
+        (ado.sobel, (993, 2047), "sliding_window"),
+        (ado.gaussian_blur, (1008, 2047), "float_taps"),
+        (ado.gaussian_blur, (1009, 2047), "sliding_window"),
+        (ado.gaussian_blur, (1008, 2044), "float_taps"),
+        # Rows at multiples of 16 bytes.
+        (ado.gaussian_blur, (16, 16), "sliding_window"),
+        (ado.grayscale, (1, 1, 3), "wide"),
+        (ado.edge_detect, (1, 1, 3), "fused"),
+    ],
+)
+def test_default_on_each_side_of_a_crossover(routine, shape, default):
+    assert h200_choice(routine, np.zeros(shape, "u1")) == default
+
+
+def test_default_for_borders_and_taps():
+    """One variant computes them, so it is the default where another one is faster."""
+    small = np.zeros((20, 21), "u1")
+    assert h200_choice(ado.gaussian_blur, small, border="replicate") == "sliding_window"
+    assert h200_choice(ado.gaussian_blur, small, taps=TAPS[1]) == "sliding_window"
 
 
 # ------------------------------------------------------------------------------- wrong images

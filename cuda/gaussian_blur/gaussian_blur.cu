@@ -48,48 +48,70 @@ double flops_of_float_taps(const GaussianBlur& p) {
 
 // ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window. With 16 pixels per lane, the fewest additional pixels beside a band
-// are loaded (144 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
-// take 8.7 us with 16 and 8.2 us with eight. A border that extends the image takes 157 us, other
-// taps take 204 us.
+// are loaded (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
+// take 8.6 us with 16 and 8.3 us with eight.
 //
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other
 // blocks. The numbers are the fastest of those tried on an H200.
-constexpr SlidingWindow blur_window(int words, bool aligned, bool extends, bool any_taps) {
-  const bool wide = words == 4;
+constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, bool any_taps) {
+  const bool wide = words == 4, aligned = start == RowStart::kVectors;
   return {.words = words,
           .radius = kRadius,
-          .aligned = aligned,
+          .in = start,
+          .out = start,
           .extends = extends,
-          .ring_rows = any_taps || (wide && extends) ? 4 : 8,
+          .min_lanes = words == 1   ? 1
+                       : words == 2 ? 4
+                                    : 8,
+          .ring_rows = any_taps || (wide && extends) || (!wide && !aligned) ? 4 : 8,
           .blocks = any_taps || (wide && extends) ? 4
                     : wide                        ? 5
                     : extends && !aligned         ? 6
                                                   : 8,
-          .max_rows = aligned && !any_taps ? 50 : 66};
+          .warps = wide ? 12 : 10,
+          .max_rows = words == 1 ? 14 : 34};
 }
 
-template <int kWords, bool kAligned, bool kExtends, bool kAnyTaps_ = false>
-struct BlurShape : WindowShape<blur_window(kWords, kAligned, kExtends, kAnyTaps_)> {
+template <int kWords, RowStart kStart, bool kExtends, bool kAnyTaps_ = false>
+struct BlurShape : WindowShape<blur_window(kWords, kStart, kExtends, kAnyTaps_)> {
   static constexpr bool kAnyTaps = kAnyTaps_;
 };
 
-template <bool kAligned, bool kExtends, class Visit>
-auto with_shape_for_taps(const GaussianBlur& p, Visit visit) {
-  if (!p.default_taps()) return visit(BlurShape<2, kAligned, kExtends, true>{});
-  if constexpr (kAligned)
-    if (pixels_of(p) >= kManyPixels) return visit(BlurShape<4, kAligned, kExtends>{});
-  return visit(BlurShape<2, kAligned, kExtends>{});
+RowStart row_start_of(const GaussianBlur& p) {
+  return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
+}
+
+// Measured on an H200, L2 flushed: with 676 x 615 pixels, `float_taps` takes 6.8 us, `dot_product`
+// 26.9 us and the sliding window 11.6 us; with 1081 x 1923 pixels 13.4, 25.1 and 13.1 us.
+const char* why_float_taps_is_faster(const GaussianBlur& p, const Hardware&) {
+  return why_not_options(p) == nullptr && row_start_of(p) != RowStart::kVectors &&
+                 pixels_of_tiles<2, 2>(p, {kBlockCols, kTwoPassBlockRows}) < kFewTilePixels
+             ? "float_taps is faster for small images with unaligned rows"
+             : nullptr;
 }
 
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const GaussianBlur& p, auto visit) {
-  const bool extends = p.border != Border::kConstant;
-  if (lanes_aligned(p.gray, p.out, kVectorBytes))
-    return extends ? with_shape_for_taps<true, true>(p, visit)
-                   : with_shape_for_taps<true, false>(p, visit);
-  return extends ? with_shape_for_taps<false, true>(p, visit)
-                 : with_shape_for_taps<false, false>(p, visit);
+  const RowStart start = row_start_of(p);
+  const bool extends = p.border != Border::kConstant, many = pixels_of(p) >= kManyPixels;
+  const auto with_general_start = [&](auto general) {
+    return start == RowStart::kVectors ? general(kRowStart<RowStart::kVectors>)
+                                       : general(kRowStart<RowStart::kBytes>);
+  };
+  if (!p.default_taps())
+    return with_general_start([&](auto start) {
+      return extends ? visit(BlurShape<2, start, true, true>{})
+                     : visit(BlurShape<2, start, false, true>{});
+    });
+  if (extends)
+    return with_general_start([&](auto start) {
+      return many ? visit(BlurShape<4, start, true>{}) : visit(BlurShape<2, start, true>{});
+    });
+  if (p.cols() <= kNarrowCols) return visit(BlurShape<1, RowStart::kBytes, false>{});
+  return with_row_start(start, [&](auto start) {
+    return many ? visit(BlurShape<4, start, false>{}) : visit(BlurShape<2, start, false>{});
+  });
 };
 
 #ifdef __CUDACC__
@@ -220,6 +242,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .changes = "Loads four pixels at a time and sums them with dot products, all in registers.",
      .device = Device::kCuda,
      .why_not = why_not_options,
+     .why_slower = why_float_taps_is_faster,
      .blocks = {{{kBlockCols, kDotBlockRows}}},
      .grid = grid_of_tiles<kDotAcross, kDotDown, GaussianBlur>,
      .bytes =
@@ -234,6 +257,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .changes =
          "Streams rows through registers and keeps running sums; supports any border and taps.",
      .device = Device::kCuda,
+     .why_slower = why_float_taps_is_faster,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<GaussianBlur, with_shape>,
      .shared_bytes = window_shared_bytes<GaussianBlur, with_shape>,

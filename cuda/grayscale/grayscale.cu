@@ -18,9 +18,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// In `wide`, each thread has kWideGroups groups of four pixels in flight.
-constexpr int kWideGroups = 4;
-constexpr int kWidePixels = kThreads * 4 * kWideGroups;  // per block
+// In `wide`, a thread has four groups of four pixels in flight. With fewer pixels than kFewPixels,
+// there would be too few blocks, so each thread has one group. Tuned on an H200.
+constexpr int kManyGroups = 4, kFewGroups = 1;
+constexpr std::int64_t kFewPixels = 1 << 22;
+
+// Calls `visit` with the number of groups per thread as a constant.
+template <class Visit>
+auto with_groups(std::int64_t pixels, Visit visit) {
+  return pixels < kFewPixels ? visit(std::integral_constant<int, kFewGroups>{})
+                             : visit(std::integral_constant<int, kManyGroups>{});
+}
+
+template <int kGroups>
+constexpr int kWidePixels = kThreads * 4 * kGroups;  // per block
 
 // Calls `visit` with the number of channels as a constant.
 template <class Visit>
@@ -123,23 +134,32 @@ __device__ unsigned luminances(const uint3& rgb) {
               luminance(__funnelshift_r(rgb.y, rgb.z, 16)), luminance<1>(rgb.z));
 }
 
-template <int kChannels>
+template <int kChannels, int kGroups>
 __global__ void __launch_bounds__(kThreads) grayscale_wide(Line<kChannels> line) {
   using Group = std::conditional_t<kChannels == 4, uint4, uint3>;
-  const std::int64_t first = block_x() * kWidePixels;
-  const std::uint8_t* from = line.in + first * kChannels;
-  std::uint8_t* to = line.out + first;
-  if (first + kWidePixels <= line.pixels && aligned(from, alignof(Group)) && aligned(to, 4)) {
-    Group group[kWideGroups];
+  constexpr int kAll = kThreads * kGroups;
+  const std::int64_t first = block_x() * kWidePixels<kGroups>;
+  const int pixels = static_cast<int>(min(line.pixels - first, std::int64_t{4 * kAll}));
+  const auto* from = reinterpret_cast<const Group*>(line.in + first * kChannels) + threadIdx.x;
+  auto* to = reinterpret_cast<unsigned*>(line.out + first) + threadIdx.x;
+  const int groups = aligned(from, alignof(Group)) && aligned(to, 4) ? pixels / 4 : 0;
+  Group group[kGroups];
+  if (groups == kAll) {
 #pragma unroll
-    for (int i = 0; i < kWideGroups; ++i)
-      group[i] = reinterpret_cast<const Group*>(from)[threadIdx.x + i * kThreads];
+    for (int i = 0; i < kGroups; ++i) group[i] = from[i * kThreads];
 #pragma unroll
-    for (int i = 0; i < kWideGroups; ++i)
-      reinterpret_cast<unsigned*>(to)[threadIdx.x + i * kThreads] = luminances(group[i]);
-  } else {
-    const std::int64_t end = min(first + kWidePixels, line.pixels);
-    for (std::int64_t i = first + threadIdx.x; i < end; i += kThreads) line.convert(i);
+    for (int i = 0; i < kGroups; ++i) to[i * kThreads] = luminances(group[i]);
+  } else {  // the last block, or unaligned arrays
+    const auto has_group = [&](int i) {
+      return static_cast<int>(threadIdx.x) + i * kThreads < groups;
+    };
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i)
+      if (has_group(i)) group[i] = from[i * kThreads];
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i)
+      if (has_group(i)) to[i * kThreads] = luminances(group[i]);
+    for (int i = 4 * groups + threadIdx.x; i < pixels; i += kThreads) line.convert(first + i);
   }
 }
 
@@ -174,10 +194,17 @@ constexpr Variant<Grayscale> kVariants[] = {
          "Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
      .device = Device::kCuda,
      .blocks = {{{kThreads}}},
-     .grid = [](const Grayscale& p, Extent) { return grid_of_pixels(p, kWidePixels); },
+     .grid =
+         [](const Grayscale& p, Extent) {
+           return with_groups(p.out.elements(),
+                              [&](auto groups) { return grid_of_pixels(p, kWidePixels<groups>); });
+         },
      .run = ADO_RUN([](const Grayscale& p, const Launch& go) {
-       with_channels(
-           p, [&](auto channels) { launch(go, grayscale_wide<channels>, line_of<channels>(p)); });
+       with_channels(p, [&](auto channels) {
+         with_groups(p.out.elements(), [&](auto groups) {
+           launch(go, grayscale_wide<channels, groups>, line_of<channels>(p));
+         });
+       });
      })},
 };
 

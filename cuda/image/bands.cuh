@@ -1,20 +1,26 @@
-// Bands: the parts of an image that warps process with the sliding window, and their resource
-// usage.
+// Bands: the parts of an image that the sliding window processes from one end to the other, and
+// their resource usage.
 //
-//              warp 0    warp 1    warp 2
-//            +---------+---------+---------+
-//   band 0   |    |    |    |    |    |    |   even bands: from the top row down
-//            |    v    |    v    |    v    |
-//            +---------+---------+---------+
-//   band 1   |    ^    |    ^    |    ^    |   odd bands: from the bottom row up
-//            |    |    |    |    |    |    |
-//            +---------+---------+---------+
+//              lanes of a row, each a few pixels wide
+//            +--+--+--+--+--+--+--+--+--+
+//   band 0   |  |  |  |  |  |  |  |  |  |    even bands: from the top row down
+//            |  v  |  v  |  v  |  v  |  |
+//            +--+--+--+--+--+--+--+--+--+
+//   band 1   |  ^  |  ^  |  ^  |  ^  |  |    odd bands: from the bottom row up
+//            |  |  |  |  |  |  |  |  |  |
+//            +--+--+--+--+--+--+--+--+--+
 //
-// A warp also loads `radius` rows above and below its band. Directions alternate, so that the two
+// The lanes of all bands of all images are numbered consecutively, and warps take them in this
+// order. So a warp may contain the end of a band and the beginning of the next one, and few lanes
+// have nothing to do, whatever the width of the image. The lanes of a warp that belong to one band
+// are a segment.
+//
+// A lane also loads `radius` rows above and below its band. Directions alternate, so that the two
 // bands at a seam load the rows of the seam at about the same time, and DRAM is read once for both.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "common/grid.cuh"
 #include "common/vector.cuh"
@@ -23,16 +29,7 @@
 
 namespace ado::cuda {
 
-// Sources of the three rows and columns just before an image ([0]) and just after it ([1]), if the
-// border extends the image. For a row: the distance to the row that is loaded instead. For a
-// column: its byte in the slot of the row. For example, replication loads the first row for the
-// three rows above it, so their distances are one, two and three.
-struct BorderTable {
-  static constexpr int kOutside = 3;  // entries in use; a fourth one completes a vector
-  int rows[2][4], cols[2][4];
-};
-
-inline constexpr Extent kWindowBlock{128};  // four warps side by side
+inline constexpr Extent kWindowBlock{128};  // four warps with consecutive lanes
 
 // Tuned on an H200 (132 multiprocessors). The grid is computed before the device is known, so the
 // height of a band does not adapt to the device. The results are the same on every device. On other
@@ -42,19 +39,46 @@ inline constexpr int kTunedMultiprocessors = 132;
 // Images with at least this many pixels have enough bands for 16 pixels per lane. Tuned on an H200.
 inline constexpr std::int64_t kManyPixels = 1 << 24;
 
+// In rows with at most this many columns, a lane has four pixels.
+inline constexpr std::int64_t kNarrowCols = 24;
+
+// Multiples at which all rows of an array begin, in bytes. In `kVectors`, rows also end there.
+enum class RowStart { kBytes = 1, kWords = 4, kVectors = 16 };
+
+template <RowStart kStart>
+inline constexpr std::integral_constant<RowStart, kStart> kRowStart;
+
+// Calls `visit` with `start` as a constant.
+template <class Visit>
+auto with_row_start(RowStart start, Visit visit) {
+  return start == RowStart::kVectors ? visit(kRowStart<RowStart::kVectors>)
+         : start == RowStart::kWords ? visit(kRowStart<RowStart::kWords>)
+                                     : visit(kRowStart<RowStart::kBytes>);
+}
+
+// Where all lanes of a warp are. What a warp does not need is not compiled into its loop.
+enum class Place {
+  kInside,    // not at the beginning or end of a row: nothing has to be masked
+  kAtEnds,    // some lanes are at the beginning or end of a row
+  kAnywhere,  // in addition, vectors could be outside the array, or rows shorter than a lane
+};
+template <Place kPlace>
+using AtPlace = std::integral_constant<Place, kPlace>;
+
 // Compile-time configuration of the kernel.
 struct SlidingWindow {
   int channels = 1;
   int words;               // words of four packed pixels per lane
   int radius;              // rows and columns on either side that all stages together need
-  bool aligned;            // arrays begin at multiples of 16 bytes and rows at multiples of the
-                           // pixels of a lane
-  bool halo_words = true;  // true: every lane also loads the words beside its own, so that all
-                           // lanes store. false: neighbours come by shuffle, and the outer lanes
-                           // only serve the others. A second stage always needs the latter.
+  RowStart in, out;        // kVectors for `out`: multiples of the pixels of a lane
+  bool halo_words = true;  // true: every lane also loads the words beside its own. false:
+                           // neighbours come by shuffle, and the outer lanes of a warp only serve
+                           // the others. A second stage always needs the latter.
   bool extends = false;    // true: the border extends the image. false: zeros surround it
+  int min_lanes = 8;       // per row. Rows with fewer pixels leave lanes idle.
   int ring_rows = 4;       // rows in the shared-memory ring; all but one are in flight
   int blocks;              // per multiprocessor; limits the registers per thread
+  int warps;               // per multiprocessor; bands become lower until there are this many
   int max_rows;            // approximate limit of a band's height
 };
 
@@ -62,39 +86,59 @@ template <SlidingWindow kWindow>
 struct WindowShape {
   static constexpr int kChannels = kWindow.channels, kWords = kWindow.words;
   static constexpr int kRadius = kWindow.radius;
-  static constexpr bool kAligned = kWindow.aligned, kHaloWords = kWindow.halo_words;
-  static constexpr bool kExtends = kWindow.extends;
+  static constexpr RowStart kIn = kWindow.in, kOut = kWindow.out;
+  static constexpr bool kHaloWords = kWindow.halo_words, kExtends = kWindow.extends;
   static constexpr int kRingRows = kWindow.ring_rows, kBlocks = kWindow.blocks;
-  static constexpr int kMaxRows = kWindow.max_rows;
+  static constexpr int kWarps = kWindow.warps, kMaxRows = kWindow.max_rows;
 
-  // Each lane reads kSideWords, then its own kOwnWords, then kSideWords again per row.
   static constexpr int kPixels = 4 * kWords;  // per lane
-  static constexpr int kOwnWords = kWords * kChannels, kSideWords = kHaloWords ? 1 : 0;
-  static constexpr int kAllWords = kOwnWords + 2 * kSideWords;
+  static constexpr bool kAlignedOut = kOut == RowStart::kVectors;
+  static constexpr bool kAlignedIn = kIn == RowStart::kVectors;
+  // True if the lanes at the ends of a row take more instructions than the others.
+  static constexpr bool kHasEdges = !kAlignedIn || !kAlignedOut || kExtends;
 
   static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "a side has one word");
   static_assert(kHaloWords || kRadius <= kPixels, "one lane on each side serves the others");
-  static_assert(!kExtends || (kHaloWords && kRadius <= BorderTable::kOutside),
-                "the border table has no more entries");
-  static_assert(kAligned || (kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
+  static_assert(!kExtends || kHaloWords, "the pixels outside are inserted into the halo words");
+  static_assert((kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
+
+  // True if lanes load whole vectors of RGBA pixels even if rows begin between vectors, and move
+  // the luminances instead.
+  static constexpr bool kMovesGray = kChannels == 4 && kIn == RowStart::kWords;
 
   // The lanes that store are kFirstLane to kLastLane. In unaligned rows, a stored vector combines
-  // the pixels of two lanes.
-  static constexpr int kFirstLane = (kHaloWords ? 0 : 1) + (kAligned ? 0 : 1);
-  static constexpr int kLastLane = kHaloWords ? kWarpSize - 1 : kWarpSize - 2;
-  static constexpr int kBandCols = (kLastLane - kFirstLane + 1) * kPixels;  // that a warp stores
+  // the pixels of a lane and of its right neighbour. The moved
+  // luminances of the last lane lack its right neighbour, too.
+  static constexpr int kFirstLane = kHaloWords ? 0 : 1;
+  static constexpr int kLastLane = kWarpSize - 1 - (kHaloWords ? 0 : 1) - (kAlignedOut ? 0 : 1) -
+                                   (kMovesGray && kWords == 1 ? 1 : 0);
+  static constexpr int kStoringLanes = kLastLane - kFirstLane + 1;
 
-  // True if the first byte of a row may be at any position in its first vector. Even in aligned
-  // rows, the three-byte pixels of a band may start at any position.
-  static constexpr bool kShifts = !kAligned || kChannels == 3;
-  // Otherwise: the position of the first byte in its vector.
-  static constexpr int kFirstByte = kHaloWords ? kVectorBytes - 4 : 0;
-  static constexpr int kVectors = static_cast<int>(  // copied per row and warp
-      ceil_div(
-          4 * (kWarpSize * kOwnWords + 2 * kSideWords) + (kShifts ? kVectorBytes - 1 : kFirstByte),
-          kVectorBytes));
-  static constexpr int kRingBytes = kRingRows * kVectors * kVectorBytes;       // per warp
-  static constexpr int kTableBytes = kExtends ? int{sizeof(BorderTable)} : 0;  // per warp
+  // Without halo words, one lane outside the image separates two bands: its pixels are zero.
+  static constexpr int kSeparators = kHaloWords ? 0 : 1;
+  static constexpr int kMinLanes = kWindow.min_lanes;
+
+  // Bytes of a lane in a row: kHalo before its own, its own, and kHalo after them. They begin
+  // anywhere in a vector, but at most at byte kLastStart.
+  static constexpr int kLaneBytes = kPixels * kChannels, kHalo = kHaloWords ? 4 : 0;
+  static constexpr bool kWholeVectors = kLaneBytes % kVectorBytes == 0;
+  static constexpr int kLastStart = kIn == RowStart::kBytes ? kVectorBytes - 1
+                                    : !kAlignedIn           ? kVectorBytes - 4
+                                    : kWholeVectors         ? (kVectorBytes - kHalo) % kVectorBytes
+                                                            : kVectorBytes - 4;
+  // Vectors that contain them. Every lane copies the first ones, which are enough for the next lane
+  // to continue. The last lane of a segment copies all.
+  static constexpr int kOwnVectors = (kLaneBytes + kVectorBytes - 1) / kVectorBytes;
+  static constexpr int kAllVectors =
+      kMovesGray ? kOwnVectors
+                 : (kLastStart + kLaneBytes + 2 * kHalo + kVectorBytes - 1) / kVectorBytes;
+
+  // A slot of the ring has one row per segment, with kPadVectors between segments.
+  static constexpr int kMaxSegments = (kWarpSize - 2 + kMinLanes) / kMinLanes + 1;
+  static constexpr int kPadVectors = kLaneBytes % 8 == 0 ? 2 : 3;
+  static constexpr int kSlotBytes =
+      kWarpSize * kLaneBytes + kMaxSegments * kPadVectors * kVectorBytes;
+  static constexpr int kRingBytes = kRingRows * kSlotBytes;  // per warp
 
   // Unrolled iterations. The number is a multiple of the length of every ring, so that ring
   // positions are compile-time constants.
@@ -105,65 +149,80 @@ struct WindowShape {
 // The bands of a batch, `height` rows each.
 struct Bands {
   std::int64_t images, rows, cols;
-  std::int64_t across, down;  // bands per image
+  std::int64_t lanes;  // of a row
+  std::int64_t down;   // bands per image
   int height;
+
+  ADO_HOST_DEVICE std::int64_t all_lanes() const { return images * down * lanes; }
 };
 
-// Makes bands as high as possible, within limits, while all of them run at the same time. A band of
-// h rows loads h + 2 kRadius rows, so low bands load more rows in total. With high bands, few
-// blocks run for a long time at the end. Lower bands in the last quarter of an image, or a number
-// of bands that fills the multiprocessors evenly, gained nothing. The lower limit, 10 rows or 3
-// kRadius + 1, keeps the additional loads below two rows per three stored rows.
+// Bands of at most the given height.
 template <class Shape, class Routine>
-Bands bands_of(const Routine& p) {
-  constexpr std::int64_t kMinRows = std::max(10, 3 * Shape::kRadius + 1);
-  constexpr std::int64_t kConcurrent =
-      kTunedMultiprocessors * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
-  Bands b{.images = p.images(),
-          .rows = p.rows(),
-          .cols = p.cols(),
-          .across = 0,
-          .down = 0,
-          .height = 0};
+Bands bands_of_height(const Routine& p, std::int64_t height) {
+  Bands b{
+      .images = p.images(), .rows = p.rows(), .cols = p.cols(), .lanes = 0, .down = 0, .height = 0};
   if (b.images == 0 || b.rows == 0 || b.cols == 0) return b;
-  b.across = ceil_div(b.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1), Shape::kBandCols);
-  const double even = static_cast<double>(b.images) * b.across * b.rows / kConcurrent;
-  const std::int64_t height = even < kMinRows          ? kMinRows
-                              : even < Shape::kMaxRows ? static_cast<std::int64_t>(even)
-                                                       : Shape::kMaxRows;
-  // Round up to whole iterations of the unrolled loop.
-  b.height =
-      static_cast<int>(ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
-                       2 * Shape::kRadius);
-  b.down = ceil_div(b.rows, b.height);
+  b.lanes = std::max<std::int64_t>(ceil_div(b.cols, Shape::kPixels) + Shape::kSeparators,
+                                   Shape::kMinLanes);
+  b.down = ceil_div(b.rows, height);
+  b.height = static_cast<int>(ceil_div(b.rows, b.down));
   return b;
 }
 
-// Returns true if all rows of the images start and end at multiples of `pixels`, the number of
-// pixels per lane.
-inline bool lanes_aligned(const Array& in, const Array& out, int pixels) {
-  return out.shape[out.rank - 1] % pixels == 0 && starts_at_vector(in.data) &&
-         starts_at_vector(out.data);
+// Makes bands as high as possible, within limits, while there are enough warps for the device. A
+// band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. With high bands,
+// few blocks run for a long time at the end. Lower bands in the last quarter of an image, or a
+// number of bands that fills the multiprocessors evenly, gained nothing.
+template <class Shape, class Routine>
+Bands bands_of(const Routine& p) {
+  constexpr std::int64_t kMinRows = 4;
+  constexpr double kWarps = kTunedMultiprocessors * Shape::kWarps;
+  const Bands rows = bands_of_height<Shape>(p, 1);
+  const double even = static_cast<double>(rows.all_lanes()) / Shape::kStoringLanes / kWarps;
+  std::int64_t height = even < kMinRows          ? kMinRows
+                        : even < Shape::kMaxRows ? static_cast<std::int64_t>(even)
+                                                 : Shape::kMaxRows;
+  // Whole iterations of the unrolled loop.
+  height = ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
+           2 * Shape::kRadius;
+  return bands_of_height<Shape>(p, height);
+}
+
+// Variants of the filters that start a block per tile are faster than the sliding window if the
+// tiles have fewer pixels than this: a warp of the sliding window takes 5 us and more for one band.
+// Measured on an H200: 4.9 against 5.8 us for 16 images of 224 x 224 pixels.
+inline constexpr double kFewTilePixels = 1 << 21;
+
+// The multiple at which all rows of an array begin, up to `vector` bytes.
+inline RowStart row_start(const Array& array, std::int64_t row_bytes, int vector = kVectorBytes) {
+  const auto all_at = [&](int bytes) {
+    return row_bytes % bytes == 0 && starts_at_vector(array.data, bytes);
+  };
+  return all_at(vector) ? RowStart::kVectors : all_at(4) ? RowStart::kWords : RowStart::kBytes;
 }
 
 // ---------------------------------------------------------------------------------------------
 // Fields of a variant that runs the sliding window. kWithShape calls a visitor with the WindowShape
 // for a problem.
 
+template <class Shape>
+std::int64_t warps_of(const Bands& b) {
+  return ceil_div(b.all_lanes(), Shape::kStoringLanes);
+}
+
 template <class Routine, auto kWithShape>
 Extent window_grid(const Routine& p, Extent block) {
   return kWithShape(p, [&]<class Shape>(Shape) -> Extent {
-    const Bands b = bands_of<Shape>(p);
-    if (b.down == 0) return {};
-    return grid_of(ceil_div(b.across, block.x / kWarpSize), b.images * b.down);
+    const std::int64_t warps = warps_of<Shape>(bands_of<Shape>(p));
+    if (warps == 0) return {};
+    return grid_of(ceil_div(warps, block.x / kWarpSize), 1);
   });
 }
 
 template <class Routine, auto kWithShape>
 std::size_t window_shared_bytes(const Routine& p, Extent block) {
-  return kWithShape(p, [&]<class Shape>(Shape) {
-    return std::size_t{block.x} / kWarpSize * (Shape::kRingBytes + Shape::kTableBytes);
-  });
+  return kWithShape(
+      p, [&]<class Shape>(Shape) { return std::size_t{block.x} / kWarpSize * Shape::kRingBytes; });
 }
 
 // Approximate number of requested bytes. Pixels outside the image are not requested. If the border
@@ -173,10 +232,13 @@ double window_bytes(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
     const Bands b = bands_of<Shape>(p);
     if (b.down == 0) return 0;
-    constexpr int kLoaded = Shape::kVectors * kVectorBytes;  // at most, per row of a band
-    constexpr int kOverlap = kLoaded - Shape::kBandCols * Shape::kChannels;
-    const std::int64_t row =
-        std::min(b.cols * Shape::kChannels + (b.across - 1) * kOverlap, b.across * kLoaded);
+    // A warp loads the bytes of all its lanes, and the halo at its ends.
+    constexpr double kPerLane =
+        static_cast<double>(kWarpSize * Shape::kLaneBytes +
+                            (Shape::kAllVectors - Shape::kOwnVectors) * kVectorBytes) /
+        Shape::kStoringLanes;
+    const double row = std::max<double>(static_cast<double>(b.cols * Shape::kChannels),
+                                        static_cast<double>(b.cols) / Shape::kPixels * kPerLane);
     const std::int64_t rows = b.rows + 2 * Shape::kRadius * (b.down - (Shape::kExtends ? 0 : 1));
     return static_cast<double>(b.images) *
            (static_cast<double>(rows) * row + static_cast<double>(b.rows) * b.cols);
@@ -190,41 +252,78 @@ double window_pixels(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
     const Bands b = bands_of<Shape>(p);
     if (b.down == 0) return 0;
-    const auto iterations = [](std::int64_t height) {
-      return ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
-    };
     const std::int64_t rows =
-        (b.down - 1) * iterations(b.height) + iterations(b.rows - (b.down - 1) * b.height);
-    return static_cast<double>(b.images * b.across * rows) * kWarpSize * Shape::kPixels;
+        ceil_div(b.height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled;
+    return static_cast<double>(warps_of<Shape>(b)) * rows * kWarpSize * Shape::kPixels;
   });
 }
 
 #ifdef __CUDACC__
 
-// --------------------------------------------------------------------------------------------- The
-// rows that a block loads, in the order of the loads. All warps of a block have the same rows, so
-// all values here are uniform, and loops and shuffles do not diverge.
-struct BandWalk {
-  std::int64_t image, row;  // the first row that is loaded
+// Quotient of non-negative numbers. Most numbers have 32 bits, and a 64-bit division takes four
+// times as long.
+__device__ inline std::int64_t divide(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  return a / b;
+}
+
+// Limits a distance within an image to 32 bits. Larger distances become kFar, which is beyond every
+// band.
+inline constexpr int kFar = 1 << 24;
+__device__ inline int clamp_distance(std::int64_t distance) {
+  return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));
+}
+
+// Where a lane is: its segment, its columns, and the rows of its band in the order of the loads.
+struct LaneWalk {
+  bool exists;                // false: the lane has nothing to load
+  bool first_in_row;          // the left neighbour is outside the image
+  bool last_in_segment;       // the right neighbour is in another warp or band
+  int segment, segment_lane;  // number of the segment in the warp, and of the lane in the segment
+  int end;                    // columns from the first one of the lane to the end of the image
+  std::int64_t col, image;
+  std::int64_t row;         // the first row that is loaded
   int direction;            // 1: down the image, -1: up
   int count;                // number of rows that are loaded
-  int inside, inside_rows;  // index of the first row inside the image, and their number
+  int top, bottom;          // loaded row i is inside the image if -top <= i < bottom
+  int inside, inside_rows;  // index of the first loaded row inside the image, and their number
 
-  __device__ BandWalk(const Bands& bands, int radius) {
-    const std::int64_t y = block_y();
-    image = y < bands.down ? 0 : y / bands.down;
-    const std::int64_t band = y - image * bands.down;
+  template <class Shape>
+  __device__ LaneWalk(const Bands& bands, std::int64_t warp, int lane, Shape) {
+    // One row of lanes is added, so that the first lane of the grid has no negative number.
+    const std::int64_t start = warp * Shape::kStoringLanes - Shape::kFirstLane + bands.lanes;
+    std::int64_t band = divide(start, bands.lanes);
+    std::int64_t row_lane = start - band * bands.lanes + lane;
+    segment = 0;
+    if (bands.lanes >= kWarpSize) {
+      if (row_lane >= bands.lanes) segment = 1;
+    } else {
+      segment = static_cast<int>(row_lane) / static_cast<int>(bands.lanes);
+    }
+    row_lane -= segment * bands.lanes;
+    band += segment - 1;
+    segment_lane = static_cast<int>(min(std::int64_t{lane}, row_lane));
+    col = row_lane * Shape::kPixels;
+    end = clamp_distance(bands.cols - col);
+    first_in_row = row_lane == 0;
+    last_in_segment = lane == kWarpSize - 1 || row_lane == bands.lanes - 1;
+
+    image = bands.images == 1 ? 0 : divide(max(band, std::int64_t{0}), bands.down);
+    // The first vector of a lane beyond the end of a row may contain the last pixels of the row.
+    exists = band >= 0 && band < bands.images * bands.down &&
+             end * Shape::kChannels + Shape::kHalo > -kVectorBytes;
+    band -= image * bands.down;
     const std::int64_t first = band * bands.height;
     const int height = static_cast<int>(min(bands.rows - first, std::int64_t{bands.height}));
-    const bool up = band % 2 == 1;
+    const bool up = band % 2 != 0;
     direction = up ? -1 : 1;
-    count = image < bands.images ? height + 2 * radius : 0;
-    row = up ? first + height - 1 + radius : first - radius;
-    // Rows between the first loaded row and the edges of the image.
-    const std::int64_t before = up ? row - (bands.rows - 1) : -row;
-    const std::int64_t after = up ? row + 1 : bands.rows - row;
-    inside = static_cast<int>(max(before, std::int64_t{0}));
-    inside_rows = static_cast<int>(min(after, std::int64_t{count})) - inside;
+    count = exists ? height + 2 * Shape::kRadius : 0;
+    row = up ? first + height - 1 + Shape::kRadius : first - Shape::kRadius;
+    top = clamp_distance(up ? bands.rows - 1 - row : row);
+    bottom = clamp_distance(up ? row + 1 : bands.rows - row);
+    inside = max(-top, 0);
+    inside_rows = min(bottom, count) - inside;
+    if (!exists) inside_rows = 0;
   }
 
   // Returns true if the index-th row is inside the image.
@@ -238,13 +337,6 @@ struct BandWalk {
 template <class T>
 __device__ void advance(T*& p, std::int64_t pitch) {
   asm("add.s64 %0, %0, %1;" : "+l"(p) : "l"(pitch));
-}
-
-// Limits a distance within an image to 32 bits. Larger distances become kFar, which is beyond every
-// band.
-inline constexpr int kFar = 1 << 24;
-__device__ inline int clamp_distance(std::int64_t distance) {
-  return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));
 }
 
 #endif

@@ -44,24 +44,37 @@ __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& 
   return all;
 }
 
-// Sets the pixels of a lane that are outside the image to zero. In aligned rows, either all pixels
-// of a lane are inside or none.
-template <int kWords, bool kAligned>
-struct ColumnMask {
-  unsigned mask[kAligned ? 1 : kWords];
+// Does nothing, for warps inside a row.
+struct NoMask {
+  template <class Pixels>
+  __device__ void apply(Pixels&) const {}
+};
 
-  __device__ ColumnMask(std::int64_t col, std::int64_t cols) {
+// Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
+// the first one of the lane to the end of the image.
+//
+// kWhole: either all pixels of a lane are inside or none, and there are no pixels of neighbours.
+template <int kWords, bool kWhole>
+struct ColumnMask : NoMask {
+  unsigned left = 0xffffffff;
+  unsigned mask[kWhole ? 1 : kWords + 1];
+
+  __device__ ColumnMask(bool first_in_row, int end) {
+    if (first_in_row) left = 0;
 #pragma unroll
-    for (int w = 0; w < (kAligned ? 1 : kWords); ++w) {
-      mask[w] = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (col + 4 * w + i >= 0 && col + 4 * w + i < cols) mask[w] |= 0xffu << (8 * i);
+    for (int w = 0; w < (kWhole ? 1 : kWords + 1); ++w) {
+      const int inside = end - 4 * w;  // pixels of this word, if positive and less than four
+      mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
     }
   }
   __device__ void apply(PackedPixels<kWords>& pixels) const {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kAligned ? 0 : w];
+    for (int w = 0; w < kWords; ++w) pixels.at[w] &= mask[kWhole ? 0 : w];
+  }
+  __device__ void apply(PixelsAround<kWords>& pixels) const {
+    pixels.at[0] &= left;
+#pragma unroll
+    for (int w = 0; w < kWords + 1; ++w) pixels.at[w + 1] &= mask[kWhole ? 0 : w];
   }
 };
 

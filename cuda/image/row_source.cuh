@@ -6,7 +6,8 @@
 // the gradient 167 us instead of 149 (measured as in sliding_window.cuh).
 //
 // In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
-// from two neighbouring words:
+// from two neighbouring words. With RGBA pixels, they move the luminances instead, which are a
+// quarter of the words.
 //
 //   vectors in the slot    | x x x x x r0 r1 r2 r3 r4 r5 r6 r7 ...      r0: first byte of the row,
 //   32-bit words of it     |    w0   |     w1    |     w2    | ...          5 bytes into the slot
@@ -25,10 +26,10 @@
 
 namespace ado::cuda {
 
-// Index in [0, size) of the pixel that replaces the pixel at `index` outside the image.
-__device__ inline std::int64_t border_index(Border border, std::int64_t index, std::int64_t size) {
-  if (border == Border::kReplicate || size == 1) return min(max(index, std::int64_t{0}), size - 1);
-  while (index < 0 || index >= size) index = index < 0 ? -index : 2 * (size - 1) - index;
+// Index in [begin, end) of the pixel that replaces the pixel at `index` outside.
+__device__ inline int border_index(Border border, int index, int begin, int end) {
+  if (border == Border::kReplicate || end - begin == 1) return min(max(index, begin), end - 1);
+  while (index < begin || index >= end) index = 2 * (index < begin ? begin : end - 1) - index;
   return index;
 }
 
@@ -76,74 +77,129 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
   }
 }
 
+// Copies a vector to shared memory, or zeros if `exists` is false. Then nothing is read. With a
+// number of bytes as the operand of the instruction (copy_vector_async), the compiler computes six
+// more instructions per copy.
+__device__ inline void copy_vector_if(std::uint32_t to, const std::uint8_t* from, bool exists) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "{.reg .pred skip;\nsetp.eq.u32 skip, %2, 0;\n"
+      "cp.async.ca.shared.global [%0], [%1], 16, skip;}" ::"r"(to),
+      "l"(from), "r"(static_cast<unsigned>(exists))
+      : "memory");
+#else
+  uint4 vector = {};
+  if (exists) vector = *reinterpret_cast<const uint4*>(from);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(vector.x), "r"(vector.y),
+               "r"(vector.z), "r"(vector.w)
+               : "memory");
+#endif
+}
+
+__device__ inline unsigned low_bits(const std::uint8_t* address) {
+  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address));
+}
+
 // ---------------------------------------------------------------------------------------------
 // Copies rows to the ring of the calling warp, and reads rows from the ring.
+//
+// A lane reads kHalo bytes before its own pixels, its own, and kHalo bytes after them. `next_` is
+// the address of the first of them in the next row to be copied. The lane copies the kOwnVectors
+// vectors from the one that contains this byte. Together, the lanes of a segment copy everything
+// but the end, which its last lane adds. Neighbouring lanes may copy the same vector.
+//
+//   a segment of three lanes, 8 bytes each, halo of 4:
+//
+//   vectors     |- - - - - - - - - - - - - - - -|- - - - - - - - - - - - - - - -|- - - - ...
+//   bytes             h h h h 0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1 2 2 2 2 2 2 2 2 h h h h
+//   lane 0 begins     ^ here; lane 1 begins 8 bytes later, in the same vector
+//
+// All vectors that contain a byte of the row are copied entirely. In unaligned rows, the other
+// bytes belong to neighbouring rows, and masks remove them after reading.
 template <class Shape>
 class RowSource {
- public:
-  static constexpr int kWords = Shape::kWords;
+  static constexpr int kWords = Shape::kWords, kHalo = Shape::kHalo;
+  static constexpr int kOwnWords = Shape::kLaneBytes / 4, kAllWords = kOwnWords + 2 * kHalo / 4;
 
+ public:
+  // `ring` is the address of the warp's ring.
   __device__ RowSource(const std::uint8_t* data, Border border, const Bands& bands,
-                       const BandWalk& walk, std::int64_t band_col, std::uint32_t ring)
-      : lane_(threadIdx.x % kWarpSize),
+                       const LaneWalk& walk, std::uint32_t ring)
+      : border_(border),
         row_bytes_(bands.cols * Shape::kChannels),
-        pitch_(walk.direction * row_bytes_),
-        ring_(ring + lane_ * kVectorBytes),
-        table_(ring + Shape::kRingBytes) {
-    const std::int64_t begin = band_col * Shape::kChannels - 4 * Shape::kSideWords;
-    const std::int64_t col = band_col + lane_ * Shape::kPixels;
-    row_begin_ = clamp_distance(-begin);
-    row_end_ = clamp_distance(row_bytes_ - begin);
-    inside_ = col < 0 ? 0 : 0xffffffff;
-    left_inside_ = col <= 0 ? 0 : 0xffffffff;
-    next_ = data + (walk.image * bands.rows + walk.row) * row_bytes_ + begin;
+        pitch_(walk.direction > 0 ? row_bytes_ : -row_bytes_),
+        segment_start_(walk.segment_lane * Shape::kLaneBytes),
+        last_in_segment_(walk.last_in_segment),
+        at_(ring) {
+    const std::int64_t rows = walk.image * bands.rows + walk.row;
+    next_ = data + rows * row_bytes_ + walk.col * Shape::kChannels - kHalo;
+    begin_ = data;
     end_ = data + bands.images * bands.rows * row_bytes_;
-    const std::int64_t last =
-        min(walk.direction > 0 ? walk.row + walk.count - 1 : walk.row, bands.rows - 1);
-    nears_end_ = end_ - (data + (walk.image * bands.rows + last + 1) * row_bytes_) < kVectorBytes;
-    address_ = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(next_));
-    if (!Shape::kShifts) {
-      next_ += lane_ * kVectorBytes - Shape::kFirstByte;
-#pragma unroll
-      for (int i = 0; i < kCopies; ++i)
-        bytes_[i] = bytes_at((lane_ + i * kWarpSize) * kVectorBytes - Shape::kFirstByte);
+    address_ = low_bits(next_);
+    bytes_ = walk.end > kFar / 8 ? kFar : walk.end * Shape::kChannels + kHalo;
+    first_byte_ = walk.first_in_row ? kHalo : 0;
+    // Limits of the bytes of this lane that could be copied.
+    const std::int64_t other = rows + walk.direction * (walk.count - 1);
+    const std::int64_t all_rows = bands.images * bands.rows;
+    const std::int64_t first_byte = walk.col * Shape::kChannels - kHalo - kVectorBytes;
+    const std::int64_t last_byte =
+        walk.col * Shape::kChannels + Shape::kAllVectors * kVectorBytes + kVectorBytes;
+    guards_ =
+        !Shape::kAlignedIn && walk.exists &&
+        (max(min(rows, other), std::int64_t{0}) * row_bytes_ + first_byte < 0 ||
+         min(max(rows, other), all_rows - 1) * row_bytes_ + last_byte > all_rows * row_bytes_);
+
+    // The row of the segment in a slot begins at a vector.
+    const int lane = threadIdx.x % kWarpSize;
+    const int before = (lane - walk.segment_lane) * Shape::kLaneBytes;
+    at_ += (before + kVectorBytes - 1) / kVectorBytes * kVectorBytes +
+           walk.segment * Shape::kPadVectors * kVectorBytes;
+    if (Shape::kAlignedIn) {
+      at_ += start_in_segment(address_);
+      next_ -= address_ % kVectorBytes;
+    } else if (Shape::kWholeVectors) {
+      at_ += segment_start_;
     }
-    if (Shape::kExtends) start_border(border, bands, walk, begin, col);
+    if constexpr (Shape::kAlignedIn)
+#pragma unroll
+      for (int i = 0; i < Shape::kAllVectors; ++i)
+        rows_of_[i] = has_vector(i, address_ % kVectorBytes) ? walk.inside_rows : 0;
+    if (Shape::kExtends) start_border(bands, walk);
   }
 
   // Starts to copy the index-th row, which must be the next one. Copies go through L1, because
   // neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
-  //
-  // The first vector of an unaligned row may contain up to 15 bytes from before the row, even from
-  // before the array. Those bytes are in the same allocation, because allocations are aligned to
-  // vectors.
-  __device__ void start_copy(const BandWalk& walk, int index, int slot) {
+  template <Place kPlace>
+  __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot) {
     const std::uint8_t* from = next_;
-    bool copies = walk.has_row(index);
-    if (Shape::kExtends && !copies && index < walk.count) {
-      from += border_rows(walk, index) * row_bytes_;
-      copies = true;
+    bool row_exists = walk.has_row(index);
+    if (Shape::kExtends && !row_exists && index < walk.count) {
+      from += border_rows(index) * pitch_;
+      row_exists = true;
     }
-    int early = 0;
-    if (Shape::kShifts) {
-      early = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kVectorBytes);
-      from += lane_ * kVectorBytes - early;
+    std::uint32_t to = at_ + slot * Shape::kSlotBytes;
+    int start;  // of the lane's bytes in the first vector
+    if constexpr (Shape::kAlignedIn) {
+      start = static_cast<int>(address_ % kVectorBytes);
+      to -= start;
+    } else {
+      start = static_cast<int>(low_bits(from) % kVectorBytes);
+      if constexpr (!Shape::kWholeVectors) to += start_in_segment(low_bits(from)) - start;
+      from -= start;
     }
+    if (kPlace == Place::kAnywhere && leaves_array(from)) {
+      copy_guarded(to, from, begin_, row_exists ? end_ : from,
+                   last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors);
+    } else if (kPlace == Place::kInside || !Shape::kExtends || walk.exists) {
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      const int vector = lane_ + i * kWarpSize;
-      if (vector >= Shape::kVectors) continue;
-      const std::uint32_t to = ring_ + (slot * Shape::kVectors + i * kWarpSize) * kVectorBytes;
-      const std::uint8_t* vector_from = from + i * kWarpSize * kVectorBytes;
-      const int inside = Shape::kShifts ? bytes_at(vector * kVectorBytes - early) : bytes_[i];
-      const int bytes = copies ? inside : 0;
-      if (Shape::kShifts && nears_end_) {  // uniform in the warp
-        if (bytes > 0 && vector_from + kVectorBytes > end_)
-          copy_bytes(to, vector_from, bytes);
-        else
-          copy_vector_async(to, vector_from, bytes);
-      } else {
-        copy_vector_async(to, vector_from, bytes);
+      for (int i = 0; i < Shape::kAllVectors; ++i) {
+        bool copies = row_exists;
+        if constexpr (Shape::kAlignedIn)
+          copies = Shape::kExtends
+                       ? row_exists && (kPlace == Place::kInside || has_vector(i, start))
+                       : static_cast<unsigned>(index - walk.inside) < rows_of_[i];
+        if (i < Shape::kOwnVectors || last_in_segment_)
+          copy_vector_if(to + i * kVectorBytes, from + i * kVectorBytes, copies);
       }
     }
     commit_copies();
@@ -151,146 +207,191 @@ class RowSource {
   }
 
   // Reads the index-th row from its slot, as gray pixels.
-  template <class Mask>
-  __device__ PixelsAround<kWords> read(const BandWalk& walk, int index, int slot,
+  template <Place kPlace, class Mask>
+  __device__ PixelsAround<kWords> read(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot,
                                        const Mask& mask) {
-    std::uint32_t row = ring_ - lane_ * kVectorBytes + slot * Shape::kVectors * kVectorBytes;
-    unsigned words[Shape::kAllWords];
-    if constexpr (Shape::kShifts) {
-      unsigned first_byte = address_ + static_cast<unsigned>(pitch_) * index;
-      if (Shape::kExtends && !walk.has_row(index))
-        first_byte += border_rows(walk, index) * static_cast<unsigned>(row_bytes_);
-      first_byte %= kVectorBytes;
-      row += first_byte;
-      unsigned aligned[Shape::kAllWords + 1];
-      const std::uint32_t from = row - first_byte % 4 + lane_ * 4 * Shape::kOwnWords;
-#pragma unroll
-      for (int w = 0; w < Shape::kAllWords + 1; ++w) aligned[w] = shared_word(from + 4 * w);
-#pragma unroll
-      for (int w = 0; w < Shape::kAllWords; ++w)
-        words[w] = __funnelshift_r(aligned[w], aligned[w + 1], 8 * first_byte);
-    } else {
-      row += Shape::kFirstByte;
-      const std::uint32_t from = row + lane_ * 4 * Shape::kOwnWords;
-      if (Shape::kHaloWords) {
+    std::uint32_t from = at_ + slot * Shape::kSlotBytes;
+    unsigned words[kAllWords];
+    if constexpr (Shape::kAlignedIn) {
+      if (kHalo > 0) {
         words[0] = shared_word(from);
-        words[Shape::kAllWords - 1] = shared_word(from + 4 * (Shape::kAllWords - 1));
+        words[kAllWords - 1] = shared_word(from + 4 * (kAllWords - 1));
       }
-      shared_words<Shape::kOwnWords>(from + 4 * Shape::kSideWords, &words[Shape::kSideWords]);
+      shared_words<kOwnWords>(from + kHalo, &words[kHalo / 4]);
+    } else {
+      unsigned address = address_ + static_cast<unsigned>(pitch_) * index;
+      if (Shape::kExtends && !walk.has_row(index))
+        address += border_rows(index) * static_cast<unsigned>(pitch_);
+      if constexpr (Shape::kMovesGray) {
+        shared_words<kOwnWords>(from, words);
+        PackedPixels<kWords> gray = luminances(words);
+        const unsigned next = __shfl_down_sync(kAllLanes, gray.at[0], 1);
+        const unsigned moved = address / 4 % 4;  // pixels
+#pragma unroll
+        for (int w = 0; w < kWords; ++w)
+          gray.at[w] =
+              __funnelshift_r(gray.at[w], w + 1 < kWords ? gray.at[w + 1] : next, 8 * moved);
+        mask.apply(gray);
+        return exchange_neighbours<kWords>(gray);
+      }
+      from += Shape::kWholeVectors ? address % kVectorBytes : start_in_segment(address);
+      if constexpr (Shape::kIn == RowStart::kWords) {
+#pragma unroll
+        for (int w = 0; w < kAllWords; ++w) words[w] = shared_word(from + 4 * w);
+      } else {
+        unsigned aligned[kAllWords + 1];
+#pragma unroll
+        for (int w = 0; w < kAllWords + 1; ++w)
+          aligned[w] = shared_word(from - address % 4 + 4 * w);
+#pragma unroll
+        for (int w = 0; w < kAllWords; ++w)
+          words[w] = __funnelshift_r(aligned[w], aligned[w + 1], 8 * address);
+      }
     }
 
     if constexpr (Shape::kHaloWords) {
       PixelsAround<kWords> in;
 #pragma unroll
-      for (int w = 0; w < Shape::kAllWords; ++w) in.at[w] = words[w];
-      if (Shape::kShifts) {  // the bytes before the row belong to another row
-        in.at[0] &= left_inside_;
-#pragma unroll
-        for (int w = 1; w < Shape::kAllWords; ++w) in.at[w] &= inside_;
-      }
-      if (Shape::kExtends) extend(row, in);
+      for (int w = 0; w < kAllWords; ++w) in.at[w] = words[w];
+      if (!Shape::kAlignedIn) mask.apply(in);
+      if (Shape::kExtends && kPlace != Place::kInside) extend(from, in);
       return in;
     } else {
-      PackedPixels<kWords> gray;
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) gray.at[w] = four_luminances(words, w);
-      if (Shape::kShifts) mask.apply(gray);
+      PackedPixels<kWords> gray = luminances(words);
+      if (!Shape::kAlignedIn) mask.apply(gray);
       return exchange_neighbours<kWords>(gray);
     }
   }
 
- private:
-  static constexpr int kCopies =
-      static_cast<int>(ceil_div(Shape::kVectors, kWarpSize));  // per lane
+  // Returns true if a vector that the lane copies could be outside the array.
+  __device__ bool could_leave_array() const { return guards_; }
 
-  // For the vector at byte `offset` of the band: the number of its bytes that are inside the row.
-  __device__ int bytes_at(int offset) const {
-    return offset > row_begin_ - kVectorBytes ? min(max(row_end_ - offset, 0), kVectorBytes) : 0;
+ private:
+  // Returns true if a copy from `from` could read outside the array.
+  __device__ bool leaves_array(const std::uint8_t* from) const {
+    return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);
+  }
+
+  // Copies vectors that may begin before the array or end after it, and reads nothing outside it. A
+  // vector may begin before the array and end in it: the bytes before are in the same allocation,
+  // because allocations are aligned to vectors.
+  // Not inlined: it is called rarely, and the loop over rows stays short.
+  static __device__ __noinline__ void copy_guarded(std::uint32_t to, const std::uint8_t* from,
+                                                   const std::uint8_t* begin,
+                                                   const std::uint8_t* end, int vectors) {
+#pragma unroll 1
+    for (int i = 0; i < vectors; ++i) {
+      const std::int64_t bytes = from + kVectorBytes > begin ? end - from : 0;
+      if (bytes > 0 && bytes < kVectorBytes)
+        copy_bytes(to, from, static_cast<int>(bytes));
+      else
+        copy_vector_if(to, from, bytes > 0);
+      to += kVectorBytes;
+      from += kVectorBytes;
+    }
+  }
+
+  // Returns true if the i-th vector of the lane contains a byte of the row. `start` is the position
+  // of the lane's first byte in the first vector.
+  __device__ bool has_vector(int i, int start) const {
+    const int first = i * kVectorBytes - start;
+    return first < bytes_ && (i > 0 || first + kVectorBytes > first_byte_);
+  }
+
+  // The lane's first byte in the segment's row in a slot, if this byte is at `address`.
+  __device__ unsigned start_in_segment(unsigned address) const {
+    return (address - segment_start_) % kVectorBytes + segment_start_;
+  }
+
+  // Packed luminances of the colour pixels of a lane.
+  __device__ static PackedPixels<kWords> luminances(const unsigned (&own)[kAllWords]) {
+    PackedPixels<kWords> gray;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) gray.at[w] = four_luminances(own, w);
+    return gray;
   }
 
   // Packed luminances of colour pixels 4 * word to 4 * word + 3 of a lane.
-  __device__ static unsigned four_luminances(const unsigned (&own)[Shape::kOwnWords], int word) {
+  __device__ static unsigned four_luminances(const unsigned (&own)[kAllWords], int word) {
     unsigned of[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int byte = (word * 4 + i) * Shape::kChannels;
-      const unsigned pixel =
-          byte % 4 == 0 ? own[byte / 4]
-          : byte % 4 == 1
-              ? own[byte / 4] >> 8
-              : __funnelshift_r(own[byte / 4], own[byte / 4 + (byte % 4 > 1)], 8 * (byte % 4));
-      of[i] = luminance(pixel);
+      of[i] = byte % 4 == 0   ? luminance(own[byte / 4])
+              : byte % 4 == 1 ? luminance<1>(own[byte / 4])
+                              : luminance(__funnelshift_r(
+                                    own[byte / 4], own[byte / 4 + (byte % 4 > 1)], 8 * (byte % 4)));
     }
     return pack(of[0], of[1], of[2], of[3]);
   }
 
-  // The border table of the warp. Side 0 is before the image, side 1 after it.
-  static constexpr int kOutside = BorderTable::kOutside;
-
-  __device__ std::uint32_t row_entry(int side, int i) const {
-    return table_ + offsetof(BorderTable, rows) + side * sizeof(BorderTable::rows[0]) +
-           i * sizeof(int);
-  }
-  __device__ std::uint32_t col_entry(int side, int i) const {
-    return table_ + offsetof(BorderTable, cols) + side * sizeof(BorderTable::cols[0]) +
-           i * sizeof(int);
-  }
-
-  __device__ void start_border(Border border, const Bands& bands, const BandWalk& walk,
-                               std::int64_t begin, std::int64_t col) {
-    const std::int64_t edges[2] = {-kOutside, bands.cols};
+  __device__ void start_border(const Bands& bands, const LaneWalk& walk) {
+    top_ = walk.top;
+    bottom_ = walk.bottom;
+    // Columns relative to the lane: [-col, end) is the image.
+    const int begin = -clamp_distance(walk.col);
+    before_ = after_ = 0;
+    first_in_row_ = walk.exists && walk.first_in_row;
+    end_col_ = walk.exists && walk.end > 0 ? walk.end : kFar;
 #pragma unroll
-    for (int side = 0; side < 2; ++side)
-      outside_at_[side] = clamp_distance(edges[side] - (col - 4));
-    if (lane_ < 2 * kOutside) {
-      const int side = lane_ / kOutside, i = lane_ % kOutside;
-      const int index = i + (side == 0 ? 0 : walk.inside + walk.inside_rows);
-      const std::int64_t row = walk.row + walk.direction * index;
-      const std::int64_t edge = (side == 0 ? -kOutside : bands.cols) + i;
-      store_shared_word(row_entry(side, i),
-                        clamp_distance(border_index(border, row, bands.rows) - row));
-      store_shared_word(col_entry(side, i),
-                        clamp_distance(border_index(border, edge, bands.cols) - begin));
+    for (int i = 0; i < kOutside; ++i) {
+      const auto byte = [&](int col) {
+        return static_cast<unsigned>(border_index(border_, col, begin, end_col_) + kHalo)
+               << (8 * i);
+      };
+      if (first_in_row_) before_ |= byte(i - kOutside);
+      if (end_col_ < Shape::kPixels + kHalo) after_ |= byte(end_col_ + i);
     }
-    __syncwarp();
   }
 
-  // Distance from the index-th row, which is outside the image, to the row that replaces it.
-  __device__ int border_rows(const BandWalk& walk, int index) const {
-    const bool before = index < walk.inside;
-    const int i = before ? index : index - walk.inside - walk.inside_rows;
-    return static_cast<int>(shared_word(row_entry(before ? 0 : 1, i)));
+  // Distance from the index-th row, which is outside the image, to the row that replaces it, in the
+  // direction of the band.
+  __device__ int border_rows(int index) const {
+    return border_index(border_, index, -top_, bottom_) - index;
   }
 
   // Inserts the pixels outside the image into the words of the lane, in which those bytes are zero.
-  __device__ void extend(std::uint32_t row, PixelsAround<kWords>& in) const {
+  // `from` is the address of the first word in the ring.
+  __device__ void extend(std::uint32_t from, PixelsAround<kWords>& in) const {
+    if (first_in_row_) in.at[0] |= replaced(from, before_) << 8;
+    if (end_col_ < Shape::kPixels + kHalo) {
+      const std::uint64_t pixels = std::uint64_t{replaced(from, after_)} << 32;
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
-      if (outside_at_[side] <= -kOutside || outside_at_[side] >= 4 * Shape::kAllWords) continue;
-      unsigned at[4];
-      shared_words<4>(col_entry(side, 0), at);
-      std::uint64_t pixels = 0;
-#pragma unroll
-      for (int i = 0; i < kOutside; ++i)
-        pixels |= std::uint64_t{shared_byte(row + at[i])} << (32 + 8 * i);
-#pragma unroll
-      for (int w = 0; w < Shape::kAllWords; ++w) {
-        const int bit = 8 * outside_at_[side] - 32 * w;
+      for (int w = 0; w < kAllWords; ++w) {
+        const int bit = 8 * (end_col_ + kHalo) - 32 * w;  // of the first pixel outside
         if (bit > -32 && bit < 32) in.at[w] |= static_cast<unsigned>(pixels >> (32 - bit));
       }
     }
   }
 
-  int lane_;
+  // Loads three pixels at the given distances from `from`, packed.
+  __device__ static unsigned replaced(std::uint32_t from, unsigned bytes) {
+    unsigned pixels = 0;
+#pragma unroll
+    for (int i = 0; i < kOutside; ++i)
+      pixels |= shared_byte(from + (bytes >> (8 * i)) % 256) << (8 * i);
+    return pixels;
+  }
+
+  static constexpr int kOutside = 3;  // rows and columns outside the image that a border replaces
+
+  Border border_;
   std::int64_t row_bytes_, pitch_;
-  std::uint32_t ring_, table_;  // in shared memory: the lane's first vector; the warp's table
-  const std::uint8_t *next_, *end_;
-  bool nears_end_;           // a vector of this band could extend beyond end_
-  unsigned address_;         // low bits of the address of the band's first byte
-  int row_begin_, row_end_;  // in bytes from the band's first byte
-  int bytes_[kCopies];       // inside the row, per vector that the lane copies; if rows are aligned
-  unsigned inside_, left_inside_;  // masks for the lane's words, and for the word before them
-  int outside_at_[2];  // first column before and after the image, in pixels from the word before
+  unsigned segment_start_;  // first byte of the lane in its segment
+  bool last_in_segment_;
+  std::uint32_t at_;  // address in the ring
+  const std::uint8_t* next_;
+  const std::uint8_t *begin_, *end_;  // of the array
+  bool guards_;                       // a vector of the lane could be outside the array
+  unsigned address_;  // low bits of the address of the lane's first byte in the first row
+  int first_byte_;    // of the lane's bytes that is inside the row
+  unsigned rows_of_[Shape::kAllVectors];  // with aligned rows: number of rows that have the vector
+  int bytes_;                             // from the lane's first byte to the end of the row
+  // Only if the border extends the image:
+  int top_, bottom_;         // as in LaneWalk
+  bool first_in_row_;        // as in LaneWalk
+  int end_col_;              // columns from the first one of the lane to the end of the image
+  unsigned before_, after_;  // bytes of the lane that replace the pixels before and after the row
 };
 
 }  // namespace ado::cuda

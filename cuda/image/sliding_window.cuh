@@ -1,10 +1,9 @@
 // The sliding window: stages of image filters that stream rows of pixels through registers.
 //
-// A warp processes a band of an image (bands.cuh) row by row. The band is as wide as the pixels of
-// the warp's lanes and 10 to about 70 rows high. Each lane holds a few words of four neighbouring
-// pixels. In each iteration, a stage takes one row, keeps the values that later rows need, and
-// returns the row that is now complete. Stages can be chained: each stage takes the rows that the
-// previous one returns, and no intermediate image is written to memory.
+// A warp processes bands of images (bands.cuh) row by row. Each lane holds a few words of four
+// neighbouring pixels. In each iteration, a stage takes one row, keeps the values that later rows
+// need, and returns the row that is now complete. Stages can be chained: each stage takes the rows
+// that the previous one returns, and no intermediate image is written to memory.
 //
 // Rows are prefetched to a ring in shared memory (row_source.cuh). In iteration i, with kRingRows =
 // 4:
@@ -14,6 +13,9 @@
 //   |  row i    | |  row i+1  | |  row i+2  | |  row i+3  |
 //   +-----------+ +-----------+ +-----------+ +-----------+
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
+//
+// The copy starts after row i has been read from the ring, so that the loads of the row are not
+// behind the copies.
 //
 // Rows at the seam of two bands are loaded twice, but at about the same time, so DRAM is read once.
 //
@@ -32,90 +34,144 @@ namespace ado::cuda {
 
 template <int kWords>
 __device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixels) {
-  static_assert(kWords == 2 || kWords == 4);
   const std::size_t at = __cvta_generic_to_global(to);
   if constexpr (kWords == 4)
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(pixels.at[0]),
                  "r"(pixels.at[1]), "r"(pixels.at[2]), "r"(pixels.at[3])
                  : "memory");
-  else
+  else if constexpr (kWords == 2)
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pixels.at[0]), "r"(pixels.at[1])
                  : "memory");
+  else
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(pixels.at[0]) : "memory");
 }
 
 // ---------------------------------------------------------------------------------------------
 // Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
-// starts `early` bytes before its own pixels. The first bytes of that vector are pixels of the left
-// neighbour:
+// starts `late` bytes after the first of its own pixels. The last bytes of that vector are pixels
+// of the right neighbour:
 //
-//   pixels of lanes    .. A5 A6 A7 | B0 B1 B2 B3 B4 B5 B6 B7 | C0 C1 C2 ..    8 per lane, early = 3
-//   aligned vectors     | A5 A6 A7   B0 B1 B2 B3 B4 | B5 B6 B7   C0 C1 C2 ..
-//                         lane B stores this vector   lane C stores this one
+//   pixels of lanes      A0 A1 A2 | A3 ... A7  B0 B1 B2 | B3 ... B7  C0 C1 C2 |    8 per lane,
+//   aligned vectors               |  lane A stores this |  lane B stores this |    late = 3
 //
-// A vector that would start before the row or end after it is stored byte by byte.
-template <int kWords, bool kAligned>
+// The first `late` pixels of a row, and the pixels after its last whole vector, are stored in
+// pieces.
+template <class Shape>
 class RowStore {
+  static constexpr int kWords = Shape::kWords, kPixels = Shape::kPixels;
+  static constexpr bool kBytes = Shape::kOut == RowStart::kBytes;
+
  public:
-  __device__ RowStore(std::uint8_t* out, const Bands& bands, const BandWalk& walk, std::int64_t col,
-                      int radius)
-      : to_(out + (walk.image * bands.rows + walk.row - walk.direction * radius) * bands.cols +
-            col),
-        pitch_(walk.direction * bands.cols),
-        col_(clamp_distance(col)),
-        end_(clamp_distance(bands.cols - col)) {}
+  __device__ RowStore(std::uint8_t* out, const Bands& bands, const LaneWalk& walk)
+      : to_(out +
+            (walk.image * bands.rows + walk.row - walk.direction * Shape::kRadius) * bands.cols +
+            walk.col),
+        pitch_(walk.direction > 0 ? bands.cols : -bands.cols),
+        end_(walk.end),
+        whole_(walk.end - kPixels),
+        first_in_row_(walk.first_in_row),
+        at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
 
   // Stores the next row, in the lanes for which `stores` is true.
-  __device__ void operator()(PackedPixels<kWords> pixels, bool stores) {
-    if constexpr (kAligned) {
+  template <Place kPlace>
+  __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
+    if constexpr (Shape::kAlignedOut) {
       if (stores) store_pixels<kWords>(to_, pixels);
     } else {
-      const int early = static_cast<int>(reinterpret_cast<std::uintptr_t>(to_) % (4 * kWords));
-      pixels = move_right(pixels, early);
-      std::uint8_t* to = to_ - early;
-      const int begin = early - col_, end = end_ + early;  // of the row, in pixels from `to`
-      if (stores && begin <= 0 && end >= 4 * kWords) {
-        store_pixels<kWords>(to, pixels);
-      } else if (stores) {
-#pragma unroll 1
-        for (int i = 0; i < min(end, 4 * kWords); ++i) {
-          if (i >= begin) to[i] = static_cast<std::uint8_t>(pixels.at[0]);
-#pragma unroll
-          for (int w = 0; w < kWords; ++w)
-            pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
-        }
+      const int late = static_cast<int>(-reinterpret_cast<std::uintptr_t>(to_) % kPixels);
+      const PackedPixels<kWords> moved = move_left(pixels, late);
+      if (stores && (kPlace == Place::kInside || late <= whole_))
+        store_pixels<kWords>(to_ + late, moved);
+      if (kPlace != Place::kInside && stores && at_edge_) {
+        if (kPlace == Place::kAnywhere && first_in_row_ && end_ < late)
+          store_short(to_, pixels, end_);
+        else if (first_in_row_)
+          store_begin(to_, pixels, late);
+        if (end_ > late && end_ < late + kPixels) store_end(to_ + late, moved, end_ - late);
       }
     }
     advance(to_, pitch_);
   }
 
  private:
-  // Shifts a row right by `count` pixels across lanes. Whole words are shifted in steps of powers
-  // of two, so that registers have constant indices. The remaining zero to three pixels are shifted
-  // by a funnel shift.
-  __device__ static PackedPixels<kWords> move_right(const PackedPixels<kWords>& pixels, int count) {
-    unsigned both[2 * kWords + 1];  // the left neighbour's words, then the lane's own
+  // Shifts a row left by `count` pixels across lanes. Whole words are shifted in steps of powers of
+  // two, so that registers have constant indices. The remaining zero to three pixels are shifted by
+  // a funnel shift.
+  __device__ static PackedPixels<kWords> move_left(const PackedPixels<kWords>& pixels, int count) {
+    unsigned both[2 * kWords];  // the lane's own words, then the right neighbour's
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      both[w] = __shfl_up_sync(kAllLanes, pixels.at[w], 1);
-      both[kWords + w] = pixels.at[w];
+      both[w] = pixels.at[w];
+      both[kWords + w] = __shfl_down_sync(kAllLanes, pixels.at[w], 1);
     }
-    both[2 * kWords] = 0;
-    const int first = 4 * kWords - count;
 #pragma unroll
-    for (int stride = kWords; stride > 0; stride /= 2)
+    for (int stride = kWords / 2; stride > 0; stride /= 2)
 #pragma unroll
-      for (int w = 0; w + stride <= 2 * kWords; ++w)
-        if (first & (4 * stride)) both[w] = both[w + stride];
+      for (int w = 0; w + stride < 2 * kWords; ++w)
+        if (count & (4 * stride)) both[w] = both[w + stride];
     PackedPixels<kWords> moved;
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
-      moved.at[w] = __funnelshift_r(both[w], both[w + 1], 8 * (first % 4));
+      moved.at[w] = kBytes ? __funnelshift_r(both[w], both[w + 1], 8 * count) : both[w];
     return moved;
+  }
+
+  static __device__ void store_byte(std::uint8_t* to, unsigned byte) {
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(byte)
+                 : "memory");
+  }
+
+  // Stores the first `count` pixels of a word, which are less than four.
+  static __device__ void store_bytes(std::uint8_t* to, unsigned word, int count) {
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      if (i < count) store_byte(to + i, word >> (8 * i));
+  }
+
+  // Stores the first `count` pixels in front of an aligned vector: bytes, then words. Everything is
+  // predicated, because branches take longer: the warps at the ends of rows finish last.
+  static __device__ void store_begin(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                     int count) {
+    const int bytes = kBytes ? count % 4 : 0;
+    if (kBytes) store_bytes(to, pixels.at[0], bytes);
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w)
+      if (4 * w + 4 <= count)
+        store_pixels<1>(to + bytes + 4 * w,
+                        {__funnelshift_r(pixels.at[w], pixels.at[w + 1], 8 * bytes)});
+  }
+
+  // Stores the first `count` pixels of an aligned vector: words, then bytes.
+  static __device__ void store_end(std::uint8_t* to, const PackedPixels<kWords>& pixels,
+                                   int count) {
+    unsigned last = pixels.at[0];
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w) {
+      if (4 * w + 4 > count) continue;
+      store_pixels<1>(to + 4 * w, {pixels.at[w]});
+      last = pixels.at[w + 1];
+    }
+    if (kBytes) store_bytes(to + count / 4 * 4, last, count % 4);
+  }
+
+  // Stores a row that ends before its first aligned vector. Not inlined, because such rows are
+  // rare.
+  static __device__ __noinline__ void store_short(std::uint8_t* to, PackedPixels<kWords> pixels,
+                                                  int count) {
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      store_byte(to + i, pixels.at[0]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        pixels.at[w] = __funnelshift_r(pixels.at[w], w + 1 < kWords ? pixels.at[w + 1] : 0, 8);
+    }
   }
 
   std::uint8_t* to_;
   std::int64_t pitch_;
-  int col_, end_;
+  int end_;    // columns from the first one of the lane to the end of the image
+  int whole_;  // the aligned vector is inside the row if it begins at most this late
+  bool first_in_row_, at_edge_;
 };
 
 template <class Shape, class... Stages>
@@ -126,38 +182,53 @@ __global__ void __launch_bounds__(kWindowBlock.x, blocks_held(Shape::kBlocks, kW
   static_assert(kRadius == StageChain<Stages...>::kRadius);
   static_assert(!Shape::kHaloWords || sizeof...(Stages) == 1);
   extern __shared__ uint4 shared[];
-  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  const std::int64_t band = block_x() * (blockDim.x / kWarpSize) + warp;
-  const std::int64_t band_col = band * Shape::kBandCols - Shape::kFirstLane * Shape::kPixels;
-  const std::int64_t col = band_col + lane * Shape::kPixels;
-  const auto ring = shared_address(shared) + warp * (Shape::kRingBytes + Shape::kTableBytes);
+  const int lane = threadIdx.x % kWarpSize;
+  const std::int64_t warp = thread_x() / kWarpSize;
+  if (warp * Shape::kStoringLanes >= bands.all_lanes()) return;  // the grid is rounded up
 
-  const BandWalk walk(bands, kRadius);
-  if (walk.count == 0 || band >= bands.across) return;  // the grid is rounded up
-  RowSource<Shape> source(in, border, bands, walk, band_col, ring);
+  const LaneWalk walk(bands, warp, lane, Shape{});
+  const auto ring = shared_address(shared) + threadIdx.x / kWarpSize * Shape::kRingBytes;
+  RowSource<Shape> source(in, border, bands, walk, ring);
   StageChain<Stages...> chain(walk.direction, options...);
-  const ColumnMask<kWords, Shape::kAligned> mask(col, bands.cols);
-  RowStore<kWords, Shape::kAligned> store(out, bands, walk, col, kRadius);
-  const bool stores = lane >= Shape::kFirstLane && lane <= Shape::kLastLane &&
-                      col < bands.cols + (Shape::kAligned ? 0 : Shape::kPixels - 1);
+  using Mask = ColumnMask<kWords, Shape::kAlignedIn>;
+  const Mask mask(walk.first_in_row, walk.end);
+  RowStore<Shape> store(out, bands, walk);
+  const bool stores =
+      lane >= Shape::kFirstLane && lane <= Shape::kLastLane && walk.exists && walk.end > 0;
   const unsigned stored = stores ? static_cast<unsigned>(walk.count - 2 * kRadius) : 0;
 
+  const auto stream_rows = [&]<Place kPlace>(AtPlace<kPlace> place) {
+    using UsedMask = std::conditional_t<kPlace == Place::kInside, NoMask, Mask>;
 #pragma unroll
-  for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(walk, i, i);
+    for (int i = 0; i < kRingRows - 1; ++i) source.start_copy(place, walk, i, i);
 #pragma unroll 1
-  for (int first = 0; first < walk.count; first += Shape::kUnrolled) {
+    for (int first = 0; first < bands.height + 2 * kRadius; first += Shape::kUnrolled) {
 #pragma unroll
-    for (int step = 0; step < Shape::kUnrolled; ++step) {
-      const int index = first + step;
-      // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
-      // so its slot can be overwritten.
-      wait_for_copies<kRingRows - 2>();
-      __syncwarp();
-      source.start_copy(walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
-      const PixelsAround<kWords> row = source.read(walk, index, step % kRingRows, mask);
-      const PackedPixels<kWords> result = chain.push(step, index, row, walk, mask);
-      store(result, static_cast<unsigned>(index - 2 * kRadius) < stored);
+      for (int step = 0; step < Shape::kUnrolled; ++step) {
+        const int index = first + step;
+        // After this, row `index` is visible to all lanes, and all lanes have read row `index - 1`,
+        // so its slot can be overwritten.
+        wait_for_copies<kRingRows - 2>();
+        __syncwarp();
+        const UsedMask& used = mask;
+        const PixelsAround<kWords> row = source.read(place, walk, index, step % kRingRows, used);
+        source.start_copy(place, walk, index + kRingRows - 1, (step + kRingRows - 1) % kRingRows);
+        const PackedPixels<kWords> result = chain.push(step, index, row, walk, used);
+        store(place, result, static_cast<unsigned>(index - 2 * kRadius) < stored);
+      }
     }
+  };
+  if constexpr (!Shape::kHasEdges) {
+    stream_rows(AtPlace<Place::kAtEnds>{});
+  } else {
+    const bool inside = walk.exists && !walk.first_in_row && walk.end >= 2 * Shape::kPixels;
+    const bool simple = !source.could_leave_array() && bands.cols >= Shape::kPixels;
+    if (!__all_sync(kAllLanes, simple))
+      stream_rows(AtPlace<Place::kAnywhere>{});
+    else if (!__all_sync(kAllLanes, inside))
+      stream_rows(AtPlace<Place::kAtEnds>{});
+    else
+      stream_rows(AtPlace<Place::kInside>{});
   }
   // The kernel does not wait for the copies that are still in flight. They belong to rows after the
   // last one, so they read nothing, and the zeros that they write are never read.

@@ -274,7 +274,7 @@ struct StageChain<Last> {
 
   template <int kWords, class Mask>
   __device__ PackedPixels<kWords> push(int step, int, const PixelsAround<kWords>& in,
-                                       const BandWalk&, const Mask&) {
+                                       const LaneWalk&, const Mask&) {
     return last.push(step, in);
   }
 };
@@ -291,7 +291,7 @@ struct StageChain<First, Rest...> {
 
   template <int kWords, class Mask>
   __device__ PackedPixels<kWords> push(int step, int index, const PixelsAround<kWords>& in,
-                                       const BandWalk& walk, const Mask& mask) {
+                                       const LaneWalk& walk, const Mask& mask) {
     PackedPixels<kWords> between = first.push(step, in);
     mask.apply(between);
     const int row = index - First::kRadius;
