@@ -14,13 +14,13 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// Part of a matrix. Its rows are contiguous, in a and in out.
+// Part of a matrix, with strides as in Matrices.
 struct Part {
   int64_t rows, cols;
   const std::byte* from;
-  int64_t from_row;
+  int64_t from_row, from_col;
   std::byte* to;
-  int64_t to_row;
+  int64_t to_row, to_col;
   const std::byte* end;  // of the memory that may be read
 };
 
@@ -101,25 +101,35 @@ void transpose_blocks(const Part& p) {
   }
 }
 
-// Elements of 16 bytes, one after another: wider vectors would cross cache lines, and stores to
-// several columns in turn take 1.4 to 2 times as long (Sapphire Rapids). While the four elements of
-// a line are stored, the next line of each row is prefetched.
-void move_elements(const Part& p) {
+// Elements that are not contiguous, and elements of 16 bytes: their wider vectors would cross cache
+// lines, and stores to several columns in turn take 1.4 to 2 times as long (Sapphire Rapids). While
+// the four elements of a line are stored, the next line of each row is prefetched.
+template <int kSize, bool kPacked>
+void move_columns(const Part& p) {
   constexpr int64_t kAhead = kLine + kLine / 2;
+  const int64_t to_col = kPacked ? kSize : p.to_col;
   for (int64_t col = 0; col < p.cols; ++col) {
-    const std::byte* from = p.from + col * 16;
+    const std::byte* from = p.from + col * p.from_col;
     std::byte* to = p.to + col * p.to_row;
-    const std::byte* ahead = from + kAhead + col % 4 * p.from_row;
     int64_t row = 0;
-    for (; row + 4 <= p.rows; row += 4) {
+    for (; row + 4 <= p.rows; row += 4, from += 4 * p.from_row, to += 4 * to_col) {
+      if constexpr (kSize == 16 && kPacked) {
+        __builtin_prefetch(from + kAhead + col % 4 * p.from_row);
+        prefetch_rows(to, 0, 1);
+      }
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-        copy_element<16>(to + (row + i) * 16, from + (row + i) * p.from_row);
-      __builtin_prefetch(ahead + row * p.from_row);
-      prefetch_rows(to + row * 16, 0, 1);
+      for (int i = 0; i < 4; ++i) copy_element<kSize>(to + i * to_col, from + i * p.from_row);
     }
-    for (; row < p.rows; ++row) copy_element<16>(to + row * 16, from + row * p.from_row);
+    for (; row < p.rows; ++row, from += p.from_row, to += to_col) copy_element<kSize>(to, from);
   }
+}
+
+template <int kSize>
+ADO_INLINE void move_elements(const Part& p) {
+  if (p.to_col == kSize)
+    move_columns<kSize, true>(p);
+  else
+    move_columns<kSize, false>(p);
 }
 
 // Rows of a of less than 16 bytes, packed.
@@ -174,38 +184,32 @@ void transpose_low(const Part& p) {
 }
 
 template <int kSize>
-void transpose_elements(const Part& p) {
-  for (int64_t col = 0; col < p.cols; ++col)
-    for (int64_t row = 0; row < p.rows; ++row)
-      copy_element<kSize>(p.to + col * p.to_row + row * kSize,
-                          p.from + row * p.from_row + col * kSize);
-}
-
-template <int kSize>
 void transpose_part(const Part& p) {
   if constexpr (kSize < 16) {
     constexpr int kFewest = kReorders ? 2 : 16 / kSize;
     const bool narrow = p.cols < kPiece<kSize>, low = p.rows < kPiece<kSize>;
-    if (narrow && low) return transpose_elements<kSize>(p);
+    if ((narrow && low) || p.cols == 1 || p.from_col != kSize || p.to_col != kSize)
+      return move_elements<kSize>(p);
     if (narrow && p.rows >= kWidth / kSize) return transpose_narrow<kSize, kWidth, kFewest>(p);
     if (narrow) return transpose_narrow<kSize, 16, kFewest>(p);
     if (low && p.cols >= kWidth / kSize) return transpose_low<kSize, kWidth, kFewest>(p);
     if (low) return transpose_low<kSize, 16, kFewest>(p);
   }
   if constexpr (kSize == 16)
-    move_elements(p);
+    move_elements<kSize>(p);
   else
     transpose_blocks<kSize>(p);
 }
 
 // A part that stays in L1: up to kPartRows rows and kPartBytes bytes.
 constexpr int64_t kPartBytes = 16 << 10;
-constexpr int64_t kPartRows = 256;
+template <int kSize>
+constexpr int64_t kPartRows = kSize == 16 ? 128 : 256;
 
 template <int kSize>
 void transpose_parts(const Part& p) {
   if (p.cols * kSize < 16) return transpose_part<kSize>(p);
-  constexpr int64_t height = kPartRows;
+  constexpr int64_t height = kPartRows<kSize>;
   const int64_t width = max(kPartBytes / (min(p.rows, height) * kSize), 2 * kLine / kSize);
   for (int64_t row = 0, rows; row < p.rows; row += rows) {
     rows = p.rows - row < 2 * height ? p.rows - row : height;
@@ -214,8 +218,8 @@ void transpose_parts(const Part& p) {
       Part part = p;
       part.rows = rows;
       part.cols = cols;
-      part.from += row * p.from_row + col * kSize;
-      part.to += col * p.to_row + row * kSize;
+      part.from += row * p.from_row + col * p.from_col;
+      part.to += col * p.to_row + row * p.to_col;
       transpose_part<kSize>(part);
     }
   }
@@ -258,8 +262,10 @@ Part part_of(const Matrices& m, int64_t row, int64_t rows, int64_t col, int64_t 
           .cols = cols,
           .from = m.from(row, col),
           .from_row = m.a_row,
+          .from_col = m.a_col,
           .to = m.to(row, col),
           .to_row = m.out_row,
+          .to_col = m.out_col,
           .end = m.from(m.rows - 1, m.cols - 1) + kSize};
 }
 
@@ -294,9 +300,12 @@ void transpose_buffered(Part p, bool streaming) {
       stream(out.to + col * out.to_row, buffer + col * p.to_row, out_bytes);
 }
 
-// The rows or columns of one thread, whichever are more. Rows of a and of out are contiguous.
+// The rows or columns of one thread, whichever are more.
 template <int kSize>
 void transpose_directly(const Matrices& m, bool streaming, int thread, int threads) {
+  if (m.a_row == kSize && m.out_col == kSize)
+    return copy_rows(m, kSize, streaming, thread, threads);
+  const bool contiguous = m.cols != 1 && m.a_col == kSize && m.out_col == kSize;
   const bool by_rows = m.rows >= m.cols;
   const int64_t length = by_rows ? m.rows : m.cols;
   const int64_t others = by_rows ? m.cols : m.rows;
@@ -305,7 +314,7 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const int64_t end = min(runs * (thread + 1) / threads * kLine, length);
   const bool packs = m.cols * kSize < 16 && m.a_row != m.cols * kSize;
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
-  const bool buffers = streaming || packs || unpacks;
+  const bool buffers = contiguous && (streaming || packs || unpacks);
   const int64_t group = buffers ? min(others, kBufferedRows<kSize>) : others;
   const int64_t step =
       buffers ? max(kBufferedBytes / (group * kSize) / kLine * kLine, kLine) : length;
@@ -321,16 +330,7 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
         transpose_parts<kSize>(part);
     }
   }
-  if (streaming) finish_streaming();
-}
-
-// One column with any strides: the elements of one thread.
-template <int kSize>
-void copy_column(const Matrices& m, bool streaming, int thread, int threads) {
-  if (m.a_row == kSize && m.out_col == kSize)
-    return copy_rows(m, kSize, streaming, thread, threads);
-  const int64_t begin = m.rows * thread / threads, end = m.rows * (thread + 1) / threads;
-  for (int64_t row = begin; row < end; ++row) copy_element<kSize>(m.to(row, 0), m.from(row, 0));
+  if (buffers) finish_streaming();
 }
 
 }  // namespace

@@ -27,12 +27,12 @@ struct Matrices {
 };
 
 Matrices matrices_of(const Transpose& p) {
-  const int64_t size = p.a.type.size;
   Matrices m{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
              p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
   // Swapping the roles of rows and columns in both matrices gives the same result. Choose the roles
-  // with contiguous rows of out, and a column rather than a row.
-  if (m.rows == 1 || (m.cols != 1 && m.out_col != size && m.out_row == size)) {
+  // with one column rather than one row, and with the shorter distance along the rows of out.
+  const auto length = [](int64_t stride) { return stride < 0 ? -stride : stride; };
+  if (m.rows == 1 || (m.cols != 1 && length(m.out_col) > length(m.out_row))) {
     std::swap(m.rows, m.cols);
     std::swap(m.a_row, m.a_col);
     std::swap(m.out_row, m.out_col);
