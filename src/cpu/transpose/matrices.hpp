@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/isa.hpp"
+#include "cpu/transpose/registers.hpp"
 #include "routines/transpose.hpp"
 
 namespace ado::ADO_ISA {
@@ -38,12 +39,6 @@ Matrices matrices_of(const Transpose& p) {
     std::swap(m.out_row, m.out_col);
   }
   return m;
-}
-
-// Copies an element as bytes, because elements may have any type and may be unaligned.
-template <int kSize>
-ADO_INLINE void copy_element(std::byte* to, const std::byte* from) {
-  std::memcpy(to, from, kSize);
 }
 
 template <int kSize>

@@ -15,6 +15,12 @@
 namespace ado::ADO_ISA {
 namespace {
 
+// Copies an element as bytes, because elements may have any type and may be unaligned.
+template <int kSize>
+ADO_INLINE void copy_element(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, kSize);
+}
+
 // Loads one vector of kBytes from 16-byte pieces that are `stride` bytes apart.
 template <int kSize, int kBytes>
 ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t stride) {
