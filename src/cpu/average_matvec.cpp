@@ -316,17 +316,17 @@ int64_t panel_elements(const Operands& p, int64_t sets) {
 
 // Fills a panel with the averages of up to kPanel sets, which are stored set by set.
 template <class T>
-void fill_panel(const Operands& p, int64_t sets, const T* averages, T* panel) {
+void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* panel) {
   constexpr int64_t kSize = sizeof(T);
   const Part part{.rows = sets,
                   .cols = p.length,
-                  .from = reinterpret_cast<const std::byte*>(averages),
+                  .from = averages,
                   .from_row = p.length * kSize,
                   .from_col = kSize,
                   .to = reinterpret_cast<std::byte*>(panel),
                   .to_row = kPanel<T> * kSize,
                   .to_col = kSize,
-                  .end = reinterpret_cast<const std::byte*>(averages + sets * p.length)};
+                  .end = averages + sets * p.length * kSize};
   if (sets * kSize < 16)
     move_elements<kSize>(part);
   else
@@ -477,12 +477,16 @@ template <class T, bool kPrefetch>
 void multiply_in_panels(const Operands& p, int64_t begin, int64_t end, T* scratch) {
   T* const panels = scratch + kPanel<T> * p.length;
   const int64_t step = group_sets<T>(p);
+  constexpr int64_t kSize = sizeof(T);
+  // A packed vector is its own average.
+  const bool single = p.samples == 1 && p.to_element == kSize && p.to_set == p.length * kSize;
   for (int64_t first = begin; first < end; first += step) {
     const int64_t last = min(first + step, end);
     for (int64_t set = first; set < last; set += kPanel<T>) {
       const int64_t sets = min(kPanel<T>, last - set);
-      average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, scratch);
-      fill_panel(p, sets, scratch, panels + (set - first) * p.length);
+      const std::byte* averages = single ? p.row(set, 0) : reinterpret_cast<std::byte*>(scratch);
+      if (!single) average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, scratch);
+      fill_panel(p, sets, averages, panels + (set - first) * p.length);
     }
     multiply_panels(p, 0, p.length, panels, first, last);
   }
@@ -662,7 +666,8 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
     if (plan.parts > 1) average_parts(p, plan, averages);
     if (plan.panels)
       for (int64_t set = 0; set < p.sets; set += kPanel<T>)
-        fill_panel(p, min(kPanel<T>, p.sets - set), averages + set * p.length,
+        fill_panel(p, min(kPanel<T>, p.sets - set),
+                   reinterpret_cast<const std::byte*>(averages + set * p.length),
                    panels + set * p.length);
     in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
       multiply_share(p, plan, averages, panels, p.length * thread / threads,
