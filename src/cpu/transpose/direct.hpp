@@ -98,9 +98,11 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool by_rows = m.rows >= m.cols;
   const int64_t length = by_rows ? m.rows : m.cols;
   const int64_t others = by_rows ? m.cols : m.rows;
-  const int64_t runs = (length + kLine - 1) / kLine;
-  const int64_t begin = runs * thread / threads * kLine;
-  const int64_t end = min(runs * (thread + 1) / threads * kLine, length);
+  // No share has less than a line of rows or columns, unless the matrix has.
+  constexpr int64_t kUnit = kLine / kSize;
+  const int64_t runs = max(length / kUnit, 1);
+  const int64_t begin = runs * thread / threads * kUnit;
+  const int64_t end = thread + 1 == threads ? length : runs * (thread + 1) / threads * kUnit;
   const bool packs = m.cols * kSize < 16 && m.a_row != m.cols * kSize;
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
   const bool buffers = contiguous && (streaming || packs || unpacks);

@@ -213,11 +213,17 @@ void transpose_parts(const Part& p) {
     rows = p.rows - row < 2 * height ? p.rows - row : height;
     for (int64_t col = 0, cols; col < p.cols; col += cols) {
       cols = p.cols - col < 2 * width ? p.cols - col : width;
-      Part part = p;
-      part.rows = rows;
-      part.cols = cols;
-      part.from += row * p.from_row + col * p.from_col;
-      part.to += col * p.to_row + row * p.to_col;
+      // Not a copy of p: g++ 12 copies it with a vector register and leaves out vzeroupper, which
+      // slows down the caller's SSE code.
+      const Part part{.rows = rows,
+                      .cols = cols,
+                      .from = p.from + row * p.from_row + col * p.from_col,
+                      .from_row = p.from_row,
+                      .from_col = p.from_col,
+                      .to = p.to + col * p.to_row + row * p.to_col,
+                      .to_row = p.to_row,
+                      .to_col = p.to_col,
+                      .end = p.end};
       transpose_part<kSize>(part);
     }
   }
