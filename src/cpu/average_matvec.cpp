@@ -282,12 +282,55 @@ ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64
   return lanes[0];
 }
 
+// Averages packed rows of fewer than kLanes samples: transposes them, so that each vector holds one
+// sample of several rows.
+template <class T>
+ADO_INLINE void average_short_rows(const std::byte* from, int64_t rows, int64_t samples, T share,
+                                   T* averages) {
+  using V = Reals<T>;
+  constexpr int64_t kSize = sizeof(T), kRows = 128;
+  alignas(kLine) T transposed[kLanes<T> * kRows];
+  for (int64_t row = 0, count; row < rows; row += count) {
+    count = min(kRows, rows - row);
+    const Part part{.rows = count,
+                    .cols = samples,
+                    .from = from + row * samples * kSize,
+                    .from_row = samples * kSize,
+                    .from_col = kSize,
+                    .to = reinterpret_cast<std::byte*>(transposed),
+                    .to_row = kRows * kSize,
+                    .to_col = kSize,
+                    .end = from + rows * samples * kSize};
+    if (count < kLanes<T>)
+      move_elements<kSize>(part);
+    else
+      transpose_part<kSize>(part);
+    int64_t at = 0;
+    for (; at + kLanes<T> <= count; at += kLanes<T>) {
+      V sum = load_vector<V>(transposed + at);
+      for (int64_t sample = 1; sample < samples; ++sample)
+        sum += load_vector<V>(transposed + sample * kRows + at);
+      store_vector(averages + row + at, sum * share);
+    }
+    for (; at < count; ++at) {
+      T sum = transposed[at];
+      for (int64_t sample = 1; sample < samples; ++sample) sum += transposed[sample * kRows + at];
+      averages[row + at] = sum * share;
+    }
+  }
+}
+
 // Averages rows `begin` to `end`; row indices are consecutive over all sets. The division becomes a
 // product, which costs one more rounding.
 template <class T, bool kPrefetch = true>
 void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
   const bool continuous = p.to_set == p.length * p.to_element;  // across sets
   const T share = 1 / static_cast<T>(p.samples);
+  constexpr int64_t kSize = sizeof(T);
+  const bool packed = continuous && p.to_sample == kSize && p.to_element == p.samples * kSize;
+  if (packed && p.samples < kLanes<T> && end - begin >= kLanes<T>)
+    return average_short_rows<T>(p.row(begin / p.length, begin % p.length), end - begin, p.samples,
+                                 share, averages);
   int64_t set = begin / p.length, element = begin % p.length;
   for (int64_t row = begin, rows; row < end; row += rows, averages += rows) {
     rows = min(end - row, kLanes<T>);
