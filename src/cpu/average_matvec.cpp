@@ -15,6 +15,7 @@
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
+#include "cpu/transpose/parts.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -281,84 +282,167 @@ ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64
   return lanes[0];
 }
 
+// Averages packed rows of fewer than kLanes samples: transposes them, so that each vector holds one
+// sample of several rows.
+template <class T>
+ADO_INLINE void average_short_rows(const std::byte* from, int64_t rows, int64_t samples, T share,
+                                   T* averages) {
+  using V = Reals<T>;
+  constexpr int64_t kSize = sizeof(T), kRows = 128;
+  alignas(kLine) T transposed[kLanes<T> * kRows];
+  for (int64_t row = 0, count; row < rows; row += count) {
+    count = min(kRows, rows - row);
+    const Part part{.rows = count,
+                    .cols = samples,
+                    .from = from + row * samples * kSize,
+                    .from_row = samples * kSize,
+                    .from_col = kSize,
+                    .to = reinterpret_cast<std::byte*>(transposed),
+                    .to_row = kRows * kSize,
+                    .to_col = kSize,
+                    .end = from + rows * samples * kSize};
+    if (count < kLanes<T>)
+      move_elements<kSize>(part);
+    else
+      transpose_part<kSize>(part);
+    int64_t at = 0;
+    for (; at + kLanes<T> <= count; at += kLanes<T>) {
+      V sum = load_vector<V>(transposed + at);
+      for (int64_t sample = 1; sample < samples; ++sample)
+        sum += load_vector<V>(transposed + sample * kRows + at);
+      store_vector(averages + row + at, sum * share);
+    }
+    for (; at < count; ++at) {
+      T sum = transposed[at];
+      for (int64_t sample = 1; sample < samples; ++sample) sum += transposed[sample * kRows + at];
+      averages[row + at] = sum * share;
+    }
+  }
+}
+
+// Averages rows `begin` to `end`; row indices are consecutive over all sets. The division becomes a
+// product, which costs one more rounding.
+template <class T, bool kPrefetch = true>
+void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
+  const bool continuous = p.to_set == p.length * p.to_element;  // across sets
+  const T share = 1 / static_cast<T>(p.samples);
+  constexpr int64_t kSize = sizeof(T);
+  const bool packed = continuous && p.to_sample == kSize && p.to_element == p.samples * kSize;
+  if (packed && p.samples < kLanes<T> && end - begin >= kLanes<T>)
+    return average_short_rows<T>(p.row(begin / p.length, begin % p.length), end - begin, p.samples,
+                                 share, averages);
+  int64_t set = begin / p.length, element = begin % p.length;
+  for (int64_t row = begin, rows; row < end; row += rows, averages += rows) {
+    rows = min(end - row, kLanes<T>);
+    if (!continuous) rows = min(rows, p.length - element);
+    const Reals<T> values =
+        sums_of_rows<T, kPrefetch>(p, p.row(set, element), rows, p.samples) * share;
+    if (rows == kLanes<T>)
+      store_vector(averages, values);
+    else
+      for (int64_t i = 0; i < rows; ++i) averages[i] = values[i];
+    for (element += rows; element >= p.length; element -= p.length) ++set;
+  }
+}
+
 // A panel contains the averages of three vectors of sets, element by element, so that the operands
 // of a register tile (a few rows of the matrix, three vectors) are loaded with few instructions.
 constexpr int kPanelVectors = 3;
 template <class T>
 constexpr int64_t kPanel = kPanelVectors* kLanes<T>;
 
-// Memory layout of averages: set by set, or in panels.
+// Number of elements of the panels for `sets` sets, including padding.
 template <class T>
-struct Layout {
-  bool panels;
-  int64_t length;
+int64_t panel_elements(const Operands& p, int64_t sets) {
+  return (sets + kPanel<T> - 1) / kPanel<T> * kPanel<T> * p.length;
+}
 
-  int64_t width() const { return panels ? kPanel<T> : 1; }
-  // Number of elements of the panels for `sets` sets, including padding.
-  int64_t elements(int64_t sets) const { return (sets + width() - 1) / width() * width() * length; }
-  ADO_INLINE int64_t at(int64_t set, int64_t element) const {
-    if (!panels) return set * length + element;
-    return (set / kPanel<T> * length + element) * kPanel<T> + set % kPanel<T>;
-  }
-};
-
-// Averages rows `begin` to `end`; row indices are consecutive over all sets.
-template <class T, bool kPrefetch = true>
-void average_rows(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout,
-                  int64_t first_set, T* averages) {
-  const bool continuous = p.to_set == p.length * p.to_element;  // across sets
-  int64_t set = begin / p.length, element = begin % p.length;
-  for (int64_t row = begin; row < end;) {
-    int64_t rows = min(end - row, kLanes<T>);
-    if (!continuous) rows = min(rows, p.length - element);
-    T values[kLanes<T>];
-    store_vector(values, sums_of_rows<T, kPrefetch>(p, p.row(set, element), rows, p.samples) /
-                             static_cast<T>(p.samples));
-    T* to = averages + layout.at(set - first_set, element);
-    for (int64_t i = 0; i < rows; ++i, to += layout.width()) {
-      *to = values[i];
-      if (++element < p.length) continue;
-      element = 0;
-      to = averages + layout.at(++set - first_set, 0) - layout.width();
-    }
-    row += rows;
-  }
+// Fills a panel with the averages of up to kPanel sets, which are stored set by set.
+template <class T>
+void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* panel) {
+  constexpr int64_t kSize = sizeof(T);
+  const Part part{.rows = sets,
+                  .cols = p.length,
+                  .from = averages,
+                  .from_row = p.length * kSize,
+                  .from_col = kSize,
+                  .to = reinterpret_cast<std::byte*>(panel),
+                  .to_row = kPanel<T> * kSize,
+                  .to_col = kSize,
+                  .end = averages + sets * p.length * kSize};
+  if (sets * kSize < 16)
+    move_elements<kSize>(part);
+  else
+    transpose_parts<kSize>(part);
 }
 
 // ----------------------------------------------------------------------------- products in vectors
 
-// Multiplies a few rows of the matrix by the averages of one set. Both are contiguous.
-template <class T, int kRows>
-ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* average, int64_t set) {
+// The sum of all lanes.
+template <class V>
+ADO_INLINE auto sum_of_lanes(V v) {
+  constexpr int kCount = sizeof(V) / sizeof(v[0]);
+  if constexpr (kCount == 2) {
+    return v[0] + v[1];
+  } else {
+    return [&]<int... kAt>(std::integer_sequence<int, kAt...>) __attribute__((always_inline)) {
+      return sum_of_lanes(__builtin_shufflevector(v, v, kAt...) +
+                          __builtin_shufflevector(v, v, (kCount / 2 + kAt)...));
+    }
+    (std::make_integer_sequence<int, kCount / 2>{});
+  }
+}
+
+// Multiplies a few rows of the matrix by the averages of a few sets, set by set. The rows of the
+// matrix are contiguous.
+template <class T, int kRows, int kSets>
+ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* averages, int64_t set) {
   using V = Reals<T>;
-  V lanes[kRows] = {};
+  V lanes[kRows][kSets] = {};
   int64_t j = 0;
   for (; j + kLanes<T> <= p.length; j += kLanes<T>) {
-    const V v = load_vector<V>(average + j);
+    V v[kSets];
+#pragma GCC unroll 4
+    for (int k = 0; k < kSets; ++k) v[k] = load_vector<V>(averages + k * p.length + j);
 #pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) lanes[row] += load_vector<V>(p.factor(i + row, j)) * v;
+    for (int row = 0; row < kRows; ++row) {
+      const V factors = load_vector<V>(p.factor(i + row, j));
+#pragma GCC unroll 4
+      for (int k = 0; k < kSets; ++k) lanes[row][k] += factors * v[k];
+    }
   }
   for (int row = 0; row < kRows; ++row) {
-    T product = 0;
-    for (int64_t k = j; k < p.length; ++k) product += load<T>(p.factor(i + row, k)) * average[k];
-    for (int lane = 0; lane < kLanes<T>; ++lane) product += lanes[row][lane];
-    store_vector(p.to(i + row, set), product);
+    for (int k = 0; k < kSets; ++k) {
+      T product = sum_of_lanes(lanes[row][k]);
+      for (int64_t rest = j; rest < p.length; ++rest)
+        product += load<T>(p.factor(i + row, rest)) * averages[k * p.length + rest];
+      store_vector(p.to(i + row, set + k), product);
+    }
   }
 }
 
-template <class T>
-ADO_INLINE void multiply_set(const Operands& p, int64_t begin, int64_t end, const T* average,
-                             int64_t set) {
-  constexpr int kRows = 8;
-  int64_t i = begin;
-  for (; i + kRows <= end; i += kRows) multiply_rows<T, kRows>(p, i, average, set);
-  for (; i < end; ++i) multiply_rows<T, 1>(p, i, average, set);
+// Multiplies rows `begin` to `end` of the matrix by the averages of the sets `first` to `last`,
+// kSets at a time and then fewer. With several, the matrix is read less often.
+constexpr int kMostTogether = kWidth == 64 ? 4 : 3;
+template <class T, int kSets = kMostTogether>
+void multiply_sets(const Operands& p, int64_t begin, int64_t end, const T* averages, int64_t first,
+                   int64_t last) {
+  constexpr int kRows = kSets == 1 ? 8 : 4;
+  for (; first + kSets <= last; first += kSets, averages += kSets * p.length) {
+    int64_t i = begin;
+    for (; i + kRows <= end; i += kRows) multiply_rows<T, kRows, kSets>(p, i, averages, first);
+    for (; i < end; ++i) multiply_rows<T, 1, kSets>(p, i, averages, first);
+  }
+  if constexpr (kSets > 1)
+    if (first < last) multiply_sets<T, kSets - 1>(p, begin, end, averages, first, last);
 }
 
-// Rows of the matrix per register tile. With three vectors of sets, a tile fills most registers.
-// Rows whose distance is a power of two share a cache set of L1, which can hold this number of
-// lines.
-constexpr int kTileRows = kWidth == 64 ? 8 : 4;
+// Rows of the matrix per register tile of `vectors` vectors of sets. With three, a tile fills most
+// registers; with one, enough sums are in flight to hide the latency of an FMA. Rows whose distance
+// is a power of two share a cache set of L1, which can hold this number of lines.
+constexpr int tile_rows(int vectors) {
+  return kWidth == 64 || vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
+}
 
 // Lanes beyond the last set compute undefined values, which are not stored.
 template <class T, int kRows, int kVectors>
@@ -392,35 +476,73 @@ ADO_INLINE void multiply_tile(const Operands& p, int64_t i, const T* panel, int6
 template <class T, int kVectors>
 ADO_INLINE void multiply_panel(const Operands& p, int64_t begin, int64_t end, const T* panel,
                                int64_t set, int64_t sets) {
+  constexpr int kRows = tile_rows(kVectors);
   int64_t i = begin;
-  for (; i + kTileRows <= end; i += kTileRows)
-    multiply_tile<T, kTileRows, kVectors>(p, i, panel, set, sets);
+  for (; i + kRows <= end; i += kRows) multiply_tile<T, kRows, kVectors>(p, i, panel, set, sets);
   for (; i < end; ++i) multiply_tile<T, 1, kVectors>(p, i, panel, set, sets);
 }
 
-// Multiplies a few rows of the matrix by the averages of a tile of sets.
+// Bytes of the averages that are multiplied together, which stay in L2, and of the rows of the
+// matrix that all of them are multiplied by, which stay in L1.
+constexpr int64_t kGroupBytes = 512 << 10, kMatrixBytes = 16 << 10;
+
 template <class T>
-void multiply(const Operands& p, int64_t begin, int64_t end, const Layout<T>& layout, const T* tile,
-              int64_t set, int64_t sets) {
-  if (!layout.panels)
-    multiply_set(p, begin, end, tile, set);
-  else if (sets > 2 * kLanes<T>)
-    multiply_panel<T, 3>(p, begin, end, tile, set, sets);
-  else if (sets > kLanes<T>)
-    multiply_panel<T, 2>(p, begin, end, tile, set, sets);
-  else
-    multiply_panel<T, 1>(p, begin, end, tile, set, sets);
+int64_t group_sets(const Operands& p) {
+  const int64_t bytes = kPanel<T> * p.length * static_cast<int64_t>(sizeof(T));
+  return max(kGroupBytes / max(bytes, 1), 1) * kPanel<T>;
 }
 
-// Computes averages and products of the sets of one thread, tile by tile, so that the averages stay
-// in the cache.
-template <class T, bool kPrefetch = true>
-void multiply_sets(const Operands& p, const Layout<T>& layout, int64_t begin, int64_t end,
-                   T* tile) {
-  for (int64_t set = begin; set < end; set += layout.width()) {
-    const int64_t sets = min(layout.width(), end - set);
-    average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, layout, set, tile);
-    multiply(p, 0, p.length, layout, tile, set, sets);
+// Multiplies rows `begin` to `end` of the matrix by the panels of the sets `first` to `last`.
+template <class T>
+void multiply_panels(const Operands& p, int64_t begin, int64_t end, const T* panels, int64_t first,
+                     int64_t last) {
+  constexpr int64_t kRows = 24;  // full tiles
+  const int64_t row_bytes = p.length * static_cast<int64_t>(sizeof(T));
+  const int64_t rows = max(kMatrixBytes / row_bytes / kRows, 1) * kRows;
+  for (int64_t i = begin; i < end; i += rows) {
+    const int64_t to = min(i + rows, end);
+    for (int64_t set = first; set < last; set += kPanel<T>) {
+      const T* panel = panels + (set - first) * p.length;
+      const int64_t sets = min(kPanel<T>, last - set);
+      if (sets > 2 * kLanes<T>)
+        multiply_panel<T, 3>(p, i, to, panel, set, sets);
+      else if (sets > kLanes<T>)
+        multiply_panel<T, 2>(p, i, to, panel, set, sets);
+      else
+        multiply_panel<T, 1>(p, i, to, panel, set, sets);
+    }
+  }
+}
+
+// Computes averages and products of the sets of one thread. `scratch` holds the averages of a
+// panel, set by set, and a group of panels.
+template <class T, bool kPrefetch>
+void multiply_in_panels(const Operands& p, int64_t begin, int64_t end, T* scratch) {
+  T* const panels = scratch + kPanel<T> * p.length;
+  const int64_t step = group_sets<T>(p);
+  constexpr int64_t kSize = sizeof(T);
+  // A packed vector is its own average.
+  const bool single = p.samples == 1 && p.to_element == kSize && p.to_set == p.length * kSize;
+  for (int64_t first = begin; first < end; first += step) {
+    const int64_t last = min(first + step, end);
+    for (int64_t set = first; set < last; set += kPanel<T>) {
+      const int64_t sets = min(kPanel<T>, last - set);
+      const std::byte* averages = single ? p.row(set, 0) : reinterpret_cast<std::byte*>(scratch);
+      if (!single) average_rows<T, kPrefetch>(p, set * p.length, (set + sets) * p.length, scratch);
+      fill_panel(p, sets, averages, panels + (set - first) * p.length);
+    }
+    multiply_panels(p, 0, p.length, panels, first, last);
+  }
+}
+
+// The same without panels, `together` sets at a time.
+template <class T, bool kPrefetch>
+void multiply_in_rows(const Operands& p, int64_t begin, int64_t end, int64_t together,
+                      T* averages) {
+  for (int64_t first = begin; first < end; first += together) {
+    const int64_t last = min(first + together, end);
+    average_rows<T, kPrefetch>(p, first * p.length, last * p.length, averages);
+    multiply_sets(p, 0, p.length, averages, first, last);
   }
 }
 
@@ -430,20 +552,40 @@ bool scattered(const Operands& p) {
   return p.matrix_col != sizeof(T);
 }
 
+// Computes averages and products of the sets of one thread.
+template <class T, bool kPrefetch = true>
+void multiply_own_sets(const Operands& p, bool panels, int64_t together, int64_t begin, int64_t end,
+                       T* scratch) {
+  if (panels)
+    multiply_in_panels<T, kPrefetch>(p, begin, end, scratch);
+  else
+    multiply_in_rows<T, kPrefetch>(p, begin, end, together, scratch);
+}
+
+// Elements of scratch for `sets` sets of one thread, in whole cache lines.
+template <class T>
+int64_t own_elements(const Operands& p, bool panels, int64_t together, int64_t sets) {
+  constexpr int64_t kAlign = kLine / sizeof(T);
+  const int64_t elements =
+      panels ? kPanel<T> * p.length + panel_elements<T>(p, min(group_sets<T>(p), sets))
+             : together * p.length;
+  return (elements + kAlign - 1) / kAlign * kAlign;
+}
+
 template <bool kPrefetch>
 void on_one_thread(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   if (problem.out.elements() == 0) return;
   with_real(problem.vectors.type, [&]<class T>(T) {
-    const Layout<T> layout{scattered<T>(p), p.length};
-    multiply_sets<T, kPrefetch>(p, layout, 0, p.sets, reinterpret_cast<T*>(go.scratch));
+    multiply_own_sets<T, kPrefetch>(p, scattered<T>(p), 1, 0, p.sets,
+                                    reinterpret_cast<T*>(go.scratch));
   });
 }
 
-std::size_t one_tile(const AverageMatvec& problem) {
+std::size_t one_set(const AverageMatvec& problem) {
   return with_real(problem.vectors.type, [&]<class T>(T) {
     const Operands p = operands_of(problem);
-    return static_cast<std::size_t>(Layout<T>{scattered<T>(p), p.length}.elements(1)) * sizeof(T);
+    return static_cast<std::size_t>(own_elements<T>(p, scattered<T>(p), 1, p.sets)) * sizeof(T);
   });
 }
 
@@ -454,12 +596,13 @@ std::size_t one_tile(const AverageMatvec& problem) {
 struct Plan {
   int threads;
   bool panels;
+  int64_t together;  // sets without panels
   bool own_sets;
   int64_t parts;
 };
 
 template <class T>
-Plan plan_of(const AverageMatvec& problem, bool panels) {
+Plan plan_of(const AverageMatvec& problem, bool blocked) {
   // FLOPs per core in the time of reading one byte from memory; an order of magnitude.
   constexpr int64_t kFlopsPerByte = 8;
   const Operands p = operands_of(problem);
@@ -471,41 +614,45 @@ Plan plan_of(const AverageMatvec& problem, bool panels) {
   constexpr int64_t kPartBytes = 32 << 10;
   const int64_t wanted = rows == 0 ? 1 : (4 * threads + rows - 1) / rows;
   const int64_t most = max(p.samples * static_cast<int64_t>(sizeof(T)) / kPartBytes, 1);
+  const bool panels = scattered<T>(p) || (blocked && p.sets >= kLanes<T> / 2);
   return {.threads = threads,
-          .panels = scattered<T>(p) || (panels && p.sets >= kLanes<T> / 2),
-          .own_sets = threads == 1 || p.sets >= 8 * threads,
+          .panels = panels,
+          .together = blocked ? kMostTogether : 1,
+          .own_sets = threads == 1 || p.sets >= (panels ? kPanel<T> : 8) * threads,
           .parts = threads == 1 ? 1 : min(wanted, most)};
 }
 
-// Elements of scratch per thread, in whole cache lines.
+// Sets of one thread. Shares of panels are whole vectors.
 template <class T>
-int64_t own_tile(const Layout<T>& layout) {
-  constexpr int64_t kAlign = kLine / sizeof(T);
-  return (layout.elements(1) + kAlign - 1) / kAlign * kAlign;
+int64_t first_own_set(const Operands& p, const Plan& plan, int64_t thread, int64_t threads) {
+  const int64_t unit = plan.panels ? kLanes<T> : 1;
+  return min((p.sets + unit - 1) / unit * thread / threads * unit, p.sets);
 }
 
-template <bool kPanels>
+template <bool kBlocked>
 std::size_t scratch_of(const AverageMatvec& problem) {
   return with_real(problem.vectors.type, [&]<class T>(T) {
-    const Plan plan = plan_of<T>(problem, kPanels);
-    const Layout<T> layout{plan.panels, problem.length()};
-    const int64_t rows = problem.sets() * problem.length();
-    const int64_t elements = plan.own_sets ? plan.threads * own_tile(layout)
-                                           : layout.elements(problem.sets()) + rows * plan.parts;
+    const Operands p = operands_of(problem);
+    const Plan plan = plan_of<T>(problem, kBlocked);
+    const int64_t rows = p.sets * p.length;
+    const int64_t elements =
+        plan.own_sets ? plan.threads * own_elements<T>(p, plan.panels, plan.together, p.sets)
+                      : (plan.panels ? panel_elements<T>(p, p.sets) : 0) + rows * (1 + plan.parts);
     return static_cast<std::size_t>(elements) * sizeof(T);
   });
 }
 
-// Computes this thread's share of the averages of all sets. Scratch memory contains the averages,
-// followed by the sums of parts.
+// Computes this thread's share of the averages of all sets, or of the sums of parts of the rows,
+// which follow the averages in memory.
 template <class T>
-void average_share(const Operands& p, const Plan& plan, const Layout<T>& layout, T* averages,
-                   int64_t thread, int64_t threads) {
+void average_share(const Operands& p, const Plan& plan, T* averages, int64_t thread,
+                   int64_t threads) {
   const int64_t rows = p.sets * p.length;
-  if (plan.parts == 1)
-    return average_rows(p, rows * thread / threads, rows * (thread + 1) / threads, layout, 0,
-                        averages);
-  T* const partial = averages + layout.elements(p.sets);
+  if (plan.parts == 1) {
+    const int64_t begin = rows * thread / threads;
+    return average_rows(p, begin, rows * (thread + 1) / threads, averages + begin);
+  }
+  T* const partial = averages + rows;
   const int64_t all = rows * plan.parts;
   for (int64_t i = all * thread / threads; i < all * (thread + 1) / threads; ++i) {
     const int64_t row = i / plan.parts, part = i % plan.parts;
@@ -517,36 +664,57 @@ void average_share(const Operands& p, const Plan& plan, const Layout<T>& layout,
 
 // Computes the averages of all sets from the sums of parts.
 template <class T>
-void average_parts(const Operands& p, const Plan& plan, const Layout<T>& layout, T* averages) {
-  const T* const partial = averages + layout.elements(p.sets);
-  for (int64_t row = 0; row < p.sets * p.length; ++row) {
+void average_parts(const Operands& p, const Plan& plan, T* averages) {
+  const int64_t rows = p.sets * p.length;
+  const T* const partial = averages + rows;
+  for (int64_t row = 0; row < rows; ++row) {
     CompensatedSum<T> sum;
     for (int64_t part = 0; part < plan.parts; ++part) sum.add(partial[row * plan.parts + part]);
-    averages[layout.at(row / p.length, row % p.length)] = sum.total() / static_cast<T>(p.samples);
+    averages[row] = sum.total() / static_cast<T>(p.samples);
   }
 }
 
-template <bool kPanels>
+// Computes this thread's share of the products of all sets.
+template <class T>
+void multiply_share(const Operands& p, const Plan& plan, const T* averages, const T* panels,
+                    int64_t begin, int64_t end) {
+  const int64_t step = plan.panels ? group_sets<T>(p) : plan.together;
+  for (int64_t first = 0; first < p.sets; first += step) {
+    const int64_t last = min(first + step, p.sets);
+    if (plan.panels)
+      multiply_panels(p, begin, end, panels + first * p.length, first, last);
+    else
+      multiply_sets(p, begin, end, averages + first * p.length, first, last);
+  }
+}
+
+template <bool kBlocked>
 void in_threads(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   if (problem.out.elements() == 0) return;
   with_real(problem.vectors.type, [&]<class T>(T) {
-    const Plan plan = plan_of<T>(problem, kPanels);
-    const Layout<T> layout{plan.panels, p.length};
+    const Plan plan = plan_of<T>(problem, kBlocked);
     T* const scratch = reinterpret_cast<T*>(go.scratch);
     if (plan.own_sets)
       return in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-        multiply_sets(p, layout, p.sets * thread / threads, p.sets * (thread + 1) / threads,
-                      scratch + thread * own_tile(layout));
+        T* const own = scratch + thread * own_elements<T>(p, plan.panels, plan.together, p.sets);
+        multiply_own_sets(p, plan.panels, plan.together, first_own_set<T>(p, plan, thread, threads),
+                          first_own_set<T>(p, plan, thread + 1, threads), own);
       });
+    T* const panels = scratch;
+    T* const averages = scratch + (plan.panels ? panel_elements<T>(p, p.sets) : 0);
     in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-      average_share(p, plan, layout, scratch, thread, threads);
+      average_share(p, plan, averages, thread, threads);
     });
-    if (plan.parts > 1) average_parts(p, plan, layout, scratch);
+    if (plan.parts > 1) average_parts(p, plan, averages);
+    if (plan.panels)
+      for (int64_t set = 0; set < p.sets; set += kPanel<T>)
+        fill_panel(p, min(kPanel<T>, p.sets - set),
+                   reinterpret_cast<const std::byte*>(averages + set * p.length),
+                   panels + set * p.length);
     in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-      for (int64_t set = 0; set < p.sets; set += layout.width())
-        multiply(p, p.length * thread / threads, p.length * (thread + 1) / threads, layout,
-                 scratch + layout.elements(set), set, min(layout.width(), p.sets - set));
+      multiply_share(p, plan, averages, panels, p.length * thread / threads,
+                     p.length * (thread + 1) / threads);
     });
   });
 }
@@ -625,12 +793,12 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = pairwise},
     {.name = "simd",
      .changes = "Adds and multiplies in vector registers.",
-     .scratch_bytes = one_tile,
+     .scratch_bytes = one_set,
      .flops = flops_of_vectors,
      .run = on_one_thread<false>},
     {.name = "prefetch",
      .changes = "Prefetches the samples 4 KiB ahead.",
-     .scratch_bytes = one_tile,
+     .scratch_bytes = one_set,
      .flops = flops_of_vectors,
      .run = on_one_thread<true>},
     {.name = "threaded",
@@ -640,7 +808,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .flops = flops_of_vectors,
      .run = in_threads<false>},
     {.name = "blocked",
-     .changes = "Reads the matrix once per panel of sets, whose products are register tiles.",
+     .changes = "Reads the matrix once per group of sets, whose averages stay in L2 and whose "
+                "products are register tiles.",
      .scratch_bytes = scratch_of<true>,
      .flops = flops_of_vectors,
      .run = in_threads<true>},
