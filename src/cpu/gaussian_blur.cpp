@@ -7,6 +7,7 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -230,10 +231,12 @@ void on_default_taps(const GaussianBlur& p, const Launch&) {
 
 void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
   if (p.default_taps())
-    filter_share<kRadius>(p, p.border, BlurRow{}, thread, threads, streaming);
+    window_share<BlurWindow>(p, p.border, thread, threads, streaming);
   else
     filter_share<kRadius>(p, p.border, AnyTapsRow{p}, thread, threads, streaming);
 }
+
+void sliding_window(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, false); }
 
 void streaming(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, true); }
 
@@ -283,6 +286,11 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .changes = "Shifts and adds vector registers explicitly, without products along the row.",
      .why_not = default_taps_only,
      .run = on_default_taps<BlurRow>},
+    {.name = "sliding_window",
+     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
+                "registers; pairs of pixels are weighted without shuffles.",
+     .why_not = default_taps_only,
+     .run = sliding_window},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
      .flops = one_division_for_any_taps,

@@ -7,6 +7,7 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -98,7 +99,8 @@ void on_one_thread(const Sobel& p, const Launch&) {
 void threaded(const Sobel& p, const Launch&) {
   // The time is about that of moving twice the number of bytes.
   in_parallel(threads_for(4 * p.out.bytes()), [&](int thread, int threads) {
-    sobel_share<SobelRow>(p, thread, threads, worth_streaming(2 * p.out.bytes()));
+    window_share<SobelWindow>(p, Border::kConstant, thread, threads,
+                              worth_streaming(2 * p.out.bytes()));
   });
 }
 

@@ -30,18 +30,20 @@ struct Band {
 // with a width of 4096.
 constexpr int64_t kBandWidth = 2048;
 
-// Divides images into columns of bands. Calls work(band) for this thread's share of the rows of all
-// columns of all images. The shares are equal for images of any shape.
-template <class Work>
+// Divides images into columns of bands, up to kMaxWidth wide and of similar widths. Bands begin at
+// multiples of a cache line. Calls work(band) for this thread's share of the rows of all columns of
+// all images. The shares are equal for images of any shape.
+template <int64_t kMaxWidth = kBandWidth, class Work>
 ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int thread, int threads,
                               Work work) {
-  const int64_t columns = (cols + kBandWidth - 1) / kBandWidth;
+  const int64_t lines = (cols + kLine - 1) / kLine, columns = (cols + kMaxWidth - 1) / kMaxWidth;
+  const auto left_of = [&](int64_t column) { return min(column * lines / columns * kLine, cols); };
   const int64_t all = images * columns * rows;
   int64_t at = all * thread / threads;
   for (const int64_t end = all * (thread + 1) / threads; at < end;) {
-    const int64_t column = at / rows, top = at % rows, left = column % columns * kBandWidth;
-    const Band band{column / columns, top, min(top + end - at, rows), left,
-                    min(left + kBandWidth, cols)};
+    const int64_t at_column = at / rows, top = at % rows, column = at_column % columns;
+    const Band band{at_column / columns, top, min(top + end - at, rows), left_of(column),
+                    left_of(column + 1)};
     work(band);
     at += band.bottom - band.top;
   }
