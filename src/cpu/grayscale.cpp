@@ -47,29 +47,44 @@ Grayscale in_one_row(const Grayscale& p) {
 // not get slower (Zen 5, 3840x2160).
 constexpr int kAhead = 8192;
 
-template <int kPrefetch>
-ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads, bool streaming) {
-  for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-    const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
-    alignas(kLine) Pixel line[kPitch];
-    for (int64_t row = band.top; row < band.bottom; ++row) {
-      gray_row<kPrefetch>(rgba, row, band.left, band.width(), line);
-      put_row(out, row, band, line, streaming);
-    }
-  });
-  if (streaming) finish_streaming();
+// A row is stored directly if the output is packed. Bands of packed images are parts of one row.
+template <int kPrefetch, bool kStreaming>
+ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads) {
+  constexpr int64_t kWidest = 64 << 10;
+  for_each_band<kWidest>(
+      p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
+        const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
+        for (int64_t row = band.top; row < band.bottom; ++row) {
+          if (out.to_col == 1) {
+            gray_row<kPrefetch, kStreaming>(rgba, row, band.left, band.width(),
+                                            &out.pixel(row, band.left));
+            continue;
+          }
+          Pixel line[kBandWidth];
+          for (int64_t left = band.left; left < band.right; left += kBandWidth) {
+            const int64_t width = min(kBandWidth, band.right - left);
+            gray_row<kPrefetch>(rgba, row, left, width, line);
+            scatter(line, width, out.at(row, left), out.to_col, false);
+          }
+        }
+      });
+  if (kStreaming) finish_streaming();
 }
 
 template <int kPrefetch, bool kStreaming>
 void on_one_thread(const Grayscale& p, const Launch&) {
-  if (p.out.elements() != 0) gray_share<kPrefetch>(in_one_row(p), 0, 1, kStreaming);
+  if (p.out.elements() != 0) gray_share<kPrefetch, kStreaming>(in_one_row(p), 0, 1);
 }
 
 void threaded(const Grayscale& p, const Launch&) {
   if (p.out.elements() == 0) return;
   const Grayscale q = in_one_row(p);
-  in_parallel(threads_for(p.rgba.bytes() + p.out.bytes()), [&](int thread, int threads) {
-    gray_share<kAhead>(q, thread, threads, worth_streaming(p.rgba.bytes() + p.out.bytes()));
+  const int64_t bytes = p.rgba.bytes() + p.out.bytes();
+  in_parallel(threads_for(bytes), [&](int thread, int threads) {
+    if (worth_streaming(bytes))
+      gray_share<kAhead, true>(q, thread, threads);
+    else
+      gray_share<kAhead, false>(q, thread, threads);
   });
 }
 
