@@ -51,23 +51,22 @@ constexpr int kAhead = 8192;
 template <int kPrefetch, bool kStreaming>
 ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads) {
   constexpr int64_t kWidest = 64 << 10;
-  for_each_band<kWidest>(
-      p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-        const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
-        for (int64_t row = band.top; row < band.bottom; ++row) {
-          if (out.to_col == 1) {
-            gray_row<kPrefetch, kStreaming>(rgba, row, band.left, band.width(),
-                                            &out.pixel(row, band.left));
-            continue;
-          }
-          Pixel line[kBandWidth];
-          for (int64_t left = band.left; left < band.right; left += kBandWidth) {
-            const int64_t width = min(kBandWidth, band.right - left);
-            gray_row<kPrefetch>(rgba, row, left, width, line);
-            scatter(line, width, out.at(row, left), out.to_col, false);
-          }
-        }
-      });
+  for_each_band<kWidest>(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
+    const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
+    for (int64_t row = band.top; row < band.bottom; ++row) {
+      if (out.to_col == 1) {
+        gray_row<kPrefetch, kStreaming>(rgba, row, band.left, band.width(),
+                                        &out.pixel(row, band.left));
+        continue;
+      }
+      Pixel line[kBandWidth];
+      for (int64_t left = band.left; left < band.right; left += kBandWidth) {
+        const int64_t width = min(kBandWidth, band.right - left);
+        gray_row<kPrefetch>(rgba, row, left, width, line);
+        scatter(line, width, out.at(row, left), out.to_col, false);
+      }
+    }
+  });
   if (kStreaming) finish_streaming();
 }
 

@@ -45,9 +45,9 @@ ADO_INLINE Int16s spread(Int32s pixels, std::integer_sequence<int, kAt...>) {
 }
 #endif
 
-// Of 4 kLoaded pixels, the i-th vector of kWidth / 4 pixels, with four pixels per 16-byte lane. With
-// three bytes per pixel and AVX2, lane l of vector i has pixels 16 l + 4 i to 16 l + 4 i + 3, so
-// that narrowing keeps the order; both lanes come from memory, without a shuffle. AVX-512 would
+// Of 4 kLoaded pixels, the i-th vector of kWidth / 4 pixels, with four pixels per 16-byte lane.
+// With three bytes per pixel and AVX2, lane l of vector i has pixels 16 l + 4 i to 16 l + 4 i + 3,
+// so that narrowing keeps the order; both lanes come from memory, without a shuffle. AVX-512 would
 // need four loads per vector and permutes one (1.2 times as fast; Emerald Rapids).
 template <int kSize>
 ADO_INLINE Int32s load_pixels(const std::byte* from, int i) {
@@ -89,7 +89,9 @@ ADO_INLINE Colours weights_of(bool reversed) {
 
 // Bytes that `luminance` reads beyond its pixels.
 template <int kSize>
-constexpr int kBeyond = kSize == 4 ? 0 : kWidth == 64 ? 16 : 4;
+constexpr int kBeyond = kSize == 4     ? 0
+                        : kWidth == 64 ? 16
+                                       : 4;
 
 // Gray values of kWidth pixels. Four vectors are narrowed to one, lane by lane.
 template <int kSize>
@@ -125,7 +127,8 @@ ADO_INLINE void store_aligned(Pixel* to, Bytes pixels) {
 }
 
 // Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches kAhead bytes ahead
-// unless that is 0. The last vector overlaps the one before it, so that no pixel is converted alone.
+// unless that is 0. The last vector overlaps the one before it, so that no pixel is converted
+// alone.
 template <int kSize, int kAhead, bool kStreaming>
 ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t count, bool reversed,
                             Pixel* to) {

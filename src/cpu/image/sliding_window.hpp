@@ -96,14 +96,16 @@ class SlidingWindow {
     State state = {};
     if (started_) state = saved;
     const auto at = [&](int64_t row) { return rows[row].*kFrom + from; };
-    in_pairs(0, skip, state, [&]<int kPhase>(int64_t row) {
-      Kernel::template add<kPhase>(state, at(row));
-    });
+    in_pairs(
+        0, skip, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
+          Kernel::template add<kPhase>(state, at(row));
+        });
     to += col;
-    in_pairs(skip, count, state, [&]<int kPhase>(int64_t row) {
-      store_vector(to, Kernel::finish(Kernel::template add<kPhase>(state, at(row))));
-      to += pitch;
-    });
+    in_pairs(
+        skip, count, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
+          store_vector(to, Kernel::finish(Kernel::template add<kPhase>(state, at(row))));
+          to += pitch;
+        });
     saved = state;
   }
 
@@ -121,7 +123,7 @@ class SlidingWindow {
     }
   }
 
-  State states_[kWindowWidth / kWidth];
+  State states_[kWindowWidth / kWidth + 1];  // an intermediate result may be two columns wider
   int64_t width_, skip_;
   bool started_;
 };
@@ -269,8 +271,7 @@ template <int kEven, int kOdd>
 ADO_INLINE Uint16s weighted_pairs(Bytes v) {
 #if defined(__AVX2__)
   const auto weights = reinterpret_cast<Register>(Uint16s{} + std::uint16_t{kEven | kOdd << 8});
-  return reinterpret_cast<Uint16s>(
-      ADO_X86(maddubs_epi16)(reinterpret_cast<Register>(v), weights));
+  return reinterpret_cast<Uint16s>(ADO_X86(maddubs_epi16)(reinterpret_cast<Register>(v), weights));
 #else
   const Columns x = columns_of(v);
   return x.even * std::uint16_t{kEven} + x.odd * std::uint16_t{kOdd};
@@ -344,7 +345,8 @@ ADO_INLINE Int16s magnitude(Uint16s x, Uint16s y) {
 
 struct SobelWindow {
   static constexpr int kRadius = 1;
-  // Along a row: sums with weights 1 2 1, and differences. pair: the sum of two rows of differences.
+  // Along a row: sums with weights 1 2 1, and differences. pair: the sum of two rows of
+  // differences.
   struct State {
     Columns smooth[2], difference, pair;
 
