@@ -59,7 +59,8 @@ class ColourRows {
         right_(min(band.right + reach, rgba.cols)),
         before_(left_ - (band.left - reach)),
         after_(band.right + reach - right_),
-        offset_(left_ - band.left) {}
+        offset_(left_ - band.left),
+        ahead_(prefetch_distance(rgba, right_ - left_)) {}
 
   // The band's first column of the i-th row of a block.
   ADO_INLINE const Pixel* read(int64_t row, int64_t i) {
@@ -67,15 +68,22 @@ class ColourRows {
     Pixel* const to = buffer_.row(i) + offset_;
     const int64_t count = right_ - left_;
     if (count < kWidth) std::memset(to, 0, 2 * kLine);
-    gray_row<0>(rgba_, row, left_, count, to);
+    gray_row(rgba_, row, left_, count, ahead_, to);
     std::memset(to - before_, 0, before_);
     std::memset(to + count, 0, after_);
     return buffer_.row(i);
   }
 
  private:
+  // Whole rows, about kAhead bytes of this band. 0 if pixels are not close together.
+  static ADO_INLINE int64_t prefetch_distance(const Image& rgba, int64_t width) {
+    constexpr int64_t kAhead = 8192;
+    if (rgba.to_col < 3 || rgba.to_col > 4) return 0;
+    return (kAhead / (width * rgba.to_col) + 1) * rgba.to_row;
+  }
+
   const Image rgba_;
-  const int64_t left_, right_, before_, after_, offset_;
+  const int64_t left_, right_, before_, after_, offset_, ahead_;
   RowBuffer buffer_;
 };
 
@@ -84,8 +92,8 @@ class ColourRows {
 // neighbouring bands share are computed twice.
 ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool streaming) {
   constexpr int kBlurred = BlurWindow::kRadius, kSobel = SobelWindow::kRadius;
-  SlidingWindow<BlurWindow> blur;
-  SlidingWindow<SobelWindow> sobel;
+  SlidingWindow<BlurWindow, false> blur;
+  SlidingWindow<SobelWindow, false> sobel;
   RowBuffer blurred;
   const auto work = [&](const Band& band) {
     ColourRows gray(colour_image_of(p.rgba, band.image), band, kBlurred + kSobel);

@@ -55,14 +55,14 @@ ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads) {
     const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
     for (int64_t row = band.top; row < band.bottom; ++row) {
       if (out.to_col == 1) {
-        gray_row<kPrefetch, kStreaming>(rgba, row, band.left, band.width(),
-                                        &out.pixel(row, band.left));
+        gray_row<kStreaming>(rgba, row, band.left, band.width(), kPrefetch,
+                             &out.pixel(row, band.left));
         continue;
       }
       Pixel line[kBandWidth];
       for (int64_t left = band.left; left < band.right; left += kBandWidth) {
         const int64_t width = min(kBandWidth, band.right - left);
-        gray_row<kPrefetch>(rgba, row, left, width, line);
+        gray_row(rgba, row, left, width, kPrefetch, line);
         scatter(line, width, out.at(row, left), out.to_col, false);
       }
     }

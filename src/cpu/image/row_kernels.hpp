@@ -45,34 +45,48 @@ ADO_INLINE Int16s spread(Int32s pixels, std::integer_sequence<int, kAt...>) {
 }
 #endif
 
-// Of 4 kLoaded pixels, the i-th vector of kWidth / 4 pixels, with four pixels per 16-byte lane.
-// With three bytes per pixel and AVX2, lane l of vector i has pixels 16 l + 4 i to 16 l + 4 i + 3,
-// so that narrowing keeps the order; both lanes come from memory, without a shuffle. AVX-512 would
-// need four loads per vector and permutes one (1.2 times as fast; Emerald Rapids).
+// With three bytes per pixel, `luminance` reads this number of bytes more than kWidth pixels.
 template <int kSize>
+constexpr int kExcess = kSize == 4     ? 0
+                        : kWidth == 64 ? 16
+                                       : 4;
+
+// The i-th of four vectors that contain kWidth pixels, with four pixels per 16-byte lane. With
+// three bytes per pixel and AVX2, 16-byte lane l of vector i has pixels 16 l + 4 i to 16 l + 4 i +
+// 3, so that narrowing keeps the order; both lanes are loaded from memory, without a shuffle. With
+// AVX-512, one load and one permutation are 1.2 times as fast as four loads (Emerald Rapids). The
+// pixels are preceded by the excess bytes if kBefore, or else followed by them.
+template <int kSize, bool kBefore>
 ADO_INLINE Int32s load_pixels(const std::byte* from, int i) {
   const std::byte* at = from + i * (kWidth / 4) * kSize;
   if constexpr (kSize == 4) return load_vector<Int32s>(at);
 #if defined(__AVX512BW__)
-  const auto pixels = load_vector<Int32s>(at);
+  const auto pixels = load_vector<Int32s>(at - (kBefore ? 16 : 0));
+  if constexpr (kBefore)
+    return __builtin_shufflevector(pixels, pixels, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12, 13,
+                                   14, 15);
   return __builtin_shufflevector(pixels, pixels, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12);
 #elif defined(__AVX2__)
   using Lane = std::int32_t __attribute__((vector_size(16)));
-  return __builtin_shufflevector(load_vector<Lane>(from + 12 * i),
-                                 load_vector<Lane>(from + 48 + 12 * i), 0, 1, 2, 3, 4, 5, 6, 7);
+  const std::byte* lanes = from + 12 * i - (kBefore ? 4 : 0);
+  return __builtin_shufflevector(load_vector<Lane>(lanes), load_vector<Lane>(lanes + 48), 0, 1, 2,
+                                 3, 4, 5, 6, 7);
 #else
   Int32s pixels;
-  for (int k = 0; k < kWidth / 4; ++k) pixels[k] = load_vector<std::int32_t>(at + k * kSize);
+  for (int k = 0; k < kWidth / 4; ++k)
+    pixels[k] = load_vector<std::int32_t>(at + k * kSize - (kBefore ? 1 : 0)) >> (kBefore ? 8 : 0);
   return pixels;
 #endif
 }
 
-template <int kSize>
+template <int kSize, bool kBefore>
 ADO_INLINE Colours colours_of(Int32s pixels) {
 #if defined(__AVX2__)
+  // The first pixel of a lane begins at byte kFirst. With AVX-512, it was moved to byte 4 of 16.
+  constexpr int kFirst = kBefore && kSize == 3 ? 4 : 0;
   constexpr VectorOf<1, kWidth>::Indices kIndices;
-  const Int16s second_twice = spread<kSize, 1, 1>(pixels, kIndices);
-  if constexpr (kSize == 3) return {spread<3, 0, 2>(pixels, kIndices), second_twice};
+  const Int16s second_twice = spread<kSize, kFirst + 1, kFirst + 1>(pixels, kIndices);
+  if constexpr (kSize == 3) return {spread<3, kFirst, kFirst + 2>(pixels, kIndices), second_twice};
 #else
   const Int32s second = pixels >> 8 & 0xff;
   const auto second_twice = reinterpret_cast<Int16s>(second | second << 16);
@@ -87,19 +101,13 @@ ADO_INLINE Colours weights_of(bool reversed) {
           reinterpret_cast<Int16s>(Int32s{} + (kSecond / 2 | (kSecond - kSecond / 2) << 16))};
 }
 
-// Bytes that `luminance` reads beyond its pixels.
-template <int kSize>
-constexpr int kBeyond = kSize == 4     ? 0
-                        : kWidth == 64 ? 16
-                                       : 4;
-
 // Gray values of kWidth pixels. Four vectors are narrowed to one, lane by lane.
-template <int kSize>
+template <int kSize, bool kBefore = false>
 ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
   Int32s y[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const auto colours = colours_of<kSize>(load_pixels<kSize>(from, i));
+    const auto colours = colours_of<kSize, kBefore>(load_pixels<kSize, kBefore>(from, i));
     y[i] = (multiply_add(colours.first_and_third, weights.first_and_third) +
             multiply_add(colours.second_twice, weights.second_twice)) >>
            Grayscale::kShift;
@@ -126,21 +134,22 @@ ADO_INLINE void store_aligned(Pixel* to, Bytes pixels) {
   store_vector(to, pixels);
 }
 
-// Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches kAhead bytes ahead
+// Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches `ahead` bytes ahead
 // unless that is 0. The last vector overlaps the one before it, so that no pixel is converted
 // alone.
-template <int kSize, int kAhead, bool kStreaming>
+template <int kSize, bool kStreaming>
 ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t count, bool reversed,
-                            Pixel* to) {
-  constexpr int64_t kReads = kWidth * kSize + kBeyond<kSize>;
+                            int64_t ahead, Pixel* to) {
+  constexpr int64_t kReads = kWidth * kSize + kExcess<kSize>;
   const Colours weights = weights_of(reversed);
   const auto convert = [&](int64_t col) {
     const std::byte* pixels = from + col * kSize;
-    for (int line = 0; kAhead != 0 && line < kWidth * kSize; line += kLine)
-      __builtin_prefetch(pixels + kAhead + line);
+    for (int line = 0; ahead != 0 && line < kWidth * kSize; line += kLine)
+      __builtin_prefetch(pixels + ahead + line);
     return luminance<kSize>(pixels, weights);
   };
-  const int64_t end = readable < kReads ? -1 : min(count - kWidth, (readable - kReads) / kSize);
+  const int64_t last = count - kWidth;
+  const int64_t end = readable < kReads ? -1 : min(last, (readable - kReads) / kSize);
   int64_t col = 0;
   if (kStreaming && end >= 0) {
     store_vector(to, convert(0));
@@ -149,32 +158,40 @@ ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t cou
   }
   for (; col <= end; col += kWidth) store_aligned<kStreaming>(to + col, convert(col));
   if (col >= count) return;
-  if (end >= 0 && end == count - kWidth) return store_vector(to + end, convert(end));
-  // The last one or two vectors, if reading them in place might pass the end of the input.
-  for (col = max(min(col, count - kWidth), 0); col < count; col += kWidth) {
-    col = max(min(col, count - kWidth), 0);
+  if (end >= 0 && end == last) return store_vector(to + last, convert(last));
+  if (kSize == 3 && end >= 0 && last >= 6) {
+    // Reading beyond the last pixel might pass the end of the input.
+    if (col < last)
+      store_vector(to + last - 6, luminance<kSize, false>(from + (last - 6) * 3, weights));
+    return store_vector(to + last, luminance<kSize, true>(from + last * kSize, weights));
+  }
+  while (col < count) {
+    col = max(min(col, last), 0);
     alignas(kLine) std::byte rest[kReads] = {};
     std::memcpy(rest, from + col * kSize, min(kWidth * kSize, readable - col * kSize));
-    const Bytes last = luminance<kSize>(rest, weights);
-    std::memcpy(to + col, &last, min(count, kWidth));
+    const Bytes pixels = luminance<kSize>(rest, weights);
+    std::memcpy(to + col, &pixels, min(count, kWidth));
+    col += kWidth;
   }
 }
 
 // Converts part of a row of an image with any strides.
-template <int kAhead, bool kStreaming = false>
-ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t count, Pixel* to) {
+template <bool kStreaming = false>
+ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t count,
+                         int64_t ahead, Pixel* to) {
   const std::byte* from = image.at(row, begin);
   const bool reversed = image.to_channel == -1;
   if (reversed || image.to_channel == 1) {
     const std::byte* first = reversed ? from - 2 : from;
     // Bytes up to the end of the row, without a fourth byte of the last pixel, which may be outside
-    // the array.
-    const int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
-    const bool alpha = image.channels == 4 && !reversed;
+    // the array. The next row may follow immediately.
+    int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
+    readable += image.channels == 4 && !reversed;
+    if (row + 1 < image.rows && image.to_row == image.cols * image.to_col) readable += image.to_row;
     if (image.to_col == 4)
-      return gray_packed<4, kAhead, kStreaming>(first, readable + alpha, count, reversed, to);
+      return gray_packed<4, kStreaming>(first, readable, count, reversed, ahead, to);
     if (image.to_col == 3)
-      return gray_packed<3, kAhead, kStreaming>(first, readable, count, reversed, to);
+      return gray_packed<3, kStreaming>(first, readable, count, reversed, ahead, to);
   }
   for (int64_t col = 0; col < count; col += kWidth) {
     alignas(kLine) std::byte pixels[4 * kWidth] = {};
@@ -182,7 +199,7 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
     for (int64_t i = 0; i < some; ++i)
       for (int channel = 0; channel < 3; ++channel)
         pixels[4 * i + channel] = from[(col + i) * image.to_col + channel * image.to_channel];
-    gray_packed<4, 0, false>(pixels, sizeof(pixels), some, false, to + col);
+    gray_packed<4, false>(pixels, sizeof(pixels), some, false, 0, to + col);
   }
 }
 

@@ -58,11 +58,13 @@ ADO_INLINE int64_t vector_columns(int64_t width) { return (width + kWidth - 1) /
 // Kernel::State are the sums that a vector column keeps, all zero if the rows above are zero.
 // Kernel::add<phase>(state, from) adds the next row and returns the sums of the window.
 // Kernel::finish makes pixels of them.
-template <class Kernel>
+// `ahead` is the distance in bytes to rows that will be added later, which are prefetched, or 0.
+template <class Kernel, bool kPrefetch>
 class SlidingWindow {
  public:
   // Starts a band at rows that are zero. The first `skip` rows that are added complete no window.
-  ADO_INLINE void start(int64_t width, int64_t skip) {
+  ADO_INLINE void start(int64_t width, int64_t skip, int64_t ahead = 0) {
+    ahead_ = ahead;
     width_ = width;
     skip_ = skip;
     started_ = false;
@@ -95,7 +97,11 @@ class SlidingWindow {
                                 int64_t col, State& saved, Pixel* to, int64_t pitch) {
     State state = {};
     if (started_) state = saved;
-    const auto at = [&](int64_t row) { return rows[row].*kFrom + from; };
+    const auto at = [&](int64_t row) {
+      const Pixel* pixels = rows[row].*kFrom + from;
+      if (kPrefetch) __builtin_prefetch(pixels + ahead_);
+      return pixels;
+    };
     in_pairs(
         0, skip, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
           Kernel::template add<kPhase>(state, at(row));
@@ -124,7 +130,7 @@ class SlidingWindow {
   }
 
   State states_[kWindowWidth / kWidth + 1];  // an intermediate result may be two columns wider
-  int64_t width_, skip_;
+  int64_t width_, skip_, ahead_;
   bool started_;
 };
 
@@ -385,14 +391,15 @@ template <class Kernel, class Filter>
 ADO_INLINE void window_share(const Filter& p, Border border, int thread, int threads,
                              bool streaming) {
   constexpr int kRadius = Kernel::kRadius;
-  SlidingWindow<Kernel> window;
+  SlidingWindow<Kernel, true> window;
   for_each_band<kWindowWidth>(
       p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-        GrayRows<kRadius> gray(image_of(p.gray, band.image), border, band);
+        const Image image = image_of(p.gray, band.image);
+        GrayRows<kRadius> gray(image, border, band);
         OutputRows out(image_of(p.out, band.image), band, streaming);
         int64_t begin = band.top - kRadius;
         if (border == Border::kConstant) begin = max(begin, 0);  // rows of zeros need not be added
-        window.start(band.width(), band.top + kRadius - begin);
+        window.start(band.width(), band.top + kRadius - begin, kBlockRows * image.to_row);
         const int64_t end = band.bottom + kRadius;
         for (int64_t row = begin; row < end; row += kBlockRows) {
           const int64_t count = min(kBlockRows, end - row);
