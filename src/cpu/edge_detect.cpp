@@ -153,7 +153,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .run = run_pipeline<kThreaded>},
     {.name = "fused_bands",
      .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
-     .flops = [](const EdgeDetect& p) { return roots_of_rows(p); },
+     .flops = [](const EdgeDetect& p) { return flops_of_windows(p); },
      .run = fused},
 };
 

@@ -123,7 +123,7 @@ struct FullWindowRow {
 };
 
 void auto_vectorised(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, FullWindowRow{p}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, FullWindowRow{p});
 }
 
 // ------------------------------------------------------------------------------- separated passes
@@ -137,7 +137,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
-      auto pixels = rows_of(gray, p.border, band, kRadius);
+      ImageRows pixels{gray, p.border, band, kRadius};
       pixels.row = band.top;
       alignas(kLine) Pixel line[kPitch];
       for (int64_t row = band.top; row < band.bottom; ++row) {
@@ -187,7 +187,7 @@ struct AnyTapsRow {
 };
 
 void row_ring(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, AnyTapsRow{p}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, AnyTapsRow{p});
 }
 
 // ------------------------------------------------------------------- default taps, in 16-bit sums
@@ -224,7 +224,7 @@ const char* default_taps_only(const GaussianBlur& p) {
 
 template <class Kernel>
 void on_default_taps(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, Kernel{}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, Kernel{});
 }
 
 // ----------------------------------------------------------------------------- stores and threads

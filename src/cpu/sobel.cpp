@@ -87,13 +87,13 @@ struct SeparableRow {
 };
 
 template <class Kernel>
-ADO_INLINE void sobel_share(const Sobel& p, int thread, int threads, bool streaming) {
-  filter_share<1>(p, Border::kConstant, Kernel{}, thread, threads, streaming);
+void by_rows(const Sobel& p, const Launch&) {
+  filter_share<1>(p, Border::kConstant, Kernel{});
 }
 
-template <class Kernel, bool kStreaming = false>
-void on_one_thread(const Sobel& p, const Launch&) {
-  sobel_share<Kernel>(p, 0, 1, kStreaming);
+template <bool kStreaming>
+void by_windows(const Sobel& p, const Launch&) {
+  window_share<SobelWindow>(p, Border::kConstant, 0, 1, kStreaming);
 }
 
 void threaded(const Sobel& p, const Launch&) {
@@ -120,22 +120,27 @@ constexpr Variant<Sobel> kVariants[] = {
     {.name = "padded_rows",
      .changes = "Copies the rows to contiguous buffers in the L1 cache, padded with zeros.",
      .flops = roots_of_pixels,
-     .run = on_one_thread<FullWindowRow>},
+     .run = by_rows<FullWindowRow>},
     {.name = "separable",
      .changes = "Sums down each column once for three output pixels, then along the row.",
      .flops = roots_of_pixels,
-     .run = on_one_thread<SeparableRow>},
+     .run = by_rows<SeparableRow>},
     {.name = "simd",
      .changes = "Vectorised, including the square root.",
      .flops = roots_of_rows<Sobel>,
-     .run = on_one_thread<SobelRow>},
+     .run = by_rows<SobelRow>},
+    {.name = "sliding_window",
+     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
+                "registers; computes every other root from the processor's estimate.",
+     .flops = flops_of_windows<Sobel>,
+     .run = by_windows<false>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
-     .flops = roots_of_rows<Sobel>,
-     .run = on_one_thread<SobelRow, true>},
+     .flops = flops_of_windows<Sobel>,
+     .run = by_windows<true>},
     {.name = "threaded",
      .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
-     .flops = roots_of_rows<Sobel>,
+     .flops = flops_of_windows<Sobel>,
      .run = threaded},
 };
 

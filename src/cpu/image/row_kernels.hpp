@@ -277,11 +277,10 @@ struct SobelRow {
 // the band, and the last one covers the column after it.
 template <class Filter>
 double roots_of_rows(const Filter& p) {
-  const auto roots_of_row = [](int64_t width) {
-    return width == 0 ? 0 : (1 + (width + kWidth) / kWidth) * kWidth;
-  };
-  const int64_t roots =
-      p.cols() / kBandWidth * roots_of_row(kBandWidth) + roots_of_row(p.cols() % kBandWidth);
+  int64_t roots = 0;
+  for_each_band(1, 1, p.cols(), 0, 1, [&](const Band& band) {
+    roots += (1 + (band.width() + kWidth) / kWidth) * kWidth;
+  });
   return static_cast<double>(p.images() * p.rows() * roots);
 }
 

@@ -334,13 +334,13 @@ struct BlurWindow {
   }
 };
 
-// The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 is below 2^24,
-// so a float represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next
-// integer. Rounding changes r by at most r 2^-24, which is too little to reach that integer,
-// because r is below 2^11.
-ADO_INLINE Int16s magnitude(Uint16s x, Uint16s y) {
+// The magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
+// represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
+// Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
+// below 2^11.
+ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
   constexpr VectorOf<2, kWidth>::Indices kIndices;
-  const auto root = [](Uint16s pairs) {
+  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
     const auto both = reinterpret_cast<Int16s>(pairs);
     const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
     return __builtin_convertvector(square_root(squared), Int32s);
@@ -349,6 +349,36 @@ ADO_INLINE Int16s magnitude(Uint16s x, Uint16s y) {
                 root(interleave<2, true>(x, y, kIndices)));
 }
 
+// The magnitudes of gradients, rounded down where they are below 256, from the processor's estimate
+// of 1 / r, whose relative error is below 2^-11. n / r + 1/8 is then between r and r + 1/4. Rounded
+// down, it is the result or 1 more, which the comparison of squares decides. Only the difference of
+// the squares must fit 16 bits. If n is 0, the estimate is infinite, and the low byte of the result
+// is 0.
+ADO_INLINE Int16s magnitude_by_estimate(Uint16s x, Uint16s y) {
+#if defined(__x86_64__)
+  constexpr VectorOf<2, kWidth>::Indices kIndices;
+  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
+    const auto both = reinterpret_cast<Int16s>(pairs);
+    const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
+#if defined(__AVX512BW__)
+    const Floats reciprocal = _mm512_maskz_rsqrt14_ps(0xffff, squared);
+#else
+    const Floats reciprocal = ADO_X86(rsqrt_ps)(squared);
+#endif
+    return __builtin_convertvector(squared * reciprocal + 0.125F, Int32s);
+  };
+  const auto high = reinterpret_cast<Uint16s>(narrow(root(interleave<2, false>(x, y, kIndices)),
+                                                     root(interleave<2, true>(x, y, kIndices))));
+  const auto excess = reinterpret_cast<Int16s>(x * x + y * y - high * high);
+  return reinterpret_cast<Int16s>(high) + (excess >> 15);
+#else
+  return magnitude_by_root(x, y);
+#endif
+}
+
+// Every other root is computed from an estimate. The square root instruction alone would bound the
+// loop: this is 1.3 times as fast with AVX-512 and 1.1 times with AVX2 (Emerald Rapids). Only
+// estimates take 1.05 and 1.15 times as long.
 struct SobelWindow {
   static constexpr int kRadius = 1;
   // Along a row: sums with weights 1 2 1, and differences. pair: the sum of two rows of
@@ -380,11 +410,22 @@ struct SobelWindow {
     const auto at_most_255 = [](Int16s x) {
       return reinterpret_cast<Uint16s>(x > 255 ? Int16s{} + 255 : x);
     };
-    const Uint16s even = at_most_255(magnitude(gradients.x.even, gradients.y.even));
-    const Uint16s odd = at_most_255(magnitude(gradients.x.odd, gradients.y.odd));
+    const Uint16s even = at_most_255(magnitude_by_root(gradients.x.even, gradients.y.even));
+    const Uint16s odd = at_most_255(magnitude_by_estimate(gradients.x.odd, gradients.y.odd));
     return reinterpret_cast<Bytes>(even | odd << 8);
   }
 };
+
+// Executed FLOPs of the magnitudes of all bands: a square root, or an estimate, a product and a
+// sum.
+template <class Filter>
+double flops_of_windows(const Filter& p) {
+  int64_t pixels_of_row = 0;
+  for_each_band<kWindowWidth>(1, 1, p.cols(), 0, 1, [&](const Band& band) {
+    pixels_of_row += vector_columns(band.width()) * kWidth;
+  });
+  return 2.0 * static_cast<double>(p.images() * p.rows() * pixels_of_row);
+}
 
 // This thread's share of a filter of gray images.
 template <class Kernel, class Filter>
