@@ -68,7 +68,7 @@ class ColourRows {
     Pixel* const to = buffer_.row(i) + offset_;
     const int64_t count = right_ - left_;
     if (count < kWidth) std::memset(to, 0, 2 * kLine);
-    gray_row(rgba_, row, left_, count, ahead_, to);
+    gray_row<Stores::kWithRoom>(rgba_, row, left_, count, ahead_, to);
     std::memset(to - before_, 0, before_);
     std::memset(to + count, 0, after_);
     return buffer_.row(i);

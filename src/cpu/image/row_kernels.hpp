@@ -124,20 +124,24 @@ ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
   return reinterpret_cast<Bytes>(mixed);
 }
 
-// Stores to an aligned address, with a non-temporal store if kStreaming.
-template <bool kStreaming>
-ADO_INLINE void store_aligned(Pixel* to, Bytes pixels) {
+// How a row of gray values is stored: exactly, in a buffer with room for whole vectors, or exactly
+// and with non-temporal stores.
+enum class Stores : std::uint8_t { kExact, kWithRoom, kStreaming };
+
+// `to` is aligned if kStores is kStreaming.
+template <Stores kStores>
+ADO_INLINE void store_gray(Pixel* to, Bytes pixels) {
 #if defined(__x86_64__)
-  if constexpr (kStreaming)
+  if constexpr (kStores == Stores::kStreaming)
     return ADO_X86_STREAM(reinterpret_cast<Register*>(to), reinterpret_cast<Register>(pixels));
 #endif
   store_vector(to, pixels);
 }
 
 // Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches `ahead` bytes ahead
-// unless that is 0. The last vector overlaps the one before it, so that no pixel is converted
-// alone.
-template <int kSize, bool kStreaming>
+// unless that is 0. The last vector overlaps the one before it or extends into the room behind the
+// row, so that no pixel is converted alone.
+template <int kSize, Stores kStores>
 ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t count, bool reversed,
                             int64_t ahead, Pixel* to) {
   constexpr int64_t kReads = kWidth * kSize + kExcess<kSize>;
@@ -148,25 +152,25 @@ ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t cou
       __builtin_prefetch(pixels + ahead + line);
     return luminance<kSize>(pixels, weights);
   };
-  const int64_t last = count - kWidth;
+  const int64_t last = kStores == Stores::kWithRoom ? count - 1 : count - kWidth;
   const int64_t end = readable < kReads ? -1 : min(last, (readable - kReads) / kSize);
   int64_t col = 0;
-  if (kStreaming && end >= 0) {
+  if (kStores == Stores::kStreaming && end >= 0) {
     store_vector(to, convert(0));
     col = to_next_line(reinterpret_cast<std::byte*>(to)) % kWidth;
     if (col == 0) col = kWidth;
   }
-  for (; col <= end; col += kWidth) store_aligned<kStreaming>(to + col, convert(col));
+  for (; col <= end; col += kWidth) store_gray<kStores>(to + col, convert(col));
   if (col >= count) return;
-  if (end >= 0 && end == last) return store_vector(to + last, convert(last));
-  if (kSize == 3 && end >= 0 && last >= 6) {
-    // Reading beyond the last pixel might pass the end of the input.
-    if (col < last)
-      store_vector(to + last - 6, luminance<kSize, false>(from + (last - 6) * 3, weights));
-    return store_vector(to + last, luminance<kSize, true>(from + last * kSize, weights));
+  const int64_t final = count - kWidth;
+  if (end >= 0 && end == final) return store_vector(to + final, convert(final));
+  // Reading beyond the last pixel might pass the end of the input.
+  if (kSize == 3 && end >= 0 && final >= 6) {
+    if (col < final) store_vector(to + final - 6, convert(final - 6));
+    return store_vector(to + final, luminance<kSize, true>(from + final * kSize, weights));
   }
   while (col < count) {
-    col = max(min(col, last), 0);
+    col = max(min(col, final), 0);
     alignas(kLine) std::byte rest[kReads] = {};
     std::memcpy(rest, from + col * kSize, min(kWidth * kSize, readable - col * kSize));
     const Bytes pixels = luminance<kSize>(rest, weights);
@@ -176,22 +180,23 @@ ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t cou
 }
 
 // Converts part of a row of an image with any strides.
-template <bool kStreaming = false>
+template <Stores kStores>
 ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t count,
                          int64_t ahead, Pixel* to) {
   const std::byte* from = image.at(row, begin);
   const bool reversed = image.to_channel == -1;
   if (reversed || image.to_channel == 1) {
     const std::byte* first = reversed ? from - 2 : from;
-    // Bytes up to the end of the row, without a fourth byte of the last pixel, which may be outside
-    // the array. The next row may follow immediately.
+    // Bytes up to the end of the row, or of the last row if rows follow each other, without a
+    // fourth byte of the last pixel, which may be outside the array.
     int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
     readable += image.channels == 4 && !reversed;
-    if (row + 1 < image.rows && image.to_row == image.cols * image.to_col) readable += image.to_row;
+    if (image.to_row >= image.cols * image.to_col)
+      readable += (image.rows - 1 - row) * image.to_row;
     if (image.to_col == 4)
-      return gray_packed<4, kStreaming>(first, readable, count, reversed, ahead, to);
+      return gray_packed<4, kStores>(first, readable, count, reversed, ahead, to);
     if (image.to_col == 3)
-      return gray_packed<3, kStreaming>(first, readable, count, reversed, ahead, to);
+      return gray_packed<3, kStores>(first, readable, count, reversed, ahead, to);
   }
   for (int64_t col = 0; col < count; col += kWidth) {
     alignas(kLine) std::byte pixels[4 * kWidth] = {};
@@ -199,7 +204,7 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
     for (int64_t i = 0; i < some; ++i)
       for (int channel = 0; channel < 3; ++channel)
         pixels[4 * i + channel] = from[(col + i) * image.to_col + channel * image.to_channel];
-    gray_packed<4, false>(pixels, sizeof(pixels), some, false, 0, to + col);
+    gray_packed<4, Stores::kExact>(pixels, sizeof(pixels), some, false, 0, to + col);
   }
 }
 

@@ -187,14 +187,20 @@ class GrayRows {
 
   ADO_INLINE WindowRow extended(int64_t row, int64_t i) {
     Pixel* const to = buffer_.row(i);
-    if (band_.width() < kWidth) std::memset(to, 0, kWidth + kRadius);
     const int64_t begin = max(band_.left - kRadius, 0);
     const int64_t end = min(band_.right + kRadius, image_.cols);
     const std::byte* from = image_.at(row, begin);
-    if (image_.to_col == 1)
-      std::memcpy(to + begin - band_.left, from, end - begin);
-    else
+    if (image_.to_col != 1) {
+      if (band_.width() < kWidth) std::memset(to, 0, kWidth + kRadius);
       gather(from, image_.to_col, end - begin, to + begin - band_.left);
+    } else if (image_.to_row >= image_.cols &&
+               (image_.rows - 1 - row) * image_.to_row + image_.cols >= kWidth + 2 * kRadius) {
+      // The image is narrower than this, and the rows below follow.
+      std::memcpy(to, from, kWidth + 2 * kRadius);
+    } else {
+      if (band_.width() < kWidth) std::memset(to, 0, kWidth + kRadius);
+      std::memcpy(to, from, image_.cols);
+    }
     const auto outside = [&](int64_t source) {
       return source < 0 ? Pixel{0} : image_.pixel(row, source);
     };
@@ -232,12 +238,18 @@ class OutputRows {
   ADO_INLINE int64_t pitch() const { return in_place_ ? out_.to_row : kWindowPitch; }
   ADO_INLINE void put(int64_t count) {
     if (!in_place_)
-      for (int64_t i = 0; i < count; ++i)
-        put_row(out_, row_ + i, band_, buffer_.row(i), streaming_);
+      for (int64_t i = 0; i < count; ++i) put_one(row_ + i, buffer_.row(i));
     row_ += count;
   }
 
  private:
+  ADO_INLINE void put_one(int64_t row, const Pixel* from) const {
+    if (out_.to_col == 1 && band_.width() < kWidth)
+      return copy_short(out_.at(row, band_.left), reinterpret_cast<const std::byte*>(from),
+                        band_.width());
+    put_row(out_, row, band_, from, streaming_);
+  }
+
   const Image out_;
   const Band band_;
   const bool streaming_, in_place_;
