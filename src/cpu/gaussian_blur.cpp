@@ -236,7 +236,7 @@ void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) 
     filter_share<kRadius>(p, p.border, AnyTapsRow{p}, thread, threads, streaming);
 }
 
-void sliding_window(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, false); }
+void by_windows(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, false); }
 
 void streaming(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, true); }
 
@@ -286,11 +286,11 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .changes = "Shifts and adds vector registers explicitly, without products along the row.",
      .why_not = default_taps_only,
      .run = on_default_taps<BlurRow>},
-    {.name = "sliding_window",
+    {.name = "vector_columns",
      .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
                 "registers; pairs of pixels are weighted without shuffles.",
      .why_not = default_taps_only,
-     .run = sliding_window},
+     .run = by_windows},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
      .flops = one_division_for_any_taps,

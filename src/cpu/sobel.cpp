@@ -129,7 +129,7 @@ constexpr Variant<Sobel> kVariants[] = {
      .changes = "Vectorised, including the square root.",
      .flops = roots_of_rows<Sobel>,
      .run = by_rows<SobelRow>},
-    {.name = "sliding_window",
+    {.name = "vector_columns",
      .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
                 "registers; computes every other root from the processor's estimate.",
      .flops = flops_of_windows<Sobel>,
