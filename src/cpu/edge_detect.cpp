@@ -90,7 +90,8 @@ class ColourRows {
 // Each block of rows passes all three filters while it is in the L1 cache. The only intermediate
 // results in memory are a block of gray and a block of blurred rows. Rows and columns that
 // neighbouring bands share are computed twice.
-ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool streaming) {
+ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, bool streaming) {
+  const EdgeDetect p = with_long_rows(given, &EdgeDetect::rgba);
   constexpr int kBlurred = BlurWindow::kRadius, kSobel = SobelWindow::kRadius;
   SlidingWindow<BlurWindow, false> blur;
   SlidingWindow<SobelWindow, false> sobel;
@@ -153,7 +154,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .run = run_pipeline<kThreaded>},
     {.name = "fused_bands",
      .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
-     .flops = [](const EdgeDetect& p) { return flops_of_windows(p); },
+     .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,
      .run = fused},
 };
 

@@ -132,15 +132,15 @@ constexpr Variant<Sobel> kVariants[] = {
     {.name = "vector_columns",
      .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
                 "registers; computes every other root from the processor's estimate.",
-     .flops = flops_of_windows<Sobel>,
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = by_windows<false>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
-     .flops = flops_of_windows<Sobel>,
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = by_windows<true>},
     {.name = "threaded",
      .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
-     .flops = flops_of_windows<Sobel>,
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = threaded},
 };
 

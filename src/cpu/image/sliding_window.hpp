@@ -428,10 +428,33 @@ struct SobelWindow {
   }
 };
 
+// Exchanges rows and columns of images narrower than kNarrow. The filters are symmetric, so only
+// the addresses change. A row of a narrow image takes as long as a whole vector, 15 to 25 ns. As
+// columns of the transpose, its pixels take 1 to 1.5 ns each, and 0.5 ns if they are packed (blur
+// and Sobel, AVX2, Emerald Rapids).
+constexpr int64_t kNarrow = 12;
+
+template <class Filter>
+ADO_INLINE Filter with_long_rows(const Filter& p, Array Filter::*input) {
+  Filter q = p;
+  if (p.cols() >= min(kNarrow, p.rows())) return q;
+  const auto transpose = [](Array& a, int col) {
+    const int64_t length = a.shape[col], stride = a.stride[col];
+    a.shape[col] = a.shape[col - 1];
+    a.stride[col] = a.stride[col - 1];
+    a.shape[col - 1] = length;
+    a.stride[col - 1] = stride;
+  };
+  transpose(q.*input, p.out.rank - 1);
+  transpose(q.out, p.out.rank - 1);
+  return q;
+}
+
 // Executed FLOPs of the magnitudes of all bands: a square root, or an estimate, a product and a
 // sum.
-template <class Filter>
-double flops_of_windows(const Filter& p) {
+template <class Filter, Array Filter::*kInput>
+double flops_of_windows(const Filter& given) {
+  const Filter p = with_long_rows(given, kInput);
   int64_t pixels_of_row = 0;
   for_each_band<kWindowWidth>(1, 1, p.cols(), 0, 1, [&](const Band& band) {
     pixels_of_row += vector_columns(band.width()) * kWidth;
@@ -441,8 +464,9 @@ double flops_of_windows(const Filter& p) {
 
 // This thread's share of a filter of gray images.
 template <class Kernel, class Filter>
-ADO_INLINE void window_share(const Filter& p, Border border, int thread, int threads,
+ADO_INLINE void window_share(const Filter& given, Border border, int thread, int threads,
                              bool streaming) {
+  const Filter p = with_long_rows(given, &Filter::gray);
   constexpr int kRadius = Kernel::kRadius;
   SlidingWindow<Kernel, true> window;
   for_each_band<kWindowWidth>(
