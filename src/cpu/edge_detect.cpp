@@ -59,8 +59,7 @@ class ColourRows {
         right_(min(band.right + reach, rgba.cols)),
         before_(left_ - (band.left - reach)),
         after_(band.right + reach - right_),
-        offset_(left_ - band.left),
-        ahead_(prefetch_distance(rgba, right_ - left_)) {}
+        offset_(left_ - band.left) {}
 
   // The band's first column of the i-th row of a block.
   ADO_INLINE const Pixel* read(int64_t row, int64_t i) {
@@ -68,22 +67,15 @@ class ColourRows {
     Pixel* const to = buffer_.row(i) + offset_;
     const int64_t count = right_ - left_;
     if (count < kWidth) std::memset(to, 0, 2 * kLine);
-    gray_row<Stores::kWithRoom>(rgba_, row, left_, count, ahead_, to);
+    gray_row<Stores::kWithRoom>(rgba_, row, left_, count, 0, to);
     std::memset(to - before_, 0, before_);
     std::memset(to + count, 0, after_);
     return buffer_.row(i);
   }
 
  private:
-  // Whole rows, about kAhead bytes of this band. 0 if pixels are not close together.
-  static ADO_INLINE int64_t prefetch_distance(const Image& rgba, int64_t width) {
-    constexpr int64_t kAhead = 8192;
-    if (rgba.to_col < 3 || rgba.to_col > 4) return 0;
-    return (kAhead / (width * rgba.to_col) + 1) * rgba.to_row;
-  }
-
   const Image rgba_;
-  const int64_t left_, right_, before_, after_, offset_, ahead_;
+  const int64_t left_, right_, before_, after_, offset_;
   RowBuffer buffer_;
 };
 
@@ -93,11 +85,14 @@ class ColourRows {
 ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, bool streaming) {
   const EdgeDetect p = with_long_rows(given, &EdgeDetect::rgba);
   constexpr int kBlurred = BlurWindow::kRadius, kSobel = SobelWindow::kRadius;
-  SlidingWindow<BlurWindow, false> blur;
-  SlidingWindow<SobelWindow, false> sobel;
+  // Together, the two kernels prefetch four bytes per pixel.
+  constexpr int kLines = kWidth < kLine ? 1 : 2;
+  SlidingWindow<BlurWindow, kLines> blur;
+  SlidingWindow<SobelWindow, kLines> sobel;
   RowBuffer blurred;
   const auto work = [&](const Band& band) {
-    ColourRows gray(colour_image_of(p.rgba, band.image), band, kBlurred + kSobel);
+    const Image rgba = colour_image_of(p.rgba, band.image);
+    ColourRows gray(rgba, band, kBlurred + kSobel);
     OutputRows out(image_of(p.out, band.image), band, streaming);
     // Blurred pixels outside the image are zero and are not computed.
     const int64_t before = band.left == 0 ? 0 : kSobel;
@@ -111,16 +106,19 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
     for (int64_t row = begin; row < end; row += kBlockRows) {
       WindowRow rows[kBlockRows];
       const int64_t count = min(kBlockRows, end - row);
+      NextBlock next_block{rgba.at(row + kBlockRows, band.left), rgba.to_row, rgba.to_col};
       for (int64_t i = 0; i < count; ++i)
         rows[i] = WindowRow::padded(gray.read(row + i, i) - before, blurred_width);
-      const int64_t complete = blur.add(rows, count, blurred.row(0) - before, kWindowPitch);
+      const int64_t complete =
+          blur.add(rows, count, next_block, blurred.row(0) - before, kWindowPitch);
       for (int64_t i = 0; i < complete; ++i, ++next) {
         Pixel* const to = blurred.row(i);
         if (before == 0) to[-1] = 0;
         if (after == 0) to[band.width()] = 0;
         rows[i] = WindowRow::padded(next < p.rows() ? to : kZeros + kLine, band.width());
       }
-      out.put(sobel.add(rows, complete, out.to(), out.pitch()));
+      next_block.at += kLines * kLine;
+      out.put(sobel.add(rows, complete, next_block, out.to(), out.pitch()));
     }
   };
   for_each_band<kWindowWidth>(p.images(), p.rows(), p.cols(), thread, threads, work);

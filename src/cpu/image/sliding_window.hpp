@@ -58,13 +58,22 @@ ADO_INLINE int64_t vector_columns(int64_t width) { return (width + kWidth - 1) /
 // Kernel::State are the sums that a vector column keeps, all zero if the rows above are zero.
 // Kernel::add<phase>(state, from) adds the next row and returns the sums of the window.
 // Kernel::finish makes pixels of them.
-// `ahead` is the distance in bytes to rows that will be added later, which are prefetched, or 0.
-template <class Kernel, bool kPrefetch>
+// Memory that will be read for the next block of rows: `to_row` and `to_col` are the distances in
+// bytes between its rows and between the pixels of a row. Kernels prefetch it, so that memory is
+// busy during the arithmetic.
+struct NextBlock {
+  const std::byte* at;
+  int64_t to_row, to_col;
+};
+
+// Prefetches kLines cache lines per vector.
+template <class Kernel, int kLines>
 class SlidingWindow {
  public:
+  static constexpr int kRadius = Kernel::kRadius;
+
   // Starts a band at rows that are zero. The first `skip` rows that are added complete no window.
-  ADO_INLINE void start(int64_t width, int64_t skip, int64_t ahead = 0) {
-    ahead_ = ahead;
+  ADO_INLINE void start(int64_t width, int64_t skip) {
     width_ = width;
     skip_ = skip;
     started_ = false;
@@ -72,45 +81,54 @@ class SlidingWindow {
 
   // Adds rows and stores the rows of pixels that they complete, `pitch` bytes apart. Returns the
   // number of these rows. Stores kWidth columns if the band is narrower.
-  ADO_INLINE int64_t add(const WindowRow* rows, int64_t count, Pixel* to, int64_t pitch) {
-    const int64_t skip = min(skip_, count), columns = vector_columns(width_);
-    if (columns > 0)
-      add_to_column<&WindowRow::first>(rows, skip, count, 0, 0, states_[0], to, pitch);
+  ADO_INLINE int64_t add(const WindowRow* rows, int64_t count, const NextBlock& next, Pixel* to,
+                         int64_t pitch) {
+    const int64_t columns = vector_columns(width_);
+    const Rows block{rows, min(skip_, count), count, next, to, pitch};
+    if (columns > 0) add_to_column<&WindowRow::first>(block, 0, 0, states_[0]);
     for (int64_t column = 1; column < columns - 1; ++column) {
       // A vector column that would need pixels beyond the band overlaps its left neighbour.
-      const int64_t col = min(column * kWidth, width_ - kWidth - Kernel::kRadius);
-      add_to_column<&WindowRow::middle>(rows, skip, count, col, col, states_[column], to, pitch);
+      const int64_t col = min(column * kWidth, width_ - kWidth - kRadius);
+      add_to_column<&WindowRow::middle>(block, col, col, states_[column]);
     }
     if (columns > 1)
-      add_to_column<&WindowRow::last>(rows, skip, count, 0, width_ - kWidth, states_[columns - 1],
-                                      to, pitch);
-    skip_ -= skip;
+      add_to_column<&WindowRow::last>(block, 0, width_ - kWidth, states_[columns - 1]);
+    skip_ -= block.skip;
     started_ = true;
-    return count - skip;
+    return count - block.skip;
   }
 
  private:
   using State = typename Kernel::State;
 
+  struct Rows {
+    const WindowRow* rows;
+    int64_t skip, count;
+    NextBlock next;
+    Pixel* to;
+    int64_t pitch;
+  };
+
   template <const Pixel* WindowRow::*kFrom>
-  ADO_INLINE void add_to_column(const WindowRow* rows, int64_t skip, int64_t count, int64_t from,
-                                int64_t col, State& saved, Pixel* to, int64_t pitch) {
+  ADO_INLINE void add_to_column(const Rows& block, int64_t from, int64_t col, State& saved) {
     State state = {};
     if (started_) state = saved;
-    const auto at = [&](int64_t row) {
-      const Pixel* pixels = rows[row].*kFrom + from;
-      if (kPrefetch) __builtin_prefetch(pixels + ahead_);
-      return pixels;
+    const std::byte* next = block.next.at + col * block.next.to_col;
+    const auto at = [&](int64_t row) __attribute__((always_inline)) {
+      for (int line = 0; line < kLines; ++line) __builtin_prefetch(next + line * kLine);
+      next += block.next.to_row;
+      return block.rows[row].*kFrom + from;
     };
     in_pairs(
-        0, skip, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
+        0, block.skip, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
           Kernel::template add<kPhase>(state, at(row));
         });
-    to += col;
+    Pixel* to = block.to + col;
     in_pairs(
-        skip, count, state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
+        block.skip, block.count,
+        state, [&]<int kPhase>(int64_t row) __attribute__((always_inline)) {
           store_vector(to, Kernel::finish(Kernel::template add<kPhase>(state, at(row))));
-          to += pitch;
+          to += block.pitch;
         });
     saved = state;
   }
@@ -130,7 +148,7 @@ class SlidingWindow {
   }
 
   State states_[kWindowWidth / kWidth + 1];  // an intermediate result may be two columns wider
-  int64_t width_, skip_, ahead_;
+  int64_t width_, skip_;
   bool started_;
 };
 
@@ -468,7 +486,7 @@ ADO_INLINE void window_share(const Filter& given, Border border, int thread, int
                              bool streaming) {
   const Filter p = with_long_rows(given, &Filter::gray);
   constexpr int kRadius = Kernel::kRadius;
-  SlidingWindow<Kernel, true> window;
+  SlidingWindow<Kernel, 1> window;
   for_each_band<kWindowWidth>(
       p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
         const Image image = image_of(p.gray, band.image);
@@ -476,11 +494,12 @@ ADO_INLINE void window_share(const Filter& given, Border border, int thread, int
         OutputRows out(image_of(p.out, band.image), band, streaming);
         int64_t begin = band.top - kRadius;
         if (border == Border::kConstant) begin = max(begin, 0);  // rows of zeros need not be added
-        window.start(band.width(), band.top + kRadius - begin, kBlockRows * image.to_row);
+        window.start(band.width(), band.top + kRadius - begin);
         const int64_t end = band.bottom + kRadius;
         for (int64_t row = begin; row < end; row += kBlockRows) {
           const int64_t count = min(kBlockRows, end - row);
-          out.put(window.add(gray.read(row, count), count, out.to(), out.pitch()));
+          const NextBlock next{image.at(row + kBlockRows, band.left), image.to_row, image.to_col};
+          out.put(window.add(gray.read(row, count), count, next, out.to(), out.pitch()));
         }
       });
   if (streaming) finish_streaming();
