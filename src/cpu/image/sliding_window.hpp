@@ -55,9 +55,6 @@ struct WindowRow {
 
 ADO_INLINE int64_t vector_columns(int64_t width) { return (width + kWidth - 1) / kWidth; }
 
-// Kernel::State are the sums that a vector column keeps, all zero if the rows above are zero.
-// Kernel::add<phase>(state, from) adds the next row and returns the sums of the window.
-// Kernel::finish makes pixels of them.
 // Memory that will be read for the next block of rows: `to_row` and `to_col` are the distances in
 // bytes between its rows and between the pixels of a row. Kernels prefetch it, so that memory is
 // busy during the arithmetic.
@@ -66,7 +63,10 @@ struct NextBlock {
   int64_t to_row, to_col;
 };
 
-// Prefetches kLines cache lines per vector.
+// Moves a window down the vector columns of a band. Kernel::State has the sums that a vector column
+// keeps, all zero if the rows above are zero. Kernel::add<phase>(state, from) adds the next row and
+// returns the sums of the window. Kernel::finish converts them to pixels. kLines cache lines are
+// prefetched per vector.
 template <class Kernel, int kLines>
 class SlidingWindow {
  public:
