@@ -6,6 +6,7 @@
 #include "core/variant.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"
 #include "routines/edge_detect_stages.hpp"
 
@@ -48,23 +49,79 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
   run_stages(p, go, kStages, filters());
 }
 
-// Each row passes all three filters while it is in the L1 cache. The only intermediate results in
-// memory are seven rows of gray and three rows of blurred pixels. Rows that neighbouring bands
-// share are computed twice.
-ADO_INLINE void edge_share(const EdgeDetect& p, int thread, int threads, bool streaming) {
-  Ring<8> gray_ring;
-  Ring<4> blurred_ring;
-  for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
+// Gray rows, extended with zeros beyond the image. The buffers of narrow bands are filled with
+// zeros because whole vectors are read.
+class ColourRows {
+ public:
+  ADO_INLINE ColourRows(const Image& rgba, const Band& band, int64_t reach)
+      : rgba_(rgba),
+        left_(max(band.left - reach, 0)),
+        right_(min(band.right + reach, rgba.cols)),
+        before_(left_ - (band.left - reach)),
+        after_(band.right + reach - right_),
+        offset_(left_ - band.left) {}
+
+  // The band's first column of the i-th row of a block.
+  ADO_INLINE const Pixel* read(int64_t row, int64_t i) {
+    if (row >= rgba_.rows) return kZeros + kLine;
+    Pixel* const to = buffer_.row(i) + offset_;
+    const int64_t count = right_ - left_;
+    if (count < kWidth) std::memset(to, 0, 2 * kLine);
+    gray_row<Stores::kWithRoom>(rgba_, row, left_, count, 0, to);
+    std::memset(to - before_, 0, before_);
+    std::memset(to + count, 0, after_);
+    return buffer_.row(i);
+  }
+
+ private:
+  const Image rgba_;
+  const int64_t left_, right_, before_, after_, offset_;
+  RowBuffer buffer_;
+};
+
+// Each block of rows passes all three filters while it is in the L1 cache. The only intermediate
+// results in memory are a block of gray and a block of blurred rows. Rows and columns that
+// neighbouring bands share are computed twice.
+ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, bool streaming) {
+  const EdgeDetect p = with_long_rows(given, &EdgeDetect::rgba);
+  constexpr int kBlurred = BlurWindow::kRadius, kSobel = SobelWindow::kRadius;
+  // Together, the two kernels prefetch four bytes per pixel.
+  constexpr int kLines = kWidth < kLine ? 1 : 2;
+  SlidingWindow<BlurWindow, kLines> blur;
+  SlidingWindow<SobelWindow, kLines> sobel;
+  RowBuffer blurred;
+  const auto work = [&](const Band& band) {
     const Image rgba = colour_image_of(p.rgba, band.image);
-    const auto fill = [&](int64_t row, int64_t begin, int64_t count, Pixel* to) {
-      gray_row<0>(rgba, row, begin, count, to);
-    };
-    ImageRows<decltype(fill)> gray{rgba, fill, Border::kConstant, band, 4};
-    Stencil<3, decltype(gray), BlurRow> blur{gray, gray_ring, {}, -1, band.width() + 1, 2};
-    ZeroOutside<decltype(blur)> blurred{blur, p.rows(), p.cols(), band};
-    Stencil<1, decltype(blurred), SobelRow> sobel{blurred, blurred_ring, {}, 0, band.width()};
-    put_rows(image_of(p.out, band.image), band, sobel, streaming);
-  });
+    ColourRows gray(rgba, band, kBlurred + kSobel);
+    OutputRows out(image_of(p.out, band.image), band, streaming);
+    // Blurred pixels outside the image are zero and are not computed.
+    const int64_t before = band.left == 0 ? 0 : kSobel;
+    const int64_t after = band.right == p.cols() ? 0 : kSobel;
+    const int64_t blurred_width = before + band.width() + after;
+    const int64_t top = max(band.top - kSobel, 0), begin = max(top - kBlurred, 0);
+    const int64_t end = band.bottom + kSobel + kBlurred;
+    blur.start(blurred_width, top + kBlurred - begin);
+    sobel.start(band.width(), band.top + kSobel - top);
+    int64_t next = top;  // the next blurred row
+    for (int64_t row = begin; row < end; row += kBlockRows) {
+      WindowRow rows[kBlockRows];
+      const int64_t count = min(kBlockRows, end - row);
+      NextBlock next_block{rgba.at(row + kBlockRows, band.left), rgba.to_row, rgba.to_col};
+      for (int64_t i = 0; i < count; ++i)
+        rows[i] = WindowRow::padded(gray.read(row + i, i) - before, blurred_width);
+      const int64_t complete =
+          blur.add(rows, count, next_block, blurred.row(0) - before, kWindowPitch);
+      for (int64_t i = 0; i < complete; ++i, ++next) {
+        Pixel* const to = blurred.row(i);
+        if (before == 0) to[-1] = 0;
+        if (after == 0) to[band.width()] = 0;
+        rows[i] = WindowRow::padded(next < p.rows() ? to : kZeros + kLine, band.width());
+      }
+      next_block.at += kLines * kLine;
+      out.put(sobel.add(rows, complete, next_block, out.to(), out.pitch()));
+    }
+  };
+  for_each_band<kWindowWidth>(p.images(), p.rows(), p.cols(), thread, threads, work);
   if (streaming) finish_streaming();
 }
 
@@ -95,7 +152,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .run = run_pipeline<kThreaded>},
     {.name = "fused_bands",
      .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
-     .flops = [](const EdgeDetect& p) { return roots_of_rows(p); },
+     .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,
      .run = fused},
 };
 

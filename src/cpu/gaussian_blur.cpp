@@ -7,6 +7,7 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -122,7 +123,7 @@ struct FullWindowRow {
 };
 
 void auto_vectorised(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, FullWindowRow{p}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, FullWindowRow{p});
 }
 
 // ------------------------------------------------------------------------------- separated passes
@@ -136,7 +137,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
-      auto pixels = rows_of(gray, p.border, band, kRadius);
+      ImageRows pixels{gray, p.border, band, kRadius};
       pixels.row = band.top;
       alignas(kLine) Pixel line[kPitch];
       for (int64_t row = band.top; row < band.bottom; ++row) {
@@ -186,7 +187,7 @@ struct AnyTapsRow {
 };
 
 void row_ring(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, AnyTapsRow{p}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, AnyTapsRow{p});
 }
 
 // ------------------------------------------------------------------- default taps, in 16-bit sums
@@ -223,17 +224,19 @@ const char* default_taps_only(const GaussianBlur& p) {
 
 template <class Kernel>
 void on_default_taps(const GaussianBlur& p, const Launch&) {
-  filter_share<kRadius>(p, p.border, Kernel{}, 0, 1, false);
+  filter_share<kRadius>(p, p.border, Kernel{});
 }
 
 // ----------------------------------------------------------------------------- stores and threads
 
 void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
   if (p.default_taps())
-    filter_share<kRadius>(p, p.border, BlurRow{}, thread, threads, streaming);
+    window_share<BlurWindow>(p, p.border, thread, threads, streaming);
   else
     filter_share<kRadius>(p, p.border, AnyTapsRow{p}, thread, threads, streaming);
 }
+
+void by_windows(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, false); }
 
 void streaming(const GaussianBlur& p, const Launch&) { blur_share(p, 0, 1, true); }
 
@@ -283,6 +286,11 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .changes = "Shifts and adds vector registers explicitly, without products along the row.",
      .why_not = default_taps_only,
      .run = on_default_taps<BlurRow>},
+    {.name = "vector_columns",
+     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
+                "registers; pairs of pixels are weighted without shuffles.",
+     .why_not = default_taps_only,
+     .run = by_windows},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
      .flops = one_division_for_any_taps,

@@ -7,6 +7,7 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
+#include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -86,19 +87,20 @@ struct SeparableRow {
 };
 
 template <class Kernel>
-ADO_INLINE void sobel_share(const Sobel& p, int thread, int threads, bool streaming) {
-  filter_share<1>(p, Border::kConstant, Kernel{}, thread, threads, streaming);
+void by_rows(const Sobel& p, const Launch&) {
+  filter_share<1>(p, Border::kConstant, Kernel{});
 }
 
-template <class Kernel, bool kStreaming = false>
-void on_one_thread(const Sobel& p, const Launch&) {
-  sobel_share<Kernel>(p, 0, 1, kStreaming);
+template <bool kStreaming>
+void by_windows(const Sobel& p, const Launch&) {
+  window_share<SobelWindow>(p, Border::kConstant, 0, 1, kStreaming);
 }
 
 void threaded(const Sobel& p, const Launch&) {
   // The time is about that of moving twice the number of bytes.
   in_parallel(threads_for(4 * p.out.bytes()), [&](int thread, int threads) {
-    sobel_share<SobelRow>(p, thread, threads, worth_streaming(2 * p.out.bytes()));
+    window_share<SobelWindow>(p, Border::kConstant, thread, threads,
+                              worth_streaming(2 * p.out.bytes()));
   });
 }
 
@@ -118,22 +120,27 @@ constexpr Variant<Sobel> kVariants[] = {
     {.name = "padded_rows",
      .changes = "Copies the rows to contiguous buffers in the L1 cache, padded with zeros.",
      .flops = roots_of_pixels,
-     .run = on_one_thread<FullWindowRow>},
+     .run = by_rows<FullWindowRow>},
     {.name = "separable",
      .changes = "Sums down each column once for three output pixels, then along the row.",
      .flops = roots_of_pixels,
-     .run = on_one_thread<SeparableRow>},
+     .run = by_rows<SeparableRow>},
     {.name = "simd",
      .changes = "Vectorised, including the square root.",
      .flops = roots_of_rows<Sobel>,
-     .run = on_one_thread<SobelRow>},
+     .run = by_rows<SobelRow>},
+    {.name = "vector_columns",
+     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
+                "registers; computes every other root from the processor's estimate.",
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
+     .run = by_windows<false>},
     {.name = "streaming",
      .changes = "Stores the output with non-temporal stores, which do not read cache lines first.",
-     .flops = roots_of_rows<Sobel>,
-     .run = on_one_thread<SobelRow, true>},
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
+     .run = by_windows<true>},
     {.name = "threaded",
      .changes = "Splits the rows among threads; small images are stored with ordinary stores.",
-     .flops = roots_of_rows<Sobel>,
+     .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = threaded},
 };
 

@@ -1,5 +1,5 @@
-// A pipeline of image stages, row by row. Rows of images with any strides are copied to padded rows
-// in the L1 cache, processed by stencils, and written to the output.
+// Stencils, row by row. Rows of gray images with any strides are copied to padded rows in the L1
+// cache, processed by a kernel, and written to the output.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@ struct Band {
   int64_t width() const { return right - left; }
 };
 
-// Maximum width of a band. The rows that a stencil needs at the same time stay in the L1 cache: in
-// the fused edge detection, these are eleven rows and a row of colours. It is 1.1 times as fast as
-// with a width of 4096.
+// Maximum width of a band. The rows that a stencil needs at the same time stay in the L1 cache.
 constexpr int64_t kBandWidth = 2048;
 
-// Divides images into columns of bands. Calls work(band) for this thread's share of the rows of all
-// columns of all images. The shares are equal for images of any shape.
-template <class Work>
+// Divides images into columns of bands, up to kMaxWidth wide and of similar widths. Bands begin at
+// multiples of a cache line. Calls work(band) for this thread's share of the rows of all columns of
+// all images. The shares are equal for images of any shape.
+template <int64_t kMaxWidth = kBandWidth, class Work>
 ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int thread, int threads,
                               Work work) {
-  const int64_t columns = (cols + kBandWidth - 1) / kBandWidth;
+  const int64_t lines = (cols + kLine - 1) / kLine, columns = (cols + kMaxWidth - 1) / kMaxWidth;
+  const auto left_of = [&](int64_t column) { return min(column * lines / columns * kLine, cols); };
   const int64_t all = images * columns * rows;
   int64_t at = all * thread / threads;
   for (const int64_t end = all * (thread + 1) / threads; at < end;) {
-    const int64_t column = at / rows, top = at % rows, left = column % columns * kBandWidth;
-    const Band band{column / columns, top, min(top + end - at, rows), left,
-                    min(left + kBandWidth, cols)};
+    const int64_t at_column = at / rows, top = at % rows, column = at_column % columns;
+    const Band band{at_column / columns, top, min(top + end - at, rows), left_of(column),
+                    left_of(column + 1)};
     work(band);
     at += band.bottom - band.top;
   }
@@ -69,45 +69,33 @@ class Ring {
   alignas(kLine) Pixel rows_[kSize][kPitch] = {};
 };
 
-// ------------------------------------------------------------------------------------------ stages
+// ---------------------------------------------------------------------------------------- stencils
 
-// Memory that will be read soon. Kernels prefetch a little of it per vector, so that memory is busy
-// during the arithmetic. For 3840x2160 pixels, this makes the fused edge detection 1.25 times as
-// fast as prefetching the next row while a row is read, which is 1.3 times as fast as no prefetch
-// (Zen 5, 2 cores, AVX-512). With narrower vectors, which leave more time, there is no difference.
+// Memory that will be read soon. Kernels prefetch one line of it per vector, so that memory is busy
+// during the arithmetic.
 struct Ahead {
   const std::byte* at;
   int64_t bytes;
 
   ADO_INLINE void fetch_some() {
-    constexpr int kLines = kWidth < kLine ? 1 : 2;  // four bytes per pixel, for one of two kernels
-    for (int i = 0; i < kLines && bytes > 0; ++i, at += kLine, bytes -= kLine)
-      __builtin_prefetch(at);
+    if (bytes <= 0) return;
+    __builtin_prefetch(at);
+    at += kLine;
+    bytes -= kLine;
   }
 };
 
-// A stage produces the rows of a band from top to bottom, starting a few rows above the band.
-// next(to) writes the next row, with a few extra columns on either side. ahead(parts) removes and
-// returns one of `parts` equal parts of the memory that has to be prefetched before the next row is
-// read.
-
-// The stage that reads the rows of an image and extends them beyond its border.
-// fill(row, begin, count, to) reads pixels inside the image.
-template <class Fill>
+// Reads the rows of a band from top to bottom, starting a few rows above the band, and extends them
+// beyond the border of the image.
 struct ImageRows {
   Image image;
-  Fill fill;
   Border border;
   Band band;
   int64_t reach;  // extra rows and columns on each side
   int64_t row = band.top - reach;
-  Ahead soon = {};
+  Ahead soon = {};  // the next row
 
-  ADO_INLINE Ahead ahead(int parts) {
-    const Ahead part{soon.at, soon.bytes / parts};
-    soon = {part.at + part.bytes, soon.bytes - part.bytes};
-    return part;
-  }
+  // Reads the next row, with the extra columns on either side.
   ADO_INLINE void next(Pixel* to) {
     const int64_t from = source_index(border, row++, image.rows);
     if (from < 0) {
@@ -115,7 +103,11 @@ struct ImageRows {
       return;
     }
     const int64_t begin = max(band.left - reach, 0), end = min(band.right + reach, image.cols);
-    fill(from, begin, end - begin, to + begin - band.left);
+    const std::byte* const first = image.at(from, begin);
+    if (image.to_col == 1)
+      std::memcpy(to + begin - band.left, first, end - begin);
+    else
+      gather(first, image.to_col, end - begin, to + begin - band.left);
     const auto extend = [&](int64_t col) {
       const int64_t source = source_index(border, col, image.cols);
       to[col - band.left] = source < 0 ? 0 : to[source - band.left];
@@ -123,65 +115,30 @@ struct ImageRows {
     for (int64_t col = band.left - reach; col < begin; ++col) extend(col);
     for (int64_t col = end; col < band.right + reach; ++col) extend(col);
     // Prefetching is useful only if the pixels are close together.
-    if (row < image.rows && image.to_col >= 1 && image.to_col <= 4)
-      soon = {image.at(row, begin), (end - begin) * image.to_col};
+    if (row < image.rows && image.to_col == 1) soon = {image.at(row, begin), end - begin};
   }
 };
 
-// The rows of a gray image.
-ADO_INLINE auto rows_of(const Image& image, Border border, const Band& band, int64_t reach) {
-  const auto fill = [image](int64_t row, int64_t begin, int64_t count, Pixel* to) {
-    const std::byte* from = image.at(row, begin);
-    if (image.to_col == 1) {
-      std::memcpy(to, from, count);
-    } else {
-      gather(from, image.to_col, count, to);
-    }
-  };
-  return ImageRows<decltype(fill)>{image, fill, border, band, reach};
-}
-
-// The stage that applies a kernel to each row of the stage above and the kRadius rows on either
-// side of it. kernel(rows, begin, end, to, ahead) may overwrite pixels of its output row outside
-// begin to end, up to one vector away.
-template <int kRadius, class Above, class Kernel>
+// Applies a kernel to each row of a band and the kRadius rows on either side of it.
+// kernel(rows, begin, end, to, ahead) may overwrite pixels of its output row outside begin to end,
+// up to one vector away.
+template <int kRadius, class Kernel>
 struct Stencil {
   static constexpr int kHeight = 2 * kRadius + 1;
   using InputRing = Ring<kRadius == 1 ? 4 : 8>;
   static_assert(kRadius <= 3);
 
-  Above& above;
+  ImageRows above;
   InputRing& ring;
   Kernel kernel;
-  int64_t begin, end;  // columns to compute, relative to the band's first
-  int parts = 1;       // prefetches one of `parts` parts of the next memory to read
   int64_t read = 0;
 
-  ADO_INLINE Ahead ahead(int more) { return above.ahead(more); }
   ADO_INLINE void next(Pixel* to) {
     while (read < kHeight - 1) above.next(ring.row(read++));
     above.next(ring.row(read++));
     const Pixel* rows[kHeight];
     for (int i = 0; i < kHeight; ++i) rows[i] = ring.row(read - kHeight + i);
-    kernel(rows, begin, end, to, above.ahead(parts));
-  }
-};
-
-// The stage that passes rows on, and sets the pixel on each side that is outside the image to zero.
-template <class Above>
-struct ZeroOutside {
-  Above& above;
-  int64_t rows, cols;
-  Band band;
-  int64_t row = band.top - 1;
-
-  ADO_INLINE Ahead ahead(int parts) { return above.ahead(parts); }
-  ADO_INLINE void next(Pixel* to) {
-    above.next(to);
-    if (row < 0 || row >= rows) std::memset(to - 1, 0, band.width() + 2);
-    if (band.left == 0) to[-1] = 0;
-    if (band.right == cols) to[band.width()] = 0;
-    ++row;
+    kernel(rows, 0, above.band.width(), to, above.soon);
   }
 };
 
@@ -198,27 +155,22 @@ ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const P
   scatter(from, band.width(), out.at(row, band.left), out.to_col, streaming);
 }
 
-// Writes all rows of a band.
-template <class Stage>
-ADO_INLINE void put_rows(const Image& out, const Band& band, Stage& stage, bool streaming) {
-  alignas(kLine) Pixel line[kPitch];
-  for (int64_t row = band.top; row < band.bottom; ++row) {
-    stage.next(line + kMargin);
-    put_row(out, row, band, line + kMargin, streaming);
-  }
-}
-
 // --------------------------------------------------------------------------------- filters of gray
 
-// This thread's share of a filter of gray images: the rows of `Filter::gray` through a stencil.
+// This thread's share of a filter of gray images.
 template <int kRadius, class Filter, class Kernel>
-ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kernel, int thread,
-                             int threads, bool streaming) {
+ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kernel, int thread = 0,
+                             int threads = 1, bool streaming = false) {
   Ring<kRadius == 1 ? 4 : 8> ring;
   for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
-    auto gray = rows_of(image_of(p.gray, band.image), border, band, kRadius);
-    Stencil<kRadius, decltype(gray), Kernel> stage{gray, ring, kernel, 0, band.width()};
-    put_rows(image_of(p.out, band.image), band, stage, streaming);
+    Stencil<kRadius, Kernel> stencil{
+        {image_of(p.gray, band.image), border, band, kRadius}, ring, kernel};
+    const Image out = image_of(p.out, band.image);
+    alignas(kLine) Pixel line[kPitch];
+    for (int64_t row = band.top; row < band.bottom; ++row) {
+      stencil.next(line + kMargin);
+      put_row(out, row, band, line + kMargin, streaming);
+    }
   });
   if (streaming) finish_streaming();
 }

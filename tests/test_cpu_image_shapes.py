@@ -1,0 +1,184 @@
+"""The image filters on the CPU, at shapes and addresses that are special for their kernels.
+
+Kernels process vectors of 16, 32 or 64 pixels, bands of up to 1024 columns, blocks of 16 rows, and
+one share of the rows per thread. They read vectors that overlap, and never outside an operand.
+"""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from conftest import check, isa_levels, random_of
+from test_image_filters import every_gradient
+
+import adokernels as ado
+from adokernels import tasks
+
+BORDERS = ("constant", "replicate", "reflect101")
+#: Widths beside the multiples of every vector, and beside the limits of bands.
+WIDTHS = [*range(1, 42), *range(61, 73), 95, 97, 125, 127, 128, 129, 131, 135, 191, 193]
+WIDE = [1022, 1023, 1024, 1025, 1026, 1087, 1089, 2047, 2049, 2050, 3071, 3073]
+HEIGHTS = [1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 19, 22, 29, 33]
+
+
+def luminance(rgb):
+    red, green, blue = (rgb[..., channel].astype(np.uint32) for channel in range(3))
+    return ((19585 * red + 38457 * green + 7494 * blue) >> 16).astype(np.uint8)
+
+
+def blurred_luminance(rgb):
+    return tasks.gaussian_blur.expected(luminance(rgb))
+
+
+#: (name of the routine, number of channels, reference result)
+FILTERS = [
+    ("grayscale", 3, luminance),
+    ("grayscale", 4, luminance),
+    ("gaussian_blur", 0, tasks.gaussian_blur.expected),
+    ("sobel", 0, tasks.sobel.expected),
+    ("edge_detect", 3, lambda rgb: tasks.sobel.expected(blurred_luminance(rgb))),
+    ("edge_detect", 4, lambda rgb: tasks.sobel.expected(blurred_luminance(rgb))),
+]
+each_filter = pytest.mark.parametrize(
+    ("name", "channels", "expected"), FILTERS, ids=[f"{name}{c or ''}" for name, c, _ in FILTERS]
+)
+each_isa = pytest.mark.parametrize("isa", isa_levels())
+
+
+def image_of(rng, shape, channels):
+    return random_of(rng, (*shape, channels) if channels else shape, np.uint8)
+
+
+def compare(name, image, expected, **options):
+    check(ado.routines[name], (image,), expected(image), device="cpu", **options)
+
+
+@each_isa
+@each_filter
+def test_every_width_and_height(isa, name, channels, expected, rng, isa_restored):
+    ado.set_isa(isa)
+    shapes = [(int(rng.choice(HEIGHTS)), width) for width in WIDTHS + WIDE]
+    shapes += [(height, int(rng.choice(WIDTHS))) for height in HEIGHTS]
+    for shape in [
+        *shapes,
+        (1, 1),
+        (1, 5000),
+        (5000, 1),
+        (4000, 3),
+        (700, 11),
+        (3, 40, 9),
+        (2, 2, 17, 66),
+    ]:
+        compare(name, image_of(rng, shape, channels), expected)
+
+
+@each_isa
+def test_borders_at_every_width(isa, rng, isa_restored):
+    ado.set_isa(isa)
+    for border in BORDERS:
+        for width in WIDTHS + WIDE[:4]:
+            image = image_of(rng, (int(rng.choice(HEIGHTS)), width), 0)
+            expected = tasks.gaussian_blur.expected(image, border=border)
+            check(ado.gaussian_blur, (image,), expected, device="cpu", border=border)
+
+
+@each_isa
+@each_filter
+def test_parts_of_images(isa, name, channels, expected, rng, isa_restored):
+    """Rows that do not follow each other, in both directions, and columns apart."""
+    ado.set_isa(isa)
+    whole = image_of(rng, (60, 300), channels)
+    for rows in (slice(3, 50), slice(None, None, -1), slice(40, 2, -3)):
+        for cols in (slice(1, 66), slice(7, 104), slice(0, 20), slice(5, 290, 3), slice(90, 9, -1)):
+            compare(name, whole[rows, cols], expected)
+
+
+@each_isa
+@pytest.mark.parametrize("name", ["grayscale", "edge_detect"])
+def test_layouts_of_colours(isa, name, rng, isa_restored):
+    """Reversed colours, planes of colours, and three colours of four."""
+    ado.set_isa(isa)
+    expected = luminance if name == "grayscale" else FILTERS[-1][2]
+    for width in (5, 40, 64, 70, 131, 200):
+        rgba = image_of(rng, (18, width), 4)
+        for image in (
+            rgba[..., :3],
+            rgba[..., 2::-1],
+            rgba[..., 1:],
+            image_of(rng, (18, width), 3)[..., ::-1],
+            np.moveaxis(image_of(rng, (3, 18), width), 0, -1),
+            np.asfortranarray(rgba),
+        ):
+            compare(name, image, expected)
+
+
+@each_isa
+@each_filter
+def test_stores_into_parts_of_images(isa, name, channels, expected, rng, isa_restored):
+    ado.set_isa(isa)
+    for width in (3, 31, 33, 64, 65, 100, 1030):
+        image = image_of(rng, (21, width), channels)
+        for step in (1, 2, -1):
+            whole = np.full((25, 2 * width + 9), 0xA5, np.uint8)
+            inside = whole[2:23, 4 : 4 + width * abs(step)][:, ::step]
+            untouched = np.full_like(whole, 0xA5)
+            untouched[2:23, 4 : 4 + width * abs(step)][:, ::step] = expected(image)
+            ado.routines[name](image, out=inside, device="cpu")
+            assert np.array_equal(whole, untouched)
+
+
+@each_isa
+@each_filter
+def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
+    """At any alignment; the default uses them for large images only."""
+    ado.set_isa(isa)
+    variant = {"edge_detect": "fused_bands"}.get(name, "streaming")
+    for width in (1, 31, 64, 65, 127, 193, 1025):
+        compare(name, image_of(rng, (9, width), channels), expected, variant=variant)
+    image = image_of(rng, (2500, 2531), channels)  # beyond 12 MiB of input and output
+    compare(name, image, expected)
+
+
+@each_isa
+def test_every_gradient_at_even_and_odd_columns(isa, isa_restored):
+    """The two have different square roots."""
+    ado.set_isa(isa)
+    image, _ = every_gradient()
+    for shifted in (image, np.ascontiguousarray(image[:, 1:])):
+        check(ado.sobel, (shifted,), tasks.sobel.expected(shifted), device="cpu")
+
+
+@each_isa
+def test_nothing_outside_an_operand_is_read(isa):
+    """Operands end or begin at a page that must not be read; the other process would crash."""
+    script = """
+        import ctypes, mmap, sys
+        import numpy as np
+        import adokernels as ado
+
+        page, size = mmap.PAGESIZE, 64 * mmap.PAGESIZE
+        memory = mmap.mmap(-1, size)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        for guard in (address, address + size - page):
+            assert libc.mprotect(ctypes.c_void_p(guard), page, 0) == 0
+        bytes_between = np.frombuffer(memory, np.uint8)[page:-page]
+        ado.set_isa(sys.argv[1])
+        for rows in (1, 2, 18):
+            for cols in (1, 2, 5, 15, 16, 17, 31, *range(32, 39), *range(63, 72), 128, 195, 1025):
+                for channels in (0, 3, 4):
+                    shape = (rows, cols, channels) if channels else (rows, cols)
+                    count = rows * cols * max(channels, 1)
+                    for part in (bytes_between[:count], bytes_between[-count:]):
+                        image = part.reshape(shape)
+                        if channels:
+                            ado.grayscale(image, device="cpu")
+                            ado.edge_detect(image, device="cpu")
+                        else:
+                            ado.sobel(image, device="cpu")
+                            for border in ("constant", "replicate", "reflect101"):
+                                ado.gaussian_blur(image, border=border, device="cpu")
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), isa], check=True)
