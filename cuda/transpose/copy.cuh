@@ -1,7 +1,9 @@
-// Transpose: the ceiling, a copy of the same number of bytes.
+// Transpose: the ceiling, a copy of the same number of bytes, and the copy that transposes a single
+// row or column.
 #pragma once
 
 #include "transpose/matrix.cuh"
+#include "transpose/registers.cuh"
 
 #ifdef __CUDACC__
 
@@ -20,6 +22,22 @@ __global__ void transpose_copy(const std::byte* a, std::byte* out, std::int64_t 
     *reinterpret_cast<uint4*>(out + first) = *reinterpret_cast<const uint4*>(a + first);
   } else {
     for (std::int64_t i = first; i < bytes; ++i) out[i] = a[i];
+  }
+}
+
+// One row or one column: the elements keep their order. Each thread stores an aligned vector. If a
+// is aligned differently, the thread realigns two aligned vectors of a.
+__global__ void transpose_as_copy(const std::byte* a, std::byte* out, std::int64_t bytes) {
+  const std::int64_t first = thread_x() * kVectorBytes - offset_within(out, kVectorBytes);
+  const int offset = offset_within(a + first, kVectorBytes);
+  const std::int64_t aligned = first - offset, end = first + kVectorBytes;
+  if (first >= 0 && end <= bytes && offset == 0) {
+    *reinterpret_cast<uint4*>(out + first) = *reinterpret_cast<const uint4*>(a + first);
+  } else if (aligned >= 0 && aligned + 2 * kVectorBytes <= bytes) {
+    const auto* vector = reinterpret_cast<const Vector<unsigned, 4>*>(a + aligned);
+    *reinterpret_cast<Vector<unsigned, 4>*>(out + first) = realign(vector[0], vector[1], offset);
+  } else {
+    for (std::int64_t i = max(first, std::int64_t{0}); i < min(end, bytes); ++i) out[i] = a[i];
   }
 }
 

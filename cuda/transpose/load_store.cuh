@@ -10,18 +10,8 @@
 namespace ado::cuda {
 namespace {
 
-// A matrix whose columns are indexed in bytes.
-using Bytes = Matrix<std::byte>;
-using ConstBytes = Matrix<const std::byte>;
-
 template <class Shape>
 using VectorOf = Vector<unsigned, Shape::kWidth / 4>;
-
-// The remainder operation only tells the compiler the range. For 1-byte elements, the kernel then
-// uses 92 registers instead of 138.
-__device__ int thread_in_block() {
-  return static_cast<int>((threadIdx.y * kBlock.x + threadIdx.x) % kThreads);
-}
 
 template <class T>
 __device__ T load_as(const std::byte* from) {

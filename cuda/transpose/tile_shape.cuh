@@ -14,6 +14,16 @@ namespace {
 constexpr Extent kBlock{32, 8};
 constexpr int kThreads = kBlock.volume();
 
+#ifdef __CUDACC__
+
+// The remainder operation only tells the compiler the range. For 1-byte elements, the kernel then
+// uses 92 registers instead of 138.
+__device__ int thread_in_block() {
+  return static_cast<int>((threadIdx.y * kBlock.x + threadIdx.x) % kThreads);
+}
+
+#endif
+
 // Describes a tile: kAcross vectors of kWidth bytes along the rows of a, kLoaded along the rows of
 // out. A thread has kInFlight micro-tiles in flight, times the vectors per lane of a row of a.
 //

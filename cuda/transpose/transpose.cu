@@ -32,12 +32,11 @@ const char* why_not_wide(const Transpose& p) {
   if (p.in_place()) return kNotInPlace;
   if (!rows_aligned(p.a, kVectorBytes) || !rows_aligned(p.out, kVectorBytes))
     return "rows are not aligned to 16 bytes";
-  return thin(p) ? kThinReason : nullptr;
+  return nullptr;
 }
 
 const char* why_not_unaligned_rows(const Transpose& p) {
   if (p.in_place()) return kNotInPlace;
-  if (thin(p)) return kThinReason;
   if (rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kSectorBytes))
     return "rows of a are aligned to 16 bytes and those of out to 32, so `wide` already uses whole "
            "vectors and sectors";
