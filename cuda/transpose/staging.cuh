@@ -21,7 +21,7 @@ constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 // The part of a that a block stages: `rows` rows of `bytes` bytes, and `slack` rows before them
 // (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory.
 struct StagedShape {
-  int rows, bytes, slack, pitch;
+  int rows, bytes, slack, pitch, lanes;
   std::size_t shared_bytes() const {
     return static_cast<std::size_t>(rows + slack) * pitch + 2 * kStagedVector;
   }
@@ -35,12 +35,13 @@ struct Staged {
   int pitch;
 };
 
-// Copies a vector, or the bytes of it that are in the array [begin, end).
-__device__ void stage_vector(std::byte* to, const std::byte* from, const std::byte* begin,
-                             const std::byte* end) {
+// Copies a vector. Unless it is known to be inside the array [begin, end), only its bytes inside
+// the array are copied.
+__device__ void stage_vector(std::byte* to, const std::byte* from, bool inside,
+                             const std::byte* begin, const std::byte* end) {
   using Word = std::uint64_t;
   static_assert(sizeof(Word) == kStagedVector);
-  if (from >= begin && from + kStagedVector <= end) {
+  if (inside || (from >= begin && from + kStagedVector <= end)) {
     copy_element_async(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
   } else {
     for (int i = 0; i < kStagedVector; ++i)
@@ -48,21 +49,27 @@ __device__ void stage_vector(std::byte* to, const std::byte* from, const std::by
   }
 }
 
-// Stages `rows` rows of `bytes` bytes, from (first_row, first_byte) on. A team of kLanes threads
-// copies kLanes vectors of a row at a time.
-template <int kLanes>
+// Stages `rows` rows of `bytes` bytes, from (first_row, first_byte) on. Teams of shape.lanes
+// threads copy one row each.
 __device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
-                             std::int64_t first_byte, int bytes, std::byte* shared, int pitch) {
-  const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
+                             std::int64_t first_byte, int bytes, std::byte* shared,
+                             StagedShape shape) {
+  const int lane = thread_in_block() % shape.lanes, team = thread_in_block() / shape.lanes;
+  const int teams = kThreads / shape.lanes;
   const std::byte* corner = &a(first_row, first_byte);
+  const int corner_offset = offset_within(corner, kStagedVector);
   const std::byte *begin = a.data, *end = &a(a.rows - 1, a.cols);
-  const Staged tile{shared + offset_within(corner, kStagedVector), pitch};
-  const int steps = (bytes + 2 * kStagedVector - 2) / (kLanes * kStagedVector) + 1;
-  for (int i = team; i < rows * steps; i += kThreads / kLanes) {
-    const int row = i / steps, step = i - row * steps;
-    const std::byte* from = corner + row * a.stride;
-    const int byte = (step * kLanes + lane) * kStagedVector - offset_within(from, kStagedVector);
-    if (byte < bytes) stage_vector(tile.origin + row * pitch + byte, from + byte, begin, end);
+  const bool inside = corner - corner_offset >= begin &&
+                      corner + (rows - 1) * a.stride + bytes + kStagedVector <= end;
+  const Staged tile{shared + corner_offset, shape.pitch};
+  const std::byte* from = corner + team * a.stride;
+  std::byte* to = tile.origin + team * shape.pitch;
+  for (int row = team; row < rows; row += teams) {
+    for (int byte = lane * kStagedVector - offset_within(from, kStagedVector); byte < bytes;
+         byte += shape.lanes * kStagedVector)
+      stage_vector(to + byte, from + byte, inside, begin, end);
+    from += teams * a.stride;
+    to += teams * shape.pitch;
   }
   return tile;
 }
@@ -89,17 +96,18 @@ __device__ Staged stage_packed(ConstBytes a, std::int64_t first_row, int rows, s
   const std::byte* first = &a(first_row, 0);
   const std::byte *begin = a.data, *end = a.data + a.rows * a.cols;
   const int early = offset_within(first, kStagedVector);
+  const bool inside = first - early >= begin && first + total + kStagedVector <= end;
   const Staged tile{shared + early, pitch};
   constexpr int kStep = kThreads * kStagedVector;
   const int thread_byte = thread_in_block() * kStagedVector;
   if (pitch == bytes) {
     for (int byte = thread_byte - early; byte < total; byte += kStep)
-      stage_vector(tile.origin + byte, first + byte, begin, end);
+      stage_vector(tile.origin + byte, first + byte, inside, begin, end);
   } else {  // padded rows, which consist of whole vectors
     const Position step(kStep, bytes);
     Position to(thread_byte, bytes);
     for (int byte = thread_byte; byte < total; byte += kStep, to.advance(step, bytes))
-      stage_vector(tile.origin + to.group * pitch + to.at, first + byte, begin, end);
+      stage_vector(tile.origin + to.group * pitch + to.at, first + byte, inside, begin, end);
   }
   return tile;
 }
@@ -164,35 +172,30 @@ template <int kSize, int kAlign>
 __device__ void store_columns(Bytes out, std::int64_t first_line, int lines, std::int64_t first,
                               std::int64_t last, Staged tile, std::int64_t staged_first) {
   using Unit = Element<kUnit<kSize>>;
-  constexpr int kStep = 32 * kUnit<kSize>;
+  constexpr int kWarps = kThreads / 32, kStep = 32 * kUnit<kSize>;
   const int lane = thread_in_block() % 32, warp = thread_in_block() / 32;
   const int first_row = first_row_of_lane<kSize>(lane, tile.pitch);
-  for (int line = warp; line < lines; line += kThreads / 32) {
-    std::byte* row = &out(first_line + line, 0);
-    const auto rounded_down = [&](std::int64_t byte) {
-      return byte - offset_within(row + byte, kAlign);
-    };
-    const std::int64_t begin = rounded_down(first * kSize);
-    const std::int64_t end = last * kSize >= out.cols ? out.cols : rounded_down(last * kSize);
-    const int count = static_cast<int>(end - begin);
-    // Units before element 0 or across the end of the row are incomplete.
-    const int lower = begin < 0 ? static_cast<int>(-begin) : 0;
-    const int upper = static_cast<int>(min(out.cols - begin, std::int64_t{1} << 30));
-    const std::byte* column = tile.origin +
-                              static_cast<int>(begin - staged_first * kSize) / kSize * tile.pitch +
-                              line * kSize;
-    std::byte* to = row + begin;
-#pragma unroll 4
-    for (int byte = lane * kUnit<kSize>; byte < count; byte += kStep) {
-      const std::byte* from = column + byte / kSize * tile.pitch;
-      if (byte >= lower && byte + kUnit<kSize> <= upper) {
-        *reinterpret_cast<Unit*>(to + byte) = gather_rows<kSize>(from, tile.pitch, first_row);
-      } else {
-        for (int i = 0; i < kUnit<kSize> / kSize; ++i)
-          if (byte + i * kSize >= lower && byte + i * kSize < upper)
-            *reinterpret_cast<Element<kSize>*>(to + byte + i * kSize) =
-                staged_element<kSize>(from + i * tile.pitch);
-      }
+  const int nominal = static_cast<int>(last - first) * kSize;
+  const bool starts_row = first == 0, ends_row = last * kSize == out.cols;
+  std::byte* to = &out(first_line + warp, first * kSize);
+  const std::byte* column = tile.origin + static_cast<int>(first - staged_first) * tile.pitch;
+  for (int line = warp; line < lines; line += kWarps, to += kWarps * out.stride) {
+    const int early = offset_within(to, kAlign);
+    const int late = ends_row ? 0 : offset_within(to + nominal, kAlign);
+    const std::byte* staged = column + line * kSize;
+    // Units before the row or across its end are incomplete.
+    const bool complete = !(starts_row && early > 0) && (nominal + early) % kUnit<kSize> == 0;
+    if (complete || !(starts_row || ends_row)) {
+#pragma unroll 2
+      for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
+        *reinterpret_cast<Unit*>(to + byte) =
+            gather_rows<kSize>(staged + byte / kSize * tile.pitch, tile.pitch, first_row);
+    } else {
+      for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
+        for (int i = 0; i < kUnit<kSize>; i += kSize)
+          if ((!starts_row || byte + i >= 0) && byte + i < nominal)
+            *reinterpret_cast<Element<kSize>*>(to + byte + i) =
+                staged_element<kSize>(staged + (byte + i) / kSize * tile.pitch);
     }
   }
 }

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Any matrix: a block reads parts of many rows of a and writes parts of many rows of out.
-template <int kSize, int kLanes, int kAlign>
+template <int kSize, int kAlign>
 __global__ void __launch_bounds__(kThreads)
     transpose_unaligned_bytes(ConstBytes a, Bytes out, StagedShape shape) {
   extern __shared__ __align__(16) std::byte shared[];
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t first_byte = block_y() * shape.bytes;
   const int bytes = static_cast<int>(min(a.cols - first_byte, std::int64_t{shape.bytes}));
   if (bytes <= 0) return;  // the grid is rounded up
-  const Staged tile = stage_rows<kLanes>(a, staged_first, static_cast<int>(last - staged_first),
-                                         first_byte, bytes, shared, shape.pitch);
+  const Staged tile = stage_rows(a, staged_first, static_cast<int>(last - staged_first), first_byte,
+                                 bytes, shared, shape);
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   const int rows = static_cast<int>(a.rows);
   const std::int64_t first_byte = block_x() * shape.bytes;
   const int bytes = static_cast<int>(min(a.cols - first_byte, std::int64_t{shape.bytes}));
-  const Staged tile = stage_rows<32>(a, 0, rows, first_byte, bytes, shared, shape.pitch);
+  const Staged tile = stage_rows(a, 0, rows, first_byte, bytes, shared, shape);
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
