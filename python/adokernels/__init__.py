@@ -45,6 +45,7 @@ from adokernels.counters.hotspots import Hotspots  # noqa: E402
 from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose  # noqa: E402
 from adokernels.diagnosis.limiter import Limiter, limiter  # noqa: E402
+from adokernels.ladders.choice import Choice  # noqa: E402
 from adokernels.ladders.registry import *  # noqa: E402, F403
 from adokernels.ladders.registry import __all__ as _names  # noqa: E402
 from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
@@ -69,6 +70,7 @@ __version__ = version("adokernels")
 __all__ = [  # noqa: PLE0604
     *_names,
     "Ceiling",
+    "Choice",
     "Cost",
     "CudaError",
     "DeviceArray",

@@ -272,6 +272,20 @@ class Routine:
         device: typing.Any,
         out: typing.Any,
     ) -> typing.Any: ...
+    def choose(
+        self,
+        arguments: tuple,
+        options: dict,
+        device: typing.Any = None,
+        out: typing.Any = None,
+        gpu: tuple[
+            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+        ]
+        | None = None,
+    ) -> tuple:
+        """
+        The variant that a call would run, and (variant, reason) of those that it skips. With gpu=(multiprocessors, L2 bytes): on that GPU.
+        """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
         self,

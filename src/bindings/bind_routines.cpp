@@ -111,6 +111,21 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
   return list;
 }
 
+// The variant that a call would run, and (variant, reason) of each later one that it skips.
+py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::dict& options,
+                 const py::object& device, const py::object& out,
+                 const std::optional<std::pair<int, std::int64_t>>& gpu) {
+  const PyCall python(routine, arguments, options, out);
+  Hardware hardware;
+  if (gpu) hardware = {.multiprocessors = gpu->first, .l2_bytes = gpu->second};
+  const Choice choice =
+      ado::choose(python.bound(), name_from_python(device, "device"), gpu ? &hardware : nullptr);
+  py::list skipped;
+  for (const auto& [variant, reason] : choice.skipped)
+    skipped.append(py::make_tuple(variant->name, reason));
+  return py::make_tuple(choice.variant->name, skipped);
+}
+
 void bind_call(py::module_& m) {
   py::class_<Call>(m, "Call", "A variant that is ready to run on one problem.")
       .def("run", &Call::run, py::call_guard<ReleaseGil>())
@@ -214,6 +229,10 @@ void bind_routines(py::module_& m) {
             return cost_of(r.find(variant), python.bound().problem());
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))
+      .def("choose", &choose, py::arg("arguments"), py::arg("options"),
+           py::arg("device") = py::none(), py::arg("out") = py::none(), py::arg("gpu") = py::none(),
+           "The variant that a call would run, and (variant, reason) of those that it skips. With "
+           "gpu=(multiprocessors, L2 bytes): on that GPU.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
   m.def(

@@ -52,6 +52,19 @@ Launch launch_for(const Routine& routine, const AnyVariant& variant, const Probl
   return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant.blocks, block));
 }
 
+// Addresses that no array has, aligned like device memory.
+std::byte* dummy_address(std::uintptr_t index) {
+  return reinterpret_cast<std::byte*>((index + 1) << 52);
+}
+
+// A copy of the problem with arrays at dummy addresses on the device.
+std::unique_ptr<Problem> without_memory(const Problem& problem) {
+  std::uintptr_t arrays = 0;
+  std::unique_ptr<Problem> dummy = problem.clone();
+  dummy->move_arrays(Device::kCuda, [&](const Array&) { return dummy_address(++arrays); });
+  return dummy;
+}
+
 // The kernels that a run would launch, without launching them.
 std::vector<cuda::Kernel> record(const AnyVariant& variant, const Problem& problem, Launch launch) {
   cuda::KernelRecorder recorder;
@@ -142,17 +155,21 @@ void run(const BoundProblem& bound, const AnyVariant* variant,
   staged.fetch(bound.problem());
 }
 
+Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
+              const Hardware* hardware) {
+  const Device where = bound.resolve_device(nullptr, device);
+  if (where == Device::kCpu || bound.on_device())
+    return bound.routine().choose(bound.problem(), where, hardware);
+  return bound.routine().choose(*without_memory(bound.problem()), where, hardware);
+}
+
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
                                          const Problem& problem, const Block& block) {
   if (variant.device == Device::kCpu)
     throw ValueError(who(routine, variant) + " runs on the CPU and launches no kernels");
-  // Dummies at distinct addresses, aligned like device memory.
-  std::uintptr_t arrays = 0;
-  const auto dummy_address = [&] { return reinterpret_cast<std::byte*>(++arrays << 52); };
-  const std::unique_ptr<Problem> dummy = problem.clone();
-  dummy->move_arrays(Device::kCuda, [&](const Array&) { return dummy_address(); });
+  const std::unique_ptr<Problem> dummy = without_memory(problem);
   Launch launch = launch_for(routine, variant, *dummy, block);
-  launch.scratch = dummy_address();
+  launch.scratch = dummy_address(0);
   return record(variant, *dummy, launch);
 }
 

@@ -140,6 +140,11 @@ class Call {
 void run(const BoundProblem& bound, const AnyVariant* variant,
          const std::optional<std::string>& device, const Block& block);
 
+// Returns the variant that run() would select, and why. Host operands that a GPU would process are
+// judged by their copies in device memory. With `hardware`, it returns the choice on that GPU.
+Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
+              const Hardware* hardware = nullptr);
+
 // A dry run: returns the kernels that a variant would launch on operands of these shapes. The
 // operands are neither read nor written.
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,

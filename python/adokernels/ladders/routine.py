@@ -11,6 +11,7 @@ from rich.text import Text
 
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
+from adokernels.ladders.choice import Choice
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.source import Diff, Source, diff_of, source_of
 from adokernels.tables.rendering import to_html, to_text
@@ -237,6 +238,37 @@ class Routine:
             operands would raise a ValueError.
         """
         return self._core.problem(args, options, device, variant)
+
+    def choose(
+        self, *args: Any, device: str | None = None, out: Any = None, **options: Any
+    ) -> Choice:
+        """Find the variant that a call with these operands runs, without running it.
+
+        The default is the last variant of the ladder that can solve the problem and for which no
+        other variant is known to be faster. It depends on shapes, alignment, types and properties
+        of the device. The limits are measured crossovers.
+
+        Parameters
+        ----------
+        *args, out, **options
+            Operands, results and options of a call.
+        device : {"cpu", "cuda"}, optional
+            As in a call.
+
+        Returns
+        -------
+        Choice
+            ``variant``, ``reason``, and ``skipped`` with the reason of each later variant.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a call with these operands would raise it.
+        Unavailable
+            If no variant can run on that device.
+        """
+        variant, skipped = self._core.choose(args, options, device, out)
+        return Choice(self.name, variant, self[variant].device, dict(skipped))
 
     def operand_types(
         self,

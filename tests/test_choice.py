@@ -1,0 +1,60 @@
+"""The default variant: which one a call runs, and why."""
+
+import numpy as np
+import pytest
+from choices import H200, h200_choice
+from test_contract import BATCHES, FULL, THIN
+
+import adokernels as ado
+from adokernels.arrays.operands import operand_types
+
+ROUTINES = list(ado.routines.values())
+
+
+def problems(routine):
+    """Operands of many sizes, all zeros."""
+    lengths = [*FULL[len(routine.dimensions)], *THIN[len(routine.dimensions)]]
+    for i, size in enumerate(lengths):
+        batch = BATCHES[i % 3] if routine.batched else ()
+        yield tuple(np.zeros(*each) for each in operand_types(routine, (*batch, *size)))
+
+
+@pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
+def test_every_problem_has_a_default(routine):
+    for operands in problems(routine):
+        assert h200_choice(routine, *operands) in [v.name for v in routine if v.device == "cuda"]
+        choice = routine.choose(*operands, device="cpu")
+        assert choice.device == "cpu"
+        assert choice.variant == routine.problem(*operands, device="cpu").best()
+
+
+def test_a_choice_is_one_sentence_with_the_reasons():
+    name, skipped = _core_choice(np.zeros((300, 3), np.float32))
+    later = [v.name for v in ado.transpose if v.device == "cuda"]
+    assert [n for n, _ in skipped] == later[: later.index(name) : -1]
+    assert all(reason and not reason.endswith(".") for _, reason in skipped)
+    choice = ado.transpose.choose(np.zeros((300, 3)), device="cpu")
+    assert repr(choice).startswith(f"transpose runs {choice.variant!r} on cpu. It is the last ")
+    assert repr(choice).count(".") == 2
+
+
+def _core_choice(a):
+    return ado.transpose._core.choose((a,), {}, "cuda", None, H200)
+
+
+def test_a_choice_needs_valid_operands_and_the_device():
+    with pytest.raises(ValueError, match="transpose: a must have shape"):
+        ado.transpose.choose(np.zeros(3))
+    with pytest.raises(ValueError, match="device must be"):
+        ado.transpose.choose(np.zeros((2, 2)), device="gpu")
+    if not ado.transpose["naive"].available:
+        with pytest.raises(ado.Unavailable):
+            ado.transpose.choose(np.zeros((2, 2)), device="cuda")
+
+
+def test_a_slower_variant_runs_if_it_is_named():
+    a = np.arange(12, dtype=np.float32).reshape(4, 3)
+    problem = ado.transpose.problem(a, device="cpu")
+    for v in ado.transpose:
+        if v.device == "cpu" and not v.ceiling and not problem.why_not(v.name):
+            assert np.array_equal(v(a), a.T)
