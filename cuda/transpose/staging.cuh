@@ -37,11 +37,12 @@ struct Staged {
 
 // Copies a vector. Unless it is known to be inside the array [begin, end), only its bytes inside
 // the array are copied.
-__device__ void stage_vector(std::byte* to, const std::byte* from, bool inside,
-                             const std::byte* begin, const std::byte* end) {
+template <bool kInside>
+__device__ void stage_vector(std::byte* to, const std::byte* from, const std::byte* begin,
+                             const std::byte* end) {
   using Word = std::uint64_t;
   static_assert(sizeof(Word) == kStagedVector);
-  if (inside || (from >= begin && from + kStagedVector <= end)) {
+  if (kInside || (from >= begin && from + kStagedVector <= end)) {
     copy_element_async(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
   } else {
     for (int i = 0; i < kStagedVector; ++i)
@@ -54,23 +55,30 @@ __device__ void stage_vector(std::byte* to, const std::byte* from, bool inside,
 __device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
                              std::int64_t first_byte, int bytes, std::byte* shared,
                              StagedShape shape) {
-  const int lane = thread_in_block() % shape.lanes, team = thread_in_block() / shape.lanes;
-  const int teams = kThreads / shape.lanes;
+  const int lanes = shape.lanes, teams = kThreads / lanes;
+  const int lane = thread_in_block() % lanes, team = thread_in_block() / lanes;
   const std::byte* corner = &a(first_row, first_byte);
   const int corner_offset = offset_within(corner, kStagedVector);
   const std::byte *begin = a.data, *end = &a(a.rows - 1, a.cols);
   const bool inside = corner - corner_offset >= begin &&
                       corner + (rows - 1) * a.stride + bytes + kStagedVector <= end;
   const Staged tile{shared + corner_offset, shape.pitch};
-  const std::byte* from = corner + team * a.stride;
-  std::byte* to = tile.origin + team * shape.pitch;
-  for (int row = team; row < rows; row += teams) {
-    for (int byte = lane * kStagedVector - offset_within(from, kStagedVector); byte < bytes;
-         byte += shape.lanes * kStagedVector)
-      stage_vector(to + byte, from + byte, inside, begin, end);
-    from += teams * a.stride;
-    to += teams * shape.pitch;
-  }
+
+  const auto stage = [&](auto known_inside) {
+    const std::int64_t from_step = teams * a.stride;
+    const int to_step = teams * shape.pitch;
+    const std::byte* from = corner + team * a.stride;
+    std::byte* to = tile.origin + team * shape.pitch;
+    for (int row = team; row < rows; row += teams, from += from_step, to += to_step) {
+      int byte = lane * kStagedVector - offset_within(from, kStagedVector);
+      for (; byte < bytes; byte += lanes * kStagedVector)
+        stage_vector<known_inside>(to + byte, from + byte, begin, end);
+    }
+  };
+  if (inside)
+    stage(std::true_type{});
+  else
+    stage(std::false_type{});
   return tile;
 }
 
@@ -100,15 +108,22 @@ __device__ Staged stage_packed(ConstBytes a, std::int64_t first_row, int rows, s
   const Staged tile{shared + early, pitch};
   constexpr int kStep = kThreads * kStagedVector;
   const int thread_byte = thread_in_block() * kStagedVector;
-  if (pitch == bytes) {
-    for (int byte = thread_byte - early; byte < total; byte += kStep)
-      stage_vector(tile.origin + byte, first + byte, inside, begin, end);
-  } else {  // padded rows, which consist of whole vectors
-    const Position step(kStep, bytes);
-    Position to(thread_byte, bytes);
-    for (int byte = thread_byte; byte < total; byte += kStep, to.advance(step, bytes))
-      stage_vector(tile.origin + to.group * pitch + to.at, first + byte, inside, begin, end);
-  }
+  const auto stage = [&](auto known_inside) {
+    if (pitch == bytes) {
+      for (int byte = thread_byte - early; byte < total; byte += kStep)
+        stage_vector<known_inside>(tile.origin + byte, first + byte, begin, end);
+    } else {  // padded rows, which consist of whole vectors
+      const Position step(kStep, bytes);
+      Position to(thread_byte, bytes);
+      for (int byte = thread_byte; byte < total; byte += kStep, to.advance(step, bytes))
+        stage_vector<known_inside>(tile.origin + to.group * pitch + to.at, first + byte, begin,
+                                   end);
+    }
+  };
+  if (inside)
+    stage(std::true_type{});
+  else
+    stage(std::false_type{});
   return tile;
 }
 
