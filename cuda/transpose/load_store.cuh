@@ -42,6 +42,8 @@ __device__ int slot(int column, int i, int group) {
 // and take registers.
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
+// Rows outside the matrix are replaced by the nearest row, so that all loads can be in flight. They
+// are not stored.
 template <class Shape, bool kWhole>
 __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t first_col,
                           VectorOf<Shape>* tile) {
@@ -51,28 +53,29 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
   constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
   // 16-byte vectors are all loaded before the first one is realigned. Otherwise too few loads are
-  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors, realigning each
-  // vector at once is faster: 77 % instead of 72 %.
-  constexpr bool kRealignsLate = kWhole && Shape::kRealigns && Shape::kWidth == kVectorBytes;
+  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors in tiles inside the
+  // matrix, realigning each vector at once is faster: 77 % instead of 72 %.
+  constexpr bool kRealignsLate = Shape::kRealigns && (!kWhole || Shape::kWidth == kVectorBytes);
   static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
+  static_assert(!Shape::kRealigns || kPerLane == 1);  // one shift per row
   const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
   const std::byte* end = &a(a.rows - 1, a.cols);
 
 #pragma unroll 1
   for (int group = team; group < Shape::kLoaded; group += kTeams * kInFlight) {
     Words micro_tile[kInFlight][kPerLane][Shape::kSide], next[kInFlight][kPerLane][Shape::kSide];
-    unsigned shift[Shape::kSide];  // per row; equal in all groups
+    unsigned shift[kInFlight][Shape::kSide];
 #pragma unroll
     for (int flight = 0; flight < kInFlight; ++flight) {
 #pragma unroll
       for (int i = 0; i < Shape::kSide; ++i) {
-        const std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
-        if (!kWhole && (row < 0 || row >= a.rows)) continue;
+        std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
+        if (!kWhole) row = min(max(row, std::int64_t{0}), a.rows - 1);
         const std::int64_t byte = (first_col + lane * Shape::kSide) * Shape::kSize;
         const std::byte* from = &a(row, byte);
         const unsigned offset =
             Shape::kRealigns ? reinterpret_cast<std::uintptr_t>(from) % Shape::kWidth : 0;
-        shift[i] = offset;
+        shift[flight][i] = offset;
         const std::byte* first = from - offset;
         const std::byte* second = offset != 0 ? first + Shape::kWidth : first;
 #pragma unroll
@@ -94,6 +97,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
               if (byte + skip + k * Shape::kSize < a.cols)
                 element[k] = load_as<T>(from + skip + k * Shape::kSize);
             memcpy(&vector, element, sizeof vector);
+            shift[flight][i] = 0;
           }
         }
       }
@@ -106,7 +110,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
 #pragma unroll
           for (int i = 0; i < Shape::kSide; ++i)
             micro_tile[flight][step][i] =
-                realign(micro_tile[flight][step][i], next[flight][step][i], shift[i]);
+                realign(micro_tile[flight][step][i], next[flight][step][i], shift[flight][i]);
         transpose_in_registers<Shape::kSize>(micro_tile[flight][step]);
 #pragma unroll
         for (int i = 0; i < Shape::kSide; ++i)
@@ -117,12 +121,12 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   }
 }
 
-// Stores the tile to the rows of `out` from first_row on. In each row, the tile starts at byte
-// `start`, rounded down to a multiple of kAlign (tile_shape.cuh). Only bytes [first_byte,
-// last_byte) of the row are written.
+// Stores the tile to the rows of `out` from first_row on, except rows before `first_stored`. In
+// each row, the tile starts at byte `start`, rounded down to a multiple of kAlign (tile_shape.cuh).
+// Only bytes [first_byte, last_byte) of the row are written.
 template <class Shape, bool kWhole>
-__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start,
-                           std::int64_t first_byte, std::int64_t last_byte,
+__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first_stored,
+                           std::int64_t start, std::int64_t first_byte, std::int64_t last_byte,
                            const VectorOf<Shape>* tile) {
   using Words = VectorOf<Shape>;
   using T = Element<Shape::kSize>;
@@ -134,6 +138,7 @@ __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start
 #pragma unroll 4
   for (int row = team; row < Shape::kTileCols; row += kTeams) {
     if (!kWhole && first_row + row >= out.rows) break;
+    if (!kWhole && first_row + row < first_stored) continue;
     std::byte* to = &out(first_row + row, start);
     const int early = Shape::kAlign > 0
                           ? static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % Shape::kAlign)
