@@ -5,10 +5,10 @@
 #include "transpose/matrix.cuh"
 #include "transpose/registers.cuh"
 
-#ifdef __CUDACC__
-
 namespace ado::cuda {
 namespace {
+
+#ifdef __CUDACC__
 
 // One 16-byte vector per thread is the fastest of the versions tried: 4.28 TB/s for 2 GiB on an
 // H200, where cudaMemcpy reaches 4.27 TB/s. The resident blocks then span the least memory, so DRAM
@@ -41,7 +41,21 @@ __global__ void transpose_as_copy(const std::byte* a, std::byte* out, std::int64
   }
 }
 
+#endif
+
+// One vector per thread, and one more because the first vector of out may be incomplete.
+Extent grid_of_copy(const Transpose& p, Extent block) {
+  if (p.a.bytes() == 0) return {};
+  return grid_of(ceil_div(p.a.bytes() + kVectorBytes - 1, kVectorBytes * block.x), 1);
+}
+
+// Returns true if a and out start at the same offset within a vector.
+bool same_alignment(const Transpose& p) {
+  const auto offset = [](const Array& m) {
+    return reinterpret_cast<std::uintptr_t>(m.data) % kVectorBytes;
+  };
+  return offset(p.a) == offset(p.out);
+}
+
 }  // namespace
 }  // namespace ado::cuda
-
-#endif

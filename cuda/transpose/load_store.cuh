@@ -37,25 +37,26 @@ __device__ int slot(int column, int i, int group) {
   return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
 }
 
-// Loads and stores are compiled in two versions. Tiles well inside the matrix (kWhole) need no
+// Loads and stores are compiled in several versions. Tiles well inside the matrix (kInside) need no
 // bounds checks. In a single version, the predicated code for the other tiles would slow them down
-// and take registers.
+// and take registers. Tiles with rows outside the matrix (kClamped) load the nearest row instead,
+// which is not stored, so that all loads can be in flight. The others (kChecked) check each vector.
+enum class Bounds { kInside, kClamped, kChecked };
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
-// Rows outside the matrix are replaced by the nearest row, so that all loads can be in flight. They
-// are not stored.
-template <class Shape, bool kWhole>
+template <class Shape, Bounds kBounds>
 __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t first_col,
                           VectorOf<Shape>* tile) {
   using Words = VectorOf<Shape>;
   using T = Element<Shape::kSize>;
   constexpr int kLanes = Shape::kAcross < 32 ? Shape::kAcross : 32;
   constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
-  constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
+  constexpr bool kChecks = kBounds == Bounds::kChecked;
+  constexpr int kInFlight = kChecks && Shape::kSide > 1 ? 1 : Shape::kInFlight;
   // 16-byte vectors are all loaded before the first one is realigned. Otherwise too few loads are
-  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors in tiles inside the
-  // matrix, realigning each vector at once is faster: 77 % instead of 72 %.
-  constexpr bool kRealignsLate = Shape::kRealigns && (!kWhole || Shape::kWidth == kVectorBytes);
+  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors, realigning each
+  // vector at once is faster: 77 % instead of 72 %.
+  constexpr bool kRealignsLate = Shape::kRealigns && (kChecks || Shape::kWidth == kVectorBytes);
   static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
   static_assert(!Shape::kRealigns || kPerLane == 1);  // one shift per row
   const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
@@ -70,7 +71,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
 #pragma unroll
       for (int i = 0; i < Shape::kSide; ++i) {
         std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
-        if (!kWhole) row = min(max(row, std::int64_t{0}), a.rows - 1);
+        if (kBounds != Bounds::kInside) row = min(max(row, std::int64_t{0}), a.rows - 1);
         const std::int64_t byte = (first_col + lane * Shape::kSide) * Shape::kSize;
         const std::byte* from = &a(row, byte);
         const unsigned offset =
@@ -82,9 +83,9 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
         for (int step = 0; step < kPerLane; ++step) {
           const int skip = step * kLanes * Shape::kWidth;
           Words& vector = micro_tile[flight][step][i];
-          if (kWhole || (byte + skip + Shape::kWidth <= a.cols &&
-                         (!Shape::kRealigns ||
-                          (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
+          if (!kChecks || (byte + skip + Shape::kWidth <= a.cols &&
+                           (!Shape::kRealigns ||
+                            (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
             vector = load_as<Words>(first + skip);
             if constexpr (kRealignsLate)
               next[flight][step][i] = load_as<Words>(second + skip);

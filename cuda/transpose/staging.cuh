@@ -19,9 +19,9 @@ namespace {
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
 // The part of a that a block stages: `rows` rows of `bytes` bytes, and `slack` rows before them
-// (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory.
+// (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory. `lanes` threads copy a row.
 struct StagedShape {
-  int rows, bytes, slack, pitch, lanes;
+  int rows = 0, bytes = 0, slack = 0, pitch = 0, lanes = 0;
   std::size_t shared_bytes() const {
     return static_cast<std::size_t>(rows + slack) * pitch + 2 * kStagedVector;
   }
@@ -142,70 +142,69 @@ __device__ Element<kSize> staged_element(const std::byte* from) {
   }
 }
 
-// Combines elements of one unit.
-__device__ unsigned combine(unsigned a, unsigned b, unsigned c, unsigned d) {
-  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
-}
-__device__ unsigned combine(unsigned a, unsigned b) { return __byte_perm(a, b, 0x5410); }
-
-// Gathers the unit whose first element is at `from`. Its other elements are in the next rows.
-//
-// Lanes read rows that are kUnit / kSize rows apart. If the pitch is a multiple of 4 bytes, they
-// would all access the same few banks. Groups of lanes therefore read the rows of their units in
-// different orders, which start with row `first`.
+// Gathers a unit from the elements at from[i] + skip: elements first, first + 1, ... of the unit,
+// modulo their number. The units that the lanes of a warp gather begin several rows of the tile
+// apart. If the pitch is a multiple of 4 bytes, all lanes would access the same few banks. Groups
+// of lanes therefore start with different elements.
 template <int kSize>
-__device__ Element<kUnit<kSize>> gather_rows(const std::byte* from, int pitch, int first) {
+__device__ Element<kUnit<kSize>> gather(const std::byte* const (&from)[kUnit<kSize> / kSize],
+                                        int skip, int first) {
   if constexpr (kSize >= 4) {
-    return staged_element<kSize>(from);
+    return staged_element<kSize>(from[0] + skip);
   } else {
-    constexpr int kCount = kUnit<kSize> / kSize;
-    unsigned element[kCount];
+    unsigned element[kUnit<kSize> / kSize];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      element[i] = staged_element<kSize>(from + (i + first) % kCount * pitch);
+    for (int i = 0; i < kUnit<kSize> / kSize; ++i)
+      element[i] = staged_element<kSize>(from[i] + skip);
     unsigned unit;
-    if constexpr (kSize == 1)
-      unit = combine(element[0], element[1], element[2], element[3]);
+    if constexpr (kSize == 2)
+      unit = __byte_perm(element[0], element[1], 0x5410);
     else
-      unit = combine(element[0], element[1]);
+      unit = __byte_perm(__byte_perm(element[0], element[1], 0x0040),
+                         __byte_perm(element[2], element[3], 0x0040), 0x5410);
     return __funnelshift_l(unit, unit, 8 * kSize * first);  // rotates
   }
 }
 
+// The element with which a lane starts.
 template <int kSize>
-__device__ int first_row_of_lane(int lane, int pitch) {
+__device__ int first_element(int lane, int pitch) {
   constexpr int kCount = kUnit<kSize> / kSize;
   if (kCount == 1 || pitch % 2 != 0) return 0;
   if (kCount == 4 && pitch % 4 == 2) return lane / 16 * 2;
   return lane / (32 / kCount);
 }
 
-// Stores the columns of the tile to rows first_line, first_line + 1, ... of out: the part of these
-// rows from element `first` to element `last`, both rounded down to multiples of kAlign bytes in
-// memory. The last part ends with the row. The tile starts at row staged_first of a.
-template <int kSize, int kAlign>
-__device__ void store_columns(Bytes out, std::int64_t first_line, int lines, std::int64_t first,
-                              std::int64_t last, Staged tile, std::int64_t staged_first) {
+// Stores the columns of a tile with all columns of a, which starts at row staged_first of a: the
+// part of the rows of out from element `first` to element `last`, both rounded down to a sector in
+// memory. The last part ends with the row.
+template <int kSize>
+__device__ void store_columns(Bytes out, std::int64_t first, std::int64_t last, Staged tile,
+                              std::int64_t staged_first) {
   using Unit = Element<kUnit<kSize>>;
-  constexpr int kWarps = kThreads / 32, kStep = 32 * kUnit<kSize>;
+  constexpr int kWarps = kThreads / 32, kStep = 32 * kUnit<kSize>, kCount = kUnit<kSize> / kSize;
   const int lane = thread_in_block() % 32, warp = thread_in_block() / 32;
-  const int first_row = first_row_of_lane<kSize>(lane, tile.pitch);
+  const int start = first_element<kSize>(lane, tile.pitch);
   const int nominal = static_cast<int>(last - first) * kSize;
   const bool starts_row = first == 0, ends_row = last * kSize == out.cols;
-  std::byte* to = &out(first_line + warp, first * kSize);
+  std::byte* to = &out(warp, first * kSize);
   const std::byte* column = tile.origin + static_cast<int>(first - staged_first) * tile.pitch;
-  for (int line = warp; line < lines; line += kWarps, to += kWarps * out.stride) {
-    const int early = offset_within(to, kAlign);
-    const int late = ends_row ? 0 : offset_within(to + nominal, kAlign);
+  for (int line = warp; line < out.rows; line += kWarps, to += kWarps * out.stride) {
+    const int early = offset_within(to, kSectorBytes);
+    const int late = ends_row ? 0 : offset_within(to + nominal, kSectorBytes);
     const std::byte* staged = column + line * kSize;
     // Units before the row or across its end are incomplete.
-    const bool complete = !(starts_row && early > 0) && (nominal + early) % kUnit<kSize> == 0;
-    if (complete || !(starts_row || ends_row)) {
+    const bool incomplete =
+        (starts_row && early > 0) || (ends_row && (nominal + early) % kUnit<kSize> != 0);
+    if (!incomplete) {
+      const std::byte* from[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) from[i] = staged + (i + start) % kCount * tile.pitch;
 #pragma unroll 2
       for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
-        *reinterpret_cast<Unit*>(to + byte) =
-            gather_rows<kSize>(staged + byte / kSize * tile.pitch, tile.pitch, first_row);
+        *reinterpret_cast<Unit*>(to + byte) = gather<kSize>(from, byte / kSize * tile.pitch, start);
     } else {
+#pragma unroll 1
       for (int byte = lane * kUnit<kSize> - early; byte < nominal - late; byte += kStep)
         for (int i = 0; i < kUnit<kSize>; i += kSize)
           if ((!starts_row || byte + i >= 0) && byte + i < nominal)

@@ -1,4 +1,4 @@
-// Transpose through a staged part of a: the kernels few_columns, few_rows and unaligned_bytes.
+// Transpose of matrices with few columns or rows: the kernels few_columns and few_rows.
 #pragma once
 
 #include "transpose/staging.cuh"
@@ -21,8 +21,7 @@ __global__ void __launch_bounds__(kThreads)
   commit_copies();
   wait_for_copies<0>();
   __syncthreads();
-  store_columns<kSize, kSectorBytes>(out, 0, static_cast<int>(out.rows), first, last, tile,
-                                     staged_first);
+  store_columns<kSize>(out, first, last, tile, staged_first);
 }
 
 // Few rows: a block reads a long part of each of the few rows of a, and writes contiguous memory,
@@ -51,47 +50,82 @@ __global__ void __launch_bounds__(kThreads)
   const int count = bytes / kSize * rows;
   const int early = offset_within(to, kUnit<kSize>) / kSize;  // elements
   int element = thread_in_block() * kCount - early;
-  int offset[kCount];
+  const int first = first_element<kSize>(thread_in_block() % 32, tile.pitch);
+  const std::byte* from[kCount];  // element (i + first) % kCount of the unit
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    const int from = element + i + early * rows;  // not negative
-    offset[i] = from % rows * tile.pitch + (from / rows - early) * kSize;
+    const int index = element + (i + first) % kCount + early * rows;  // not negative
+    from[i] = tile.origin + index % rows * tile.pitch + (index / rows - early) * kSize;
   }
-  const int step = active * kCount;
-  const std::byte* staged = tile.origin;
+  const int step = active * kCount, from_step = step / rows * kSize;
+  if (early == 0 && count % kCount == 0) {
 #pragma unroll 4
-  for (; element < count; element += step, staged += step / rows * kSize) {
-    if (element >= 0 && element + kCount <= count) {
-      Unit unit;
-      if constexpr (kSize >= 4)
-        unit = staged_element<kSize>(staged + offset[0]);
-      else if constexpr (kSize == 2)
-        unit =
-            combine(staged_element<2>(staged + offset[0]), staged_element<2>(staged + offset[1]));
-      else
-        unit =
-            combine(staged_element<1>(staged + offset[0]), staged_element<1>(staged + offset[1]),
-                    staged_element<1>(staged + offset[2]), staged_element<1>(staged + offset[3]));
-      *reinterpret_cast<Unit*>(to + element * kSize) = unit;
-    } else {
+    for (int skip = 0; element < count; element += step, skip += from_step)
+      *reinterpret_cast<Unit*>(to + element * kSize) = gather<kSize>(from, skip, first);
+  } else {  // the units at the ends may be incomplete
+#pragma unroll 1
+    for (int skip = 0; element < count; element += step, skip += from_step)
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        if (element + i >= 0 && element + i < count)
-          *reinterpret_cast<Element<kSize>*>(to + (element + i) * kSize) =
-              staged_element<kSize>(staged + offset[i]);
-    }
+      for (int i = 0; i < kCount; ++i) {
+        const int at = element + (i + first) % kCount;
+        if (at >= 0 && at < count)
+          *reinterpret_cast<Element<kSize>*>(to + at * kSize) =
+              staged_element<kSize>(from[i] + skip);
+      }
   }
 }
 
 #endif
 
-// The smallest pitch of at least `bytes` that is congruent to `stride` modulo a vector, and not a
-// multiple of 16 bytes. Then columns of the tile are spread over the banks.
-int pitch_of(std::int64_t bytes, std::int64_t stride) {
-  std::int64_t pitch = bytes + (stride - bytes) % kStagedVector;
-  if (pitch < bytes) pitch += kStagedVector;
-  if (pitch % (2 * kStagedVector) == 0) pitch += kStagedVector;
-  return static_cast<int>(pitch);
+// The most rows of few_rows, whose elements take 256 threads, and the most columns of few_columns.
+constexpr std::int64_t kFew = kThreads;
+
+// A block stages about 16 KiB. Parts of rows that are smaller than 256 bytes would have many
+// incomplete sectors.
+constexpr std::int64_t kStagedBytes = 16 << 10;
+constexpr std::int64_t kMinPartBytes = 256;
+
+// Bytes of each of `count` long rows that a block processes. Rows of `bytes` bytes are divided into
+// at least `parts` parts, if possible, so that all multiprocessors have blocks.
+std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t parts) {
+  const std::int64_t part = std::min(kStagedBytes / count, bytes / parts);
+  return std::max(part / kMinPartBytes * kMinPartBytes, kMinPartBytes);
+}
+
+// Rows of the tile are padded by a vector if all would otherwise start in the same banks.
+StagedShape few_columns_shape(const Transpose& p) {
+  if (p.cols() == 0) return {.rows = 1};
+  const int size = p.a.type.size;
+  const std::int64_t bytes = p.cols() * size;
+  const bool pads = bytes % (2 * kStagedVector) == 0 && starts_at_vector(p.a.data, kStagedVector);
+  return {.rows = static_cast<int>(part_of_rows(p.rows() * size, p.cols(), 528)) / size,
+          .bytes = static_cast<int>(bytes),
+          .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
+          .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
+}
+
+Extent grid_of_few_columns(const Transpose& p) {
+  if (p.cols() == 0) return {};
+  return grid_of(ceil_div(p.rows(), few_columns_shape(p).rows), 1);
+}
+
+// Each part is a sector shorter than the vectors that a team copies, because rows may start within
+// a vector. Neighbouring rows of the tile then share no vector. The pitch is congruent to the
+// stride of a and no multiple of 16 bytes, so that the elements of a column are in different banks.
+StagedShape few_rows_shape(const Transpose& p) {
+  if (p.rows() == 0) return {.bytes = 1};
+  const int size = p.a.type.size;
+  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), 264));
+  StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
+  while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
+  shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));
+  if (shape.pitch % (2 * kStagedVector) == 0) shape.pitch += kStagedVector;
+  return shape;
+}
+
+Extent grid_of_few_rows(const Transpose& p) {
+  if (p.rows() == 0) return {};
+  return grid_of(ceil_div(p.cols() * p.a.type.size, few_rows_shape(p).bytes), 1);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ struct UnalignedTileOf<2> {
 };
 template <>
 struct UnalignedTileOf<1> {
-  using Type = TileShape<1, 8, 16, 32, 2, kSectorBytes>;
+  using Type = TileShape<1, 8, 16, 32, 2, kVectorBytes>;
 };
 template <int kSize>
 using UnalignedTile = typename UnalignedTileOf<kSize>::Type;
@@ -97,11 +97,6 @@ auto with_in_place_tile(const Transpose& p, Visit visit) {
                                   : visit(InPlaceTile<size, size>{});
   });
 }
-
-// If a matrix has few rows or columns, large tiles are mostly outside the matrix. `coarsened`, with
-// its small tiles, is up to 3x as fast there.
-constexpr int kThin = 128;
-bool thin(const Transpose& p) { return p.rows() <= kThin || p.cols() <= kThin; }
 
 // Blocks that are neighbours in x store neighbouring parts of the same rows of out, so the next
 // block completes the sectors and DRAM pages that one block leaves incomplete. If neighbouring
