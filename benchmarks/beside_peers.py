@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     import adokernels as ado
 
-Peers = dict[str, Callable[[], object]]
+Peers = dict[str, Callable[[], Any]]
 
 _SLOW_LAUNCH = "launch overhead included"
 
@@ -30,7 +31,48 @@ class Problem:
     file: str  # name of the stored measurements, without the device
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def made(
+    makers: Mapping[str, Callable[..., Peers]], args: Sequence[Any]
+) -> tuple[Peers, dict[str, str]]:
+    """The peers of each library, and why libraries are left out."""
+    peers: Peers = {}
+    left_out: dict[str, str] = {}
+    for library, make in makers.items():
+        if not importlib.util.find_spec(library.partition(".")[0]):  # of torch.compile: torch
+            left_out[library] = "not installed"
+            continue
+        try:
+            peers |= make(*args)
+        except Exception as error:  # any error of another library
+            left_out[library] = first_line(error)
+    return peers, left_out
+
+
+def correct(
+    peers: Peers, error_of: Callable[[str, Any], float], tolerance: float
+) -> tuple[Peers, dict[str, str], dict[str, str]]:
+    """The peers with correct results, why others are left out, and whose results are wrong."""
+    kept: Peers = {}
+    left_out: dict[str, str] = {}
+    wrong: dict[str, str] = {}
+    for name, run in peers.items():
+        try:
+            found = error_of(name, run())
+        except Exception as error:  # any error of another library
+            left_out[name] = first_line(error)
+            continue
+        if found <= tolerance:
+            kept[name] = run
+        else:
+            wrong[name] = f"error {found:.3g} above the tolerance of {tolerance:.3g}"
+    return kept, left_out, wrong
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+
+
+def shape(text: str) -> tuple[int, ...]:
     return tuple(int(length) for length in text.lower().split("x"))
 
 
@@ -40,7 +82,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument("--shapes", type=_shape, nargs="+", help="for example 8192x8192")
+    options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
     options.add_argument("--variant", help="default: the default variant")
     options.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
     options.add_argument("--cache", choices=("cold", "warm"), default="cold")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from beside_peers import Peers, Problem, compare, parser
-from image_peers import Library, Stage, libraries
+from image_peers import Library, correct_filters, libraries
 
 ROUTINES = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 SHAPES = {"cpu": [(2160, 3840)], "cuda": [(16384, 16384), (1600, 2560)]}
@@ -33,32 +33,10 @@ def random_image(routine: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def checked(routine: str, image: np.ndarray, found: dict[str, Library]) -> Peers:
     """The peers whose results are correct; the others are reported."""
-    peers: Peers = {}
-    for library_name, library in found.items():
-        uploaded = library.upload(image)
-        for name, makes in library.pipelines(routine, library_name).items():
-            stages: list[Stage] = []
-            try:
-                for make in makes:
-                    stages.append(make(stages[-1].out if stages else uploaded))
-                    stages[-1].run()
-                errors = [stage.error() for stage in stages]
-            except Exception as error:  # any error of another library
-                print(f"left out {name} of {routine}: {error}")
-                continue
-            if any(error > stage.levels for error, stage in zip(errors, stages, strict=True)):
-                print(f"left out {name} of {routine}: off by {errors} levels, stage by stage")
-            else:
-                peers[name] = in_order(stages)
+    peers, left_out, wrong = correct_filters(routine, image, found)
+    for name, reason in (left_out | wrong).items():
+        print(f"left out {name} of {routine}: {reason}")
     return peers
-
-
-def in_order(stages: list[Stage]) -> Callable[[], None]:
-    def run() -> None:
-        for stage in stages:
-            stage.run()
-
-    return run
 
 
 def rough_seconds(run: Callable[[], object], device: str) -> float:

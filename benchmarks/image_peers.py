@@ -3,21 +3,23 @@
 They do not do exactly the same work as adokernels; comments state the differences. Results may
 differ by one level: some libraries round to the nearest level instead of truncating, or use colour
 weights with three decimals (0.299, 0.587, 0.114), and floating-point results may be just below a
-level. Before a peer is timed, its result is compared with its reference at the upper and the lower
-edge. Pipelines are compared stage by stage.
+level. Before a peer is timed, its result is compared with its reference in the corners. Pipelines
+are compared stage by stage.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from beside_peers import Peers, first_line
+from torch_compile import COMPILER
 
 Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
@@ -28,6 +30,7 @@ SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of those 
 RADIUS = 3
 POISON = 0xA5  # sentinel value of results before they are computed
 STRIP = 256  # number of rows compared at each edge
+Edge = tuple[slice, slice]  # the part of an axis, and the part of that part
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,28 @@ class Stage:
     keep: Image = None  # buffer with the same lifetime
 
     def error(self) -> int:
-        """Largest difference from the reference, in levels, in the rows at each edge."""
-        rows = self.source.shape[0]
-        if rows <= STRIP:
-            return self._error(slice(None), slice(None))
-        upper = self._error(slice(STRIP), slice(-RADIUS))
-        return max(upper, self._error(slice(rows - STRIP, rows), slice(RADIUS, None)))
+        """Largest difference from the reference, in levels, in the corners."""
+        rows, cols = self.source.shape[:2]
+        return max(
+            self._error(down, along)
+            for down in edges(rows, STRIP)
+            for along in edges(cols, STRIP * STRIP // min(rows, STRIP))
+        )
 
-    def _error(self, strip: slice, inner: slice) -> int:
-        want = self.expected(host(self.source[strip]))[inner].astype(np.int64)
-        return int(np.abs(host(self.out[strip])[inner] - want).max())
+    def _error(self, down: Edge, along: Edge) -> int:
+        part, inner = (down[0], along[0]), (down[1], along[1])
+        want = self.expected(host(self.source[part]))[inner].astype(np.int64)
+        return int(np.abs(host(self.out[part])[inner] - want).max())
+
+
+def edges(length: int, strip: int) -> list[Edge]:
+    """Both ends of an axis, and what a filter computes of them without their neighbours."""
+    if length <= 4 * strip:
+        return [(slice(None), slice(None))]
+    return [
+        (slice(strip), slice(-RADIUS)),
+        (slice(length - strip, length), slice(RADIUS, None)),
+    ]
 
 
 Make = Callable[[Image], Stage]
@@ -125,7 +140,8 @@ def cv2_filters(threads: int) -> Library:
 
     def grayscale(rgba: np.ndarray) -> Stage:
         out = poisoned(rgba)
-        return Stage(partial(cv2.cvtColor, rgba, cv2.COLOR_RGBA2GRAY, out), rgba, out, luminance)
+        code = cv2.COLOR_RGBA2GRAY if rgba.shape[-1] == 4 else cv2.COLOR_RGB2GRAY
+        return Stage(partial(cv2.cvtColor, rgba, code, out), rgba, out, luminance)
 
     def sep_filter(gray: np.ndarray) -> Stage:  # the taps of adokernels
         out = poisoned(gray)
@@ -163,19 +179,19 @@ def cv2_filters(threads: int) -> Library:
     )
 
 
-def torch_filters() -> Library:
+def torch_filters(search: bool) -> Library:
     """Eager mode. Convolutions use half precision, with errors of up to 1/8."""
     import torch
     import torch.nn.functional as nn
 
-    torch.backends.cudnn.benchmark = True  # the fastest algorithm for the shape
+    torch.backends.cudnn.benchmark = search  # for the fastest algorithm, once per shape
 
     def kernels(*weights: np.ndarray) -> torch.Tensor:
         return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
 
     def grayscale(rgba: torch.Tensor) -> Stage:
         out = torch_poisoned(rgba)
-        red, green, blue, _ = rgba.unbind(-1)
+        red, green, blue = rgba[..., :3].unbind(-1)
 
         def run() -> None:
             out.copy_((red * WEIGHTS[0]).add_(green, alpha=WEIGHTS[1]).add_(blue, alpha=WEIGHTS[2]))
@@ -205,10 +221,49 @@ def torch_filters() -> Library:
     return Library(torch_upload, {"torch": grayscale}, {"torch": blur}, {"torch": sobel})
 
 
+def torch_compiled_filters() -> Library:
+    """Integer formulas, which torch compiles to one kernel or two."""
+    import torch
+    import torch.nn.functional as nn
+
+    def weighted(wide: torch.Tensor, weights: Sequence[int], axis: int) -> torch.Tensor:
+        length = wide.shape[axis] - len(weights) + 1
+        parts = (w * wide.narrow(axis, i, length) for i, w in enumerate(weights) if w)
+        return sum(parts, start=next(parts))
+
+    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> None:
+        red, green, blue = rgba[..., :3].int().unbind(-1)
+        out.copy_((red * 19585 + green * 38457 + blue * 7494) >> 16)
+
+    def blur(gray: torch.Tensor, out: torch.Tensor) -> None:
+        taps = 1, 2, 3, 4, 3, 2, 1
+        wide = nn.pad(gray.int(), (RADIUS,) * 4)
+        out.copy_(weighted(weighted(wide, taps, 0), taps, 1) >> 8)
+
+    def sobel(gray: torch.Tensor, out: torch.Tensor) -> None:
+        wide = nn.pad(gray.int(), (1,) * 4)
+        x = weighted(weighted(wide, (1, 2, 1), 0), (-1, 0, 1), 1)
+        y = weighted(weighted(wide, (-1, 0, 1), 0), (1, 2, 1), 1)
+        out.copy_((x * x + y * y).float().sqrt().clamp(max=255))
+
+    def stage(formula: Callable[..., None], expected: Check, image: torch.Tensor) -> Stage:
+        out = torch_poisoned(image)
+        (run,) = COMPILER.peers(formula, image, out).values()
+        return Stage(run, image, out, expected)
+
+    name = "torch.compile"
+    return Library(
+        torch_upload,
+        {name: partial(stage, grayscale, luminance)},
+        {name: partial(stage, blur, blurred())},
+        {name: partial(stage, sobel, gradient())},
+    )
+
+
 def torch_upload(image: np.ndarray) -> Image:
     import torch
 
-    return torch.from_numpy(image).cuda()
+    return torch.as_tensor(image, device="cuda")
 
 
 def torch_poisoned(image: Image, dtype: str = "uint8") -> Image:
@@ -218,7 +273,7 @@ def torch_poisoned(image: Image, dtype: str = "uint8") -> Image:
 
 
 def cupy_filters() -> Library:
-    """The ElementwiseKernel has the formula of adokernels; cupyx convolves twice in float32."""
+    """The ElementwiseKernels have the formula of adokernels; cupyx convolves twice in float32."""
     import cupy
     from cupyx.scipy import ndimage
 
@@ -228,14 +283,23 @@ def cupy_filters() -> Library:
         "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16",
         "luminance",
     )
+    luminance_of_channels = cupy.ElementwiseKernel(
+        "uint8 r, uint8 g, uint8 b",
+        "uint8 out",
+        "out = (r * 19585 + g * 38457 + b * 7494) >> 16",
+        "luminance_of_channels",
+    )
 
     def poisoned(image: cupy.ndarray) -> cupy.ndarray:
         return cupy.full(image.shape[:2], POISON, cupy.uint8)
 
     def grayscale(rgba: cupy.ndarray) -> Stage:
         out = poisoned(rgba)
-        pixels = rgba.view(cupy.uint32)[..., 0]
-        return Stage(partial(luminance_kernel, pixels, out), rgba, out, luminance)
+        if rgba.shape[-1] == 4:
+            run = partial(luminance_kernel, rgba.view(cupy.uint32)[..., 0], out)
+        else:
+            run = partial(luminance_of_channels, *(rgba[..., channel] for channel in range(3)), out)
+        return Stage(run, rgba, out, luminance)
 
     def blur(gray: cupy.ndarray) -> Stage:
         out = poisoned(gray)
@@ -317,9 +381,9 @@ def npp_filters() -> Library:
     def grayscale(rgba: torch.Tensor) -> Stage:
         out = torch_poisoned(rgba)
         weights = (ctypes.c_float * 3)(*WEIGHTS)
-        run = call(
-            colours.nppiColorToGray_8u_AC4C1R_Ctx, *plane(rgba), *plane(out), size(rgba), weights
-        )
+        kind = "AC4C1R" if rgba.shape[-1] == 4 else "C3C1R"
+        function = getattr(colours, f"nppiColorToGray_8u_{kind}_Ctx")
+        run = call(function, *plane(rgba), *plane(out), size(rgba), weights)
         return Stage(run, rgba, out, luminance)
 
     def blur(gray: torch.Tensor, function: Any, kernel: tuple[Any, ...], expected: Check) -> Stage:
@@ -387,7 +451,8 @@ def cvcuda_filters() -> Library:
 
     def grayscale(rgba: Image) -> Stage:
         out = torch_poisoned(rgba)
-        code = cvcuda.ColorConversion.RGBA2GRAY
+        conversions = cvcuda.ColorConversion
+        code = conversions.RGBA2GRAY if rgba.shape[-1] == 4 else conversions.RGB2GRAY
         run = partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
         return Stage(run, rgba, out, luminance)
 
@@ -401,12 +466,13 @@ def cvcuda_filters() -> Library:
     return Library(torch_upload, {"cvcuda": grayscale}, {"cvcuda": blur})
 
 
-def libraries(device: str, threads: int) -> dict[str, Library]:
-    """The libraries that can be loaded."""
+def libraries(device: str, threads: int, *, search: bool = True) -> dict[str, Library]:
+    """The libraries that can be loaded; `search` is for fast algorithms of each shape."""
     makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
     if device == "cuda":
         makers = {
-            "torch": torch_filters,
+            "torch": partial(torch_filters, search),
+            "torch.compile": torch_compiled_filters,
             "cupy": cupy_filters,
             "npp": npp_filters,
             "cvcuda": cvcuda_filters,
@@ -418,3 +484,55 @@ def libraries(device: str, threads: int) -> dict[str, Library]:
         except (ImportError, OSError) as error:
             print(f"left out {name}: {error}")
     return found
+
+
+def correct_filters(
+    routine: str, image: Image, found: Mapping[str, Library]
+) -> tuple[Peers, dict[str, str], dict[str, str]]:
+    """The peers with correct results, why others are left out, and whose results are wrong.
+
+    A batch is one call per image, except for grayscale, which does not depend on neighbours.
+    """
+    peers: Peers = {}
+    left_out: dict[str, str] = {}
+    wrong: dict[str, str] = {}
+    colour = 1 if routine in ("grayscale", "edge_detect") else 0
+    for library_name, library in found.items():
+        images = library.upload(image)
+        images = images.reshape(-1, *images.shape[images.ndim - 2 - colour :])
+        if routine == "grayscale":
+            images = images.reshape(1, -1, *images.shape[2:])
+        for name, makes in library.pipelines(routine, library_name).items():
+            try:
+                stages = [stage for one in images for stage in staged(makes, one)]
+                checked = [*stages[: len(makes)], *stages[-len(makes) :]]
+                errors = [stage.error() for stage in checked]
+            except Exception as error:  # any error of another library
+                left_out[name] = first_line(error)
+                continue
+            if any(error > stage.levels for error, stage in zip(errors, checked, strict=True)):
+                wrong[name] = f"off by {errors} levels, stage by stage"
+            else:
+                peers[name] = in_order(stages)
+    return peers, left_out, wrong
+
+
+def staged(makes: Sequence[Make], image: Image) -> list[Stage]:
+    """The stages of a pipeline, each after one run."""
+    stages: list[Stage] = []
+    for make in makes:
+        stages.append(make(stages[-1].out if stages else image))
+        stages[-1].run()
+    return stages
+
+
+def in_order(stages: Sequence[Stage]) -> Callable[[], None]:
+    runs = [stage.run for stage in stages]
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return run

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: tests, compute-sanitizer, ladders with counters, comparison of
-# the counters with ncu, comparisons with peers.
+# the counters with ncu, comparisons with peers, random shapes.
 #
-#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [counters] [peers] [ROUTINE ...]
+#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [counters] [peers] [shapes] [ROUTINE ...]
 #
 # Default: all parts, all routines. Run it in the root of the repository with adokernels installed and
 # built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. If a
 # command may run for only ten minutes, run the parts one after another into the same folder. Peers
-# that are not installed are left out; with_peers.sh provides them.
+# that are not installed are left out; with_peers.sh provides them. SEEDS and COUNT choose the random
+# shapes: by default 100 of each of two seeds per routine.
 set -uo pipefail
 folder=${1:?must be a folder for the results}
 shift
@@ -16,11 +17,11 @@ parts=() routines=()
 for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
-    tests|sanitizer|ladders|counters|peers) parts+=("$word") ;;
+    tests|sanitizer|ladders|counters|peers|shapes) parts+=("$word") ;;
     *) echo "argument must be a part or a routine ($all_routines), got $word" >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers)
+[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers shapes)
 [ ${#routines[@]} -gt 0 ] || read -ra routines <<< "$all_routines"
 mkdir -p "$folder"
 exec > >(tee -a "$folder/log") 2>&1
@@ -114,6 +115,18 @@ run_peers() {
     step python3 benchmarks/reductions.py "${options[@]}" --routines "$routine"
   done
   [ -z "$(chosen gpp)" ] || step python3 benchmarks/gpp.py "${options[@]}"
+}
+
+run_shapes() { # one process per routine, to free its memory
+  for seed in ${SEEDS:-1 2}; do
+    for routine in "${routines[@]}"; do
+      step python3 benchmarks/shapes.py --device cuda --seed "$seed" --count "${COUNT:-100}" \
+        --json "$folder/shapes" "$routine"
+    done
+  done
+  mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
+  [ ${#some[@]} = 0 ] || step python3 benchmarks/shapes.py --device cuda --standard \
+    --json "$folder/shapes-standard" "${some[@]}"
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv

@@ -12,13 +12,13 @@ off.
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from beside_peers import Peers, Problem, compare, parser
+from beside_peers import Peers, Problem, compare, correct, made, parser
 from image_peers import host
+from torch_compile import COMPILER
 
 import adokernels as ado
 from adokernels.arrays.operands import random_operands
@@ -33,29 +33,32 @@ LENGTHS = {name: len(cases[0][0]) for name, cases in CASES.items()}
 Array = Any  # array of any library; peers return their result
 
 
-# Averages: reading the vectors takes most of the time. All arrays are preallocated.
+# Averages: reading the vectors takes most of the time. All arrays are preallocated, unless a peer
+# is asked for new results.
 
 
-def numpy_averages(vectors: np.ndarray, matrix: np.ndarray) -> Peers:
+def numpy_averages(vectors: np.ndarray, matrix: np.ndarray, *, new_results: bool = False) -> Peers:
     """The formula literally; einsum, which sums faster than mean; a matrix-vector product."""
     sets, length, samples = vectors.shape
     rows = vectors.reshape(-1, samples)
-    average = np.full((sets, length), np.nan, vectors.dtype)
-    out = np.full((length, sets), np.nan, vectors.dtype)
     weights = np.full(samples, 1 / samples, vectors.dtype)
+    average = out = flat = None
+    if not new_results:
+        average = np.full((sets, length), np.nan, vectors.dtype)
+        out = np.full((length, sets), np.nan, vectors.dtype)
+        flat = average.reshape(-1)
 
     def mean() -> Array:
-        vectors.mean(axis=2, out=average)
-        return np.matmul(matrix, average.T, out=out)
+        return np.matmul(matrix, vectors.mean(axis=2, out=average).T, out=out)
 
     def einsum() -> Array:
-        np.einsum("nlm->nl", vectors, out=average)
-        np.divide(average, samples, out=average)
-        return np.matmul(matrix, average.T, out=out)
+        sums = np.einsum("nlm->nl", vectors, out=average)
+        np.divide(sums, samples, out=sums)
+        return np.matmul(matrix, sums.T, out=out)
 
     def gemv() -> Array:
-        np.matmul(rows, weights, out=average.reshape(-1))
-        return np.matmul(matrix, average.T, out=out)
+        averages = np.matmul(rows, weights, out=flat).reshape(sets, length)
+        return np.matmul(matrix, averages.T, out=out)
 
     return {"numpy": mean, "numpy einsum": einsum, "numpy gemv + gemm": gemv}
 
@@ -79,12 +82,19 @@ def torch_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
         torch.mv(rows, weights, out=average.view(-1))
         return torch.mm(factor, average.t(), out=out)
 
-    compiled = torch_compiled(lambda x, factor: factor @ x.mean(2).t())
-    return {
-        "torch": eager,
-        "torch gemv + gemm": gemv,
-        "torch.compile": lambda: compiled(x, factor),
-    }
+    return {"torch": eager, "torch gemv + gemm": gemv}
+
+
+def compiled_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    operands = (torch.as_tensor(a, device="cuda") for a in (vectors, matrix))
+    return COMPILER.peers(averages_formula, *operands)
+
+
+def averages_formula(x: Array, factor: Array) -> Array:
+    return factor @ x.mean(2).t()
 
 
 def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
@@ -107,31 +117,35 @@ def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
 BLOCK = 1 << 14  # number of points that fit in a core's cache with their sums
 
 
-def numpy_max_plus(big: np.ndarray, small: np.ndarray) -> Peers:
+def numpy_max_plus(big: np.ndarray, small: np.ndarray, *, new_results: bool = False) -> Peers:
     """The formula literally; row by row; row by row of blocks that fit in the cache."""
-    sums = np.empty_like(big)
-    out = np.full(big.shape[1], np.nan, big.dtype)
-    row = np.empty_like(out)
+    points = big.shape[1]
+    sums = out = None
+    if not new_results:
+        sums = np.empty_like(big)
+        out = np.full(points, np.nan, big.dtype)
+    row = np.empty(points, big.dtype)
 
     def whole() -> Array:
-        np.add(big, small[:, None], out=sums)
-        np.max(sums, axis=0, out=out)
-        return np.maximum(out, 0, out=out)
+        best = np.max(np.add(big, small[:, None], out=sums), axis=0, out=out)
+        return np.maximum(best, 0, out=best)
 
-    def rows_of(points: slice) -> None:
-        best, sums_of_row = out[points], row[points]
+    def rows_of(best: Array, some: slice) -> None:
+        best, sums_of_row = best[some], row[some]
         best.fill(0)
-        for numbers, term in zip(big[:, points], small, strict=True):
+        for numbers, term in zip(big[:, some], small, strict=True):
             np.maximum(best, np.add(numbers, term, out=sums_of_row), out=best)
 
     def by_rows() -> Array:
-        rows_of(slice(None))
-        return out
+        best = np.empty_like(row) if out is None else out
+        rows_of(best, slice(None))
+        return best
 
     def by_blocks() -> Array:
-        for first in range(0, len(out), BLOCK):
-            rows_of(slice(first, first + BLOCK))
-        return out
+        best = np.empty_like(row) if out is None else out
+        for first in range(0, points, BLOCK):
+            rows_of(best, slice(first, first + BLOCK))
+        return best
 
     return {"numpy": whole, "numpy rows": by_rows, "numpy blocks": by_blocks}
 
@@ -147,8 +161,18 @@ def torch_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
         torch.add(x, terms, out=sums)
         return torch.amax(sums, 0, out=out).clamp_(min=0)
 
-    compiled = torch_compiled(lambda x, terms: (x + terms).amax(0).clamp(min=0))
-    return {"torch": eager, "torch.compile": lambda: compiled(x, terms)}
+    return {"torch": eager}
+
+
+def compiled_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
+    import torch
+
+    x, terms = torch.as_tensor(big, device="cuda"), torch.as_tensor(small, device="cuda")[:, None]
+    return COMPILER.peers(max_plus_formula, x, terms)
+
+
+def max_plus_formula(x: Array, terms: Array) -> Array:
+    return (x + terms).amax(0).clamp(min=0)
 
 
 def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
@@ -173,19 +197,19 @@ def cupy_max_plus(big: ado.DeviceArray, small: ado.DeviceArray) -> Peers:
     return {"cupy": whole, "cupy ReductionKernel": fused}
 
 
-def torch_compiled(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compile the function at its first call, for the shapes of that call."""
-    import torch
-
-    torch.compiler.reset()
-    return torch.compile(function, dynamic=False)
-
-
 PEERS: dict[tuple[str, str], dict[str, Callable[..., Peers]]] = {
     ("average_matvec", "cpu"): {"numpy": numpy_averages},
-    ("average_matvec", "cuda"): {"torch": torch_averages, "cupy": cupy_averages},
+    ("average_matvec", "cuda"): {
+        "torch": torch_averages,
+        "torch.compile": compiled_averages,
+        "cupy": cupy_averages,
+    },
     ("max_plus", "cpu"): {"numpy": numpy_max_plus},
-    ("max_plus", "cuda"): {"torch": torch_max_plus, "cupy": cupy_max_plus},
+    ("max_plus", "cuda"): {
+        "torch": torch_max_plus,
+        "torch.compile": compiled_max_plus,
+        "cupy": cupy_max_plus,
+    },
 }
 
 
@@ -196,39 +220,22 @@ def checked(
     task = TASKS[name]
     expected = task.expected(*on_host)
     unit = task.error_unit(*on_host) if task.error_unit else None
-    peers: Peers = {}
-    for library, make in PEERS[name, device].items():
-        if not importlib.util.find_spec(library):
-            print(f"left out {library} of {name}: not installed")
-            continue
-        try:
-            made = make(*args)
-        except Exception as error:  # any error of another library
-            print(f"left out {library} of {name}: {first_line(error)}")
-            continue
-        for peer, run in made.items():
-            try:
-                found = difference(host(run()), expected, unit)
-            except Exception as error:
-                print(f"left out {peer} of {name}: {first_line(error)}")
-                continue
-            if found <= tolerance(name, on_host):
-                peers[peer] = run
-            else:
-                print(f"left out {peer} of {name}: error {found:.3g} above the tolerance")
-    return peers
+    peers, missing = made(PEERS[name, device], args)
+    allowed = tolerance(name, on_host[0].shape)
+    kept, failed, wrong = correct(
+        peers, lambda _, result: difference(host(result), expected, unit), allowed
+    )
+    for peer, reason in (missing | failed | wrong).items():
+        print(f"left out {peer} of {name}: {reason}")
+    return kept
 
 
-def tolerance(name: str, on_host: tuple[np.ndarray, ...]) -> float:
+def tolerance(name: str, shape: Sequence[int]) -> float:
     """The task's tolerance, plus M roundings if a peer may sum M numbers sequentially."""
     if name != "average_matvec":
         return TASKS[name].tolerance
-    _, length, samples = on_host[0].shape
+    _, length, samples = shape
     return TASKS[name].tolerance + samples / length
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
 def main() -> None:

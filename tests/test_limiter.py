@@ -221,6 +221,15 @@ def test_few_blocks_that_keep_a_unit_busy_are_not_too_little_work():
     assert found.kind is Kind.COMPUTE
 
 
+def test_a_unit_that_is_busy_while_multiprocessors_have_work():
+    half = {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 2e6}
+    found = limiter(profiled({ISSUE: 45.0, **half}), H200)
+    assert (found.kind, found.unit) == (Kind.COMPUTE, "issue slots")
+    assert "90 % of peak on multiprocessors with work, which is 50 % of the time" in repr(found)
+    assert limiter(profiled({ISSUE: 25.0, **half}), H200).kind is Kind.LATENCY
+    assert limiter(profiled({L2: 45.0, **half}), H200).kind is Kind.LATENCY  # not on an SM
+
+
 def test_the_longest_kernel_of_several():
     short = {FP64: 95.0, "gpu__time_duration.sum": 0.2e6}
     found = limiter(profiled(short, {L2: 90.0}), H200)
@@ -317,6 +326,11 @@ CASES = {
     "loads again": ({L1: 85.0, **AGAIN}, Step.REUSE),
     "load instructions": ({ISSUE: 90.0, **AGAIN}, Step.REUSE),
     "operations": ({ISSUE: 90.0}, Step.OPERATIONS),
+    "nothing to compute": ({ISSUE: 90.0, **access("ld", 4e6, 1, 32)}, Step.WIDER),
+    "shared memory beside scattered loads": (
+        {L1: 85.0, **SCATTERED, **shared(0.82 * CYCLES, 0.0)},
+        Step.REUSE,
+    ),
     "unfused": (
         {
             FP64: 90.0,

@@ -136,11 +136,14 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     elif found.kind is Kind.DRAM:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
-        yield from _access(k, found.share or 0.0, l1_limits=found.kind is not Kind.L2)
+        # Coalescing does not change the wavefronts that access shared memory.
+        changed = 1 - (k.shared_of_l1 or 0.0) if found.kind is Kind.SHARED else 1.0
+        share = (found.share or 0.0) * changed
+        yield from _access(k, share, l1_limits=found.kind is not Kind.L2)
         yield from _volume(k)
         yield from _latency(facts, k)
     elif found.kind is Kind.COMPUTE:
-        yield from _compute(k, found)
+        yield from _compute(facts, k, found)
     elif found.kind is Kind.LATENCY:
         yield from _latency(facts, k)
 
@@ -251,7 +254,7 @@ def _narrow(k: KernelFacts, below: float) -> Iterator[tuple[Step, str]]:
         )
 
 
-def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
+def _compute(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
     lanes = k.get("unpredicated_lanes")
     if lanes is not None and lanes < LANES:
         yield (
@@ -273,6 +276,8 @@ def _compute(k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, str]]:
             f"combine products and sums into FMAs{{of}}: {percent(fused)} of the floating-point"
             " instructions are FMAs",
         )
+    if not facts.m.flops and not facts.m.executed_flops:  # most instructions serve accesses
+        yield from _narrow(k, NARROW)
     share = percent(found.share or 0.0)
     yield (
         Step.OPERATIONS,

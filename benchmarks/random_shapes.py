@@ -1,0 +1,147 @@
+"""Random problems: log-uniform in size and aspect, with the shapes that kernels find hard.
+
+Sides of 1 and thin sides are frequent, and most lengths are odd. The same seed gives the same
+problems, whatever other routines are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
+THICKEST = 32
+ODD, POWER_OF_TWO = 0.75, 0.1  # shares of the other lengths
+BATCHED = 0.25  # share of problems of several images
+PHOTOGRAPHS = 0.6  # share of images whose aspect ratio is at most 4
+SMALLEST_GPP, LARGEST_GPP = (8, 8, 64, 1), (800, 1385, 11075, 2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem: the shape of the first operand (of gpp: its four lengths), and the dtype."""
+
+    routine: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.routine} ({', '.join(map(str, self.shape))}) {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest problems to draw: bytes of the first operand, pixels, FLOPs, terms of gpp."""
+
+    bytes: float
+    pixels: float
+    flops: float
+    gpp_terms: float
+
+
+LIMITS = {
+    "cpu": Limits(256e6, pixels=64e6, flops=4e9, gpp_terms=2e7),
+    "cuda": Limits(6 * 2**30, pixels=6 * 2**30, flops=4e12, gpp_terms=math.inf),
+}
+
+
+def is_colour(routine: str) -> bool:
+    """Whether the routine takes RGB and RGBA images."""
+    return routine in ("grayscale", "edge_detect")
+
+
+def cases(routine: str, seed: int, count: int, limits: Limits) -> Iterator[Case]:
+    rng = np.random.default_rng([seed, zlib.crc32(routine.encode())])
+    for _ in range(count):
+        yield DRAW[routine](routine, rng, limits)
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return math.exp(rng.uniform(math.log(low), math.log(max(low, high))))
+
+
+def length(rng: np.random.Generator, about: float) -> int:
+    """A length of about this size: odd, a power of two, or any."""
+    kind = rng.random()
+    if about < 2:
+        return 1
+    if kind < POWER_OF_TWO:
+        return 1 << round(math.log2(about))
+    near = round(about)
+    return near | 1 if kind < POWER_OF_TWO + ODD else near
+
+
+def sides(rng: np.random.Generator, size: float, count: int = 2) -> tuple[int, ...]:
+    """Lengths whose product is about `size`."""
+    kind = rng.random()
+    if kind < SINGLE:
+        first = 1.0
+    elif kind < SINGLE + THIN:
+        first = float(round(log_uniform(rng, 2, min(size, THICKEST)))) if size >= 2 else 1.0
+    else:
+        first = size ** rng.random()
+    lengths = [round(first) if kind < SINGLE + THIN else length(rng, first)]
+    rest = max(1.0, size / lengths[0])
+    if count == 2:
+        lengths.append(length(rng, rest))
+    else:
+        lengths.extend(sides(rng, rest, count - 1))
+    return tuple(int(n) for n in rng.permutation(lengths))
+
+
+def draw_matrix(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
+    dtypes = ("u1", "u2", "f4", "f8", "c16") if routine == "transpose" else ("f4", "f8")
+    dtype = str(rng.choice(dtypes))
+    size = log_uniform(rng, 1, limits.bytes / np.dtype(dtype).itemsize)
+    return Case(routine, sides(rng, size), dtype)
+
+
+def draw_averages(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
+    """(N, L, M); the product has 2 N L^2 FLOPs, and the matrix L^2 elements."""
+    dtype = str(rng.choice(("f4", "f8")))
+    most = limits.bytes / np.dtype(dtype).itemsize
+    sets, rows, samples = sides(rng, log_uniform(rng, 1, most), 3)
+    largest = int(min(math.sqrt(most), math.sqrt(limits.flops / (2 * sets))))
+    if rows > largest:  # moves the excess into the averages
+        samples = length(rng, samples * rows / max(1, largest))
+        rows = max(1, largest)
+    return Case(routine, (sets, rows, samples), dtype)
+
+
+def draw_images(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
+    channels = tuple(rng.choice(((3,), (4,)))) if is_colour(routine) else ()
+    pixels = log_uniform(rng, 1, min(limits.pixels, limits.bytes / math.prod(channels)))
+    batch: tuple[int, ...] = ()
+    if rng.random() < BATCHED and pixels >= 4:
+        batch = (int(log_uniform(rng, 2, min(64, pixels / 2))),)
+        pixels /= batch[0]
+    if rng.random() < PHOTOGRAPHS:
+        height = length(rng, math.sqrt(pixels * log_uniform(rng, 0.25, 4)))
+        image = height, length(rng, pixels / height)
+    else:
+        image = sides(rng, pixels)
+    return Case(routine, tuple(map(int, (*batch, *image, *channels))), "u1")
+
+
+def draw_gpp(routine: str, rng: np.random.Generator, limits: Limits) -> Case:
+    while True:
+        ends = zip(SMALLEST_GPP, LARGEST_GPP, strict=True)
+        shape = tuple(round(log_uniform(rng, low, high)) for low, high in ends)
+        if math.prod(shape) <= limits.gpp_terms:
+            return Case(routine, shape, "c16")
+
+
+DRAW: dict[str, Callable[[str, np.random.Generator, Limits], Case]] = {
+    "transpose": draw_matrix,
+    "grayscale": draw_images,
+    "gaussian_blur": draw_images,
+    "sobel": draw_images,
+    "edge_detect": draw_images,
+    "average_matvec": draw_averages,
+    "max_plus": draw_matrix,
+    "gpp": draw_gpp,
+}

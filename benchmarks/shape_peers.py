@@ -1,0 +1,257 @@
+"""The functions that are compared on one problem: the default call, its peers, and a copy."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import reductions
+import shape_references as references
+import transpose
+from beside_peers import Peers, correct, made
+from image_peers import Library, correct_filters
+from random_shapes import Case, is_colour
+from shape_references import FILTERS, Array
+
+import adokernels as ado
+from adokernels.measuring.correctness import ResultChecker
+
+OURS, COPY = "adokernels", "copy"
+SMALLEST_FOR_OPENCV = 64
+LARGEST_FOR_NUMPY = 1 << 18  # pixels: the formulas of the filters in NumPy
+SMALLEST_FOR_NPP = 16  # also for CV-CUDA
+LARGEST_FOR_PEERS = 1 << 28  # pixels: peers on the GPU need many times the memory
+MOST_IMAGES = 32  # of a batch, for which peers launch kernels per image
+
+
+@dataclass
+class Compared:
+    """The functions to time on one problem.
+
+    Attributes
+    ----------
+    variant
+        The variant that the default call runs.
+    bytes
+        Compulsory bytes of the problem.
+    functions
+        The default call (``OURS``), the peers and the copy of as many bytes (``COPY``).
+    left_out
+        Why peers are not timed.
+    wrong
+        Results that are wrong, by function.
+    phases
+        Seconds that it took to make operands, to check our result, and to make and check peers.
+    """
+
+    variant: str
+    bytes: float
+    functions: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+class Clock:
+    """The durations of consecutive phases, by name."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """The end of a phase."""
+        now = time.perf_counter()
+        self.laps[phase] = now - self._start
+        self._start = now
+
+
+class Bench:
+    """Makes operands on a device, and the functions to compare on them.
+
+    With `new_results`, functions on the CPU allocate their results, as far as peers can do so.
+    """
+
+    def __init__(
+        self, device: str, seed: int, libraries: Mapping[str, Library], new_results: bool
+    ) -> None:
+        self.device, self.libraries, self.new_results = device, libraries, new_results
+        if device == "cuda":
+            import cupy
+
+            self.xp: Any = cupy
+        else:
+            self.xp = np
+        self.rng = np.random.default_rng(seed)
+
+    def compared(self, case: Case, seed: int) -> Compared:
+        """The functions for one problem, each after a first call whose result is checked."""
+        if case.routine == "gpp":
+            return self._own_variants(case, seed)
+        clock = Clock()
+        args = self._operands(case)
+        clock.lap("operands")
+        routine = ado.routines[case.routine]
+        problem = routine.problem(*args, device=self.device)
+        call = problem.prepare(problem.best())
+        found = Compared(call.variant, call.cost.bytes)
+        arrays = tuple(map(self.xp.asarray, args))
+        error_of, tolerance = self._reference(case, arrays)
+
+        ours: Any = call
+        if self.device == "cpu":
+            ours = partial(routine, *args)
+            if not self.new_results:
+                ours = partial(routine, *args, out=np.empty_like(ours()))
+            result = ours()
+        else:
+            result = routine(*args)
+        if (error := error_of(OURS, result)) > tolerance[OURS]:
+            found.wrong[OURS] = f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}"
+        del result
+        clock.lap("check")
+        found.functions[OURS] = ours
+        self._add_peers(found, case, args, arrays, error_of, tolerance["peers"])
+        found.functions[COPY] = self._copy(found.bytes)
+        clock.lap("peers")
+        found.phases = clock.laps
+        return found
+
+    def _operands(self, case: Case) -> tuple[Any, ...]:
+        args = []
+        for shape in references.operand_shapes(case):
+            empty = np.empty(shape, case.dtype)
+            args.append(ado.to_device(empty) if self.device == "cuda" else empty)
+            references.fill_randomly(self.xp.asarray(args[-1]), self.xp, self.rng)
+        return tuple(args)
+
+    def _reference(
+        self, case: Case, arrays: tuple[Array, ...]
+    ) -> tuple[Callable[[str, Any], float], dict[str, float]]:
+        """A function that returns the error of a result, and the tolerances."""
+        unit = None
+        tolerance = {OURS: 0.0, "peers": 0.0}
+        if case.routine == "average_matvec":
+            expected, unit = references.averages(self.xp, *arrays)
+            tolerance = {OURS: 1.0, "peers": reductions.tolerance(case.routine, case.shape)}
+        elif case.routine == "transpose":
+            expected = references.transpose(self.xp, *arrays)
+        elif case.routine == "max_plus":
+            expected = references.max_plus(self.xp, *arrays)
+        else:
+            expected = references.filtered(self.xp, case.routine, *arrays)
+
+        def error_of(name: str, result: Any) -> float:
+            got = self.xp.asarray(result)
+            if got.dtype.kind == "i":  # torch's type for unsigned integers
+                got = got.view(expected.dtype)
+            return references.error(self.xp, got, expected, unit)
+
+        return error_of, tolerance
+
+    def _add_peers(
+        self,
+        found: Compared,
+        case: Case,
+        args: tuple[Any, ...],
+        arrays: tuple[Array, ...],
+        error_of: Callable[[str, Any], float],
+        tolerance: float,
+    ) -> None:
+        if case.routine in FILTERS:
+            peers = self._filters(found, case, arrays[0])
+        else:
+            makers = (
+                transpose.PEERS[self.device]
+                if case.routine == "transpose"
+                else reductions.PEERS[case.routine, self.device]
+            )
+            if self.new_results:
+                makers = {name: partial(make, new_results=True) for name, make in makers.items()}
+            candidates, missing = made(makers, args)
+            peers, failed, wrong = correct(candidates, error_of, tolerance)
+            found.left_out |= missing | failed
+            found.wrong |= wrong
+        found.functions |= peers
+
+    def _filters(self, found: Compared, case: Case, image: Array) -> Peers:
+        shape = case.shape[:-1] if is_colour(case.routine) else case.shape
+        pixels, peers = int(np.prod(shape)), {}
+        libraries = dict(self.libraries)
+        if self.device == "cpu":
+            if min(shape[-2:]) < SMALLEST_FOR_OPENCV:
+                libraries.pop("cv2", None)
+            if pixels <= LARGEST_FOR_NUMPY:
+                peers["numpy"] = partial(references.filtered, np, case.routine, image)
+        elif pixels > LARGEST_FOR_PEERS or (
+            len(shape) == 3 and shape[0] > MOST_IMAGES and case.routine != "grayscale"
+        ):
+            libraries = {}
+        elif min(shape[-2:]) < SMALLEST_FOR_NPP:
+            for name in ("npp", "cvcuda"):
+                libraries.pop(name, None)
+        kept, left_out, wrong = correct_filters(case.routine, image, libraries)
+        found.left_out |= left_out
+        found.wrong |= wrong
+        return peers | kept
+
+    def _copy(self, nbytes: float) -> Callable[[], None]:
+        """A copy that reads and writes as many bytes in all."""
+        half = max(1, int(nbytes) // 2)
+        source, target = self.xp.ones(half, "u1"), self.xp.empty(half, "u1")
+        if self.device == "cpu":
+            return partial(np.copyto, target, source)
+        to, origin, kind = target.data.ptr, source.data.ptr, 3  # device to device
+        runtime = self.xp.cuda.runtime
+
+        def run(keep: tuple[Array, Array] = (source, target)) -> None:
+            runtime.memcpyAsync(to, origin, half, kind, 0)
+
+        return run
+
+    def _own_variants(self, case: Case, seed: int) -> Compared:
+        """The default variant, and all others as its peers."""
+        clock = Clock()
+        args = tuple(ado.gpp_problem(case.shape, seed=seed))
+        if self.device == "cuda":
+            args = tuple(map(ado.to_device, args))
+        clock.lap("operands")
+        problem = ado.gpp.problem(*args, device=self.device)
+        checker = ResultChecker(ado.gpp, problem)
+        clock.lap("check")
+        best = problem.best()
+        found = Compared(best, problem.prepare(best).cost.bytes)
+        for variant in ado.gpp:
+            if variant.device != self.device or variant.ceiling:
+                continue
+            name = OURS if variant.name == best else variant.name
+            if reason := variant.why_unavailable or problem.why_not(variant.name):
+                found.left_out[name] = reason
+                continue
+            call = problem.prepare(variant.name)
+            try:
+                checker.error(call)
+            except ValueError as error:
+                found.wrong[name] = str(error)
+            found.functions[name] = call if self.device == "cuda" else call.run
+        found.functions[COPY] = self._copy(found.bytes)
+        clock.lap("peers")
+        found.phases = clock.laps
+        return found
+
+    def release(self) -> None:
+        """Return the unused GPU memory of CuPy and torch, which do not share it."""
+        gc.collect()
+        if self.device == "cpu":
+            return
+        free, total = self.xp.cuda.runtime.memGetInfo()
+        if free < total / 2:
+            self.xp.get_default_memory_pool().free_all_blocks()
+            if torch := sys.modules.get("torch"):
+                torch.cuda.empty_cache()

@@ -1,0 +1,188 @@
+"""Random operands and reference results for NumPy arrays and for CuPy arrays, in limited memory.
+
+The reference results of `adokernels.tasks` are for NumPy arrays only, and for long reductions they
+take minutes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from random_shapes import Case, is_colour
+
+Array = Any  # of NumPy or of CuPy
+
+#: Number of elements that are processed at a time, by library.
+PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
+FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
+GRAY_WEIGHTS, GRAY_UNIT = (19585, 38457, 7494), 16  # units of 2^-16, as the kernels have them
+TAPS = (1, 2, 3, 4, 3, 2, 1)
+
+
+def operand_shapes(case: Case) -> list[tuple[int, ...]]:
+    if case.routine == "average_matvec":
+        _, rows, _ = case.shape
+        return [case.shape, (rows, rows)]
+    if case.routine == "max_plus":
+        return [case.shape, case.shape[:1]]
+    return [case.shape]
+
+
+def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
+    """Floating-point numbers lie between -0.5 and 0.5. For other types, every byte is random."""
+    real = {"f4": "f4", "f8": "f8", "c16": "f8"}.get(array.dtype.str[1:])
+    flat = array.reshape(-1).view(real or "u1")
+    if xp is not np:
+        hashed_indices(xp, array.dtype.kind)(np.uint64(rng.integers(1 << 63)), flat)
+        return
+    for some in pieces(xp, len(flat)):
+        if real:
+            rng.random(out=flat[some], dtype=real)
+            flat[some] -= flat.dtype.type(0.5)
+        else:
+            flat[some] = np.frombuffer(rng.bytes(some.stop - some.start), "u1")
+
+
+@functools.cache
+def hashed_indices(cupy: Any, kind: str) -> Any:
+    """A kernel that fills an array with the hash function of the generator splitmix64."""
+    number = "(double)(h >> 40) / (1 << 24) - 0.5" if kind in "fc" else "h"
+    return cupy.ElementwiseKernel(
+        "uint64 seed",
+        "T out",
+        f"""
+        unsigned long long h = seed + (unsigned long long)i * 0x9E3779B97F4A7C15ull;
+        h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ull;
+        h = (h ^ (h >> 27)) * 0x94D049BB133111EBull;
+        h ^= h >> 31;
+        out = (T)({number});
+        """,
+        f"hashed_indices_{kind}",
+    )
+
+
+def pieces(xp: Any, length: int, other: int = 1) -> Iterator[slice]:
+    """Slices of an axis such that a slice has about PIECE elements, with `other` per index."""
+    step = max(1, PIECE[xp.__name__] // max(1, other))
+    for first in range(0, length, step):
+        yield slice(first, min(first + step, length))
+
+
+def transpose(xp: Any, a: Array) -> Array:
+    return xp.ascontiguousarray(a.T)
+
+
+def averages(xp: Any, vectors: Array, matrix: Array) -> tuple[Array, Array]:
+    """The result in float64, and the error that `adokernels.tasks` allows per element."""
+    sets, rows, samples = vectors.shape
+    flat = vectors.reshape(-1, samples)
+    signed, unsigned = (xp.empty(len(flat)) for _ in range(2))
+    for some in pieces(xp, len(flat), samples):
+        signed[some] = flat[some].mean(axis=1, dtype="f8")
+        unsigned[some] = xp.abs(flat[some]).mean(axis=1, dtype="f8")
+    wide = matrix.astype("f8")
+    kind = np.finfo(vectors.dtype.str)
+    rounding = float(kind.epsneg) * (xp.abs(wide) @ unsigned.reshape(sets, rows).T)
+    underflow = float(kind.smallest_subnormal) * (1 + xp.abs(wide).sum(axis=1, keepdims=True))
+    return wide @ signed.reshape(sets, rows).T, (32 + rows) * (rounding + underflow)
+
+
+def max_plus(xp: Any, big: Array, small: Array) -> Array:
+    terms, points = big.shape
+    out = xp.zeros(points, big.dtype)
+    for some in pieces(xp, points):
+        best = out[some]
+        for rows in pieces(xp, terms, len(best)):
+            xp.maximum(best, (big[rows, some] + small[rows, None]).max(axis=0), out=best)
+    return out
+
+
+def gray(xp: Any, wide: Array) -> Array:
+    red, green, blue = GRAY_WEIGHTS
+    weighted = red * wide[..., 0] + green * wide[..., 1] + blue * wide[..., 2]
+    return weighted >> GRAY_UNIT
+
+
+def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
+    """Weighted sum of neighbours along an axis, without the ends, which lack neighbours."""
+    length = wide.shape[axis] - len(weights) + 1
+    parts = (
+        weight * (wide[:, i : i + length] if axis == 1 else wide[:, :, i : i + length])
+        for i, weight in enumerate(weights)
+        if weight
+    )
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total
+
+
+def blur(xp: Any, wide: Array) -> Array:
+    return weighted(weighted(wide, TAPS, 1), TAPS, 2) >> 8
+
+
+def gradient(xp: Any, wide: Array) -> Array:
+    x = weighted(weighted(wide, (1, 2, 1), 1), (-1, 0, 1), 2)
+    y = weighted(weighted(wide, (1, 0, -1), 1), (1, 2, 1), 2)
+    return xp.minimum(xp.sqrt(x * x + y * y), 255)
+
+
+def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: int) -> Array:
+    """Apply a filter to tiles of (B, H, W) or (B, H, W, C) images as int32, zeros outside."""
+    count, rows, cols = images.shape[:3]
+    out = xp.empty((count, rows, cols), "u1")
+    for j in pieces(xp, cols):
+        for i in pieces(xp, rows, j.stop - j.start):
+            top, left = max(i.start - reach, 0), max(j.start - reach, 0)
+            bottom, right = min(i.stop + reach, rows), min(j.stop + reach, cols)
+            size = i.stop - i.start + 2 * reach, j.stop - j.start + 2 * reach
+            down, along = top - i.start + reach, left - j.start + reach
+            for b in pieces(xp, count, size[0] * size[1]):
+                source = images[b, top:bottom, left:right]
+                if reach:
+                    wide = xp.zeros((b.stop - b.start, *size), "i4")
+                    wide[:, down : down + bottom - top, along : along + right - left] = source
+                else:
+                    wide = source.astype("i4")
+                out[b, i, j] = work(xp, wide).astype("u1")
+    return out
+
+
+def filtered(xp: Any, routine: str, image: Array) -> Array:
+    """The filters on an image or a batch; zeros outside."""
+    rank = 3 if is_colour(routine) else 2
+    shape = image.shape[: image.ndim - (rank - 2)]
+    images = image.reshape(-1, *image.shape[image.ndim - rank :])
+    if is_colour(routine):
+        images = tiled(xp, gray, images, 0)
+    if routine in ("gaussian_blur", "edge_detect"):
+        images = tiled(xp, blur, images, 3)
+    if routine in ("sobel", "edge_detect"):
+        images = tiled(xp, gradient, images, 1)
+    return images.reshape(shape)
+
+
+def error(xp: Any, result: Array, expected: Array, unit: Array | None = None) -> float:
+    """Largest difference: in `unit`; else in levels of bytes; else 1 if any element differs."""
+    if result.shape != expected.shape:
+        return np.inf
+    got, want = result.reshape(-1), expected.reshape(-1)
+    if unit is not None:
+        quotient = xp.abs(got - want) / unit.reshape(-1)
+        return float(xp.nan_to_num(quotient, nan=np.inf).max()) if got.size else 0.0
+    if got.dtype != want.dtype:
+        return np.inf
+    levels = got.dtype == np.uint8
+    if not levels and got.dtype.kind != "f":
+        got, want = got.view("u1"), want.view("u1")
+    worst = 0.0
+    for some in pieces(xp, len(got)):
+        if levels:
+            a, b = got[some], want[some]
+            worst = max(worst, float((xp.maximum(a, b) - xp.minimum(a, b)).max()))
+        elif not bool((got[some] == want[some]).all()):
+            return 1.0
+    return worst

@@ -1,0 +1,213 @@
+"""Compares default calls with their peers on random shapes and types, in the same rounds.
+
+    python benchmarks/shapes.py                           # NumPy and OpenCV, on the CPU
+    python benchmarks/shapes.py --device cuda --count 100 # torch, CuPy, cuBLAS, NPP and CV-CUDA
+    python benchmarks/shapes.py --seed 3 transpose sobel
+    python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
+
+The script prints the geometric mean and the worst of (time of the best peer / our time), and the
+ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Every result, ours and
+the peers', is compared with a reference before it is timed; a wrong result makes the exit code 1.
+
+CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
+far as they fit. Results are preallocated (out=) for both sides; with --new-results for neither, as
+in ado.transpose(a) and a.T.copy(). OpenCV is a peer for images of 64x64 pixels and more; its
+transpose is listed but does not count.
+
+GPU: device times with cold caches, launch overhead hidden, results preallocated. The copy reads and
+writes as many bytes as the problem; it does not count as a peer. The peers of gpp are its own
+variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from beside_peers import first_line, shape
+from filter_criteria import standard_cases, verdicts
+from image_peers import libraries
+from random_shapes import DRAW, LIMITS, Case, cases
+from rich.console import Console
+from rich.markup import escape
+from rounds import interleaved
+from shape_peers import COPY, OURS, Bench, Clock
+from shape_references import FILTERS
+from shape_report import Record, phases_line, show, summary
+from torch_compile import COMPILER
+
+from adokernels.measuring.context import context
+
+SECONDS = {"cpu": 0.3, "cuda": 0.25}
+EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but no peers
+PACKAGES = (
+    *("adokernels", "numpy", "opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x"),
+    *("nvidia-npp", "cvcuda-cu13"),
+)
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--count", type=int, default=50, help="shapes per routine")
+    options.add_argument("--seconds", type=float, help="sampling time per shape")
+    options.add_argument(
+        "--compile-seconds",
+        type=float,
+        default=30,
+        help="time per routine for torch.compile; its peers are left out when it is used up",
+    )
+    options.add_argument(
+        "--no-compile",
+        dest="compile_seconds",
+        action="store_const",
+        const=0,
+        help="no torch.compile",
+    )
+    options.add_argument(
+        "--new-results",
+        action="store_true",
+        help="CPU: no results are preallocated, except for those of OpenCV's filters",
+    )
+    options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
+    options.add_argument("--json", type=Path, help="folder for the measurements")
+    options.add_argument("--verbose", action="store_true", help="print every shape")
+    options.add_argument(
+        "--shapes",
+        type=shape,
+        nargs="+",
+        action="extend",
+        help="these shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
+        "of gpp: bands x ngpown x ncouls x frequencies",
+    )
+    options.add_argument(
+        "--standard",
+        action="store_true",
+        help="1080p, 4K and batches instead of random shapes, for the filters",
+    )
+    options.add_argument(
+        "--dtypes", nargs="+", default=["f4"], help="for --shapes, where there are several"
+    )
+    found = options.parse_args(arguments)
+    for name in found.routines:
+        if name not in DRAW:
+            options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
+    if found.new_results and found.device == "cuda":
+        options.error("--new-results is for --device cpu")
+    found.routines = found.routines or list(DRAW)
+    found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
+    return found
+
+
+def chosen(routine: str, options: argparse.Namespace) -> Iterator[Case]:
+    """The shapes that were asked for, else random ones."""
+    if options.standard:
+        yield from standard_cases(routine) if routine in FILTERS else ()
+        return
+    if not options.shapes:
+        yield from cases(routine, options.seed, options.count, LIMITS[options.device])
+        return
+    dtypes = {"gpp": ["c16"]}.get(routine, ["u1"] if routine in FILTERS else options.dtypes)
+    for given in options.shapes:
+        for dtype in dtypes:
+            yield Case(routine, given, dtype)
+
+
+def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> Record:
+    compiling = COMPILER.spent
+    compared = bench.compared(case, seed)
+    clock = Clock()
+    times = interleaved(compared.functions, OURS, COPY, options.device, options.seconds)
+    clock.lap("sampling")
+    compiling = COMPILER.spent - compiling
+    return Record(
+        case,
+        compared.variant,
+        compared.bytes,
+        times,
+        compared.wrong,
+        compared.left_out,
+        {**compared.phases, "of which compilation": compiling, **clock.laps},
+        EXTRA.get((case.routine, options.device), frozenset()),
+        options.quantile,
+    )
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def store(routine: str, records: Sequence[Record], options: argparse.Namespace) -> None:
+    options.json.mkdir(parents=True, exist_ok=True)
+    document: dict[str, Any] = {
+        "routine": routine,
+        "device": options.device,
+        "seed": options.seed,
+        "count": options.count,
+        "quantile": options.quantile,
+        "new_results": options.new_results,
+        "context": context(options.device),
+        "versions": versions(),
+        "against": summary(records),
+        "shapes": [record.to_dict() for record in records],
+    }
+    path = options.json / f"shapes-{options.device}-{routine}-{options.seed}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    options = parsed()
+    console = Console(width=150)
+    threads = len(os.sched_getaffinity(0))
+    wants_filters = set(options.routines) & set(FILTERS)
+    bench = Bench(
+        options.device,
+        options.seed,
+        libraries(options.device, threads, search=False) if wants_filters else {},
+        options.new_results,
+    )
+    failed = False
+    for routine in options.routines:
+        start, records = time.perf_counter(), []
+        COMPILER.dynamic, COMPILER.budget = True, options.compile_seconds
+        for index, case in enumerate(chosen(routine, options)):
+            try:
+                records.append(timed(bench, case, index, options))
+            except MemoryError as error:
+                console.print(escape(f"left out {case}: {first_line(error)}"))
+                continue
+            finally:
+                bench.release()
+            if options.verbose:
+                r = records[-1]
+                console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
+        show(routine, records, console)
+        if routine in FILTERS and options.device == "cuda":
+            for line in verdicts(records):
+                console.print(escape(line))
+        console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
+        failed |= any(record.wrong for record in records)
+        if options.json:
+            store(routine, records, options)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

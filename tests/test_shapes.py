@@ -1,0 +1,295 @@
+"""benchmarks/shapes.py: random problems, reference results, statistics, and one run on the CPU."""
+
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import adokernels as ado
+from adokernels.tasks import TASKS
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+sys.path.insert(0, str(FOLDER))
+try:
+    import beside_peers
+    import filter_criteria
+    import random_shapes
+    import rounds
+    import shape_peers
+    import shape_references
+    import shape_report
+    import shapes
+finally:
+    sys.path.remove(str(FOLDER))
+
+Case = random_shapes.Case
+FILTERS = shape_references.FILTERS
+SMALL = {
+    "transpose": ((5, 7), "c16"),
+    "average_matvec": ((3, 5, 7), "f4"),
+    "max_plus": ((5, 7), "f8"),
+    **{name: ((2, 9, 11, 3), "u1") for name in ("grayscale", "edge_detect")},
+    **{name: ((2, 9, 11), "u1") for name in ("gaussian_blur", "sobel")},
+}
+
+
+def drawn(routine, count=400, seed=7, device="cuda"):
+    return list(random_shapes.cases(routine, seed, count, random_shapes.LIMITS[device]))
+
+
+def random_operands(case):
+    arrays = [np.empty(s, case.dtype) for s in shape_references.operand_shapes(case)]
+    for array in arrays:
+        shape_references.fill_randomly(array, np, np.random.default_rng(5))
+    return arrays
+
+
+def reference(case, arrays):
+    """The result, and the allowed error per element or None."""
+    if case.routine in FILTERS:
+        return shape_references.filtered(np, case.routine, *arrays), None
+    if case.routine == "average_matvec":
+        return shape_references.averages(np, *arrays)
+    return getattr(shape_references, case.routine)(np, *arrays), None
+
+
+@pytest.mark.parametrize("routine", random_shapes.DRAW)
+def test_problems_are_repeatable_valid_and_within_the_limits(routine):
+    found = drawn(routine)
+    assert found == drawn(routine)
+    assert found != drawn(routine, seed=8)
+    assert all(length >= 1 for case in found for length in case.shape)
+    limits = random_shapes.LIMITS["cuda"]
+    for case in found:
+        if routine == "gpp":
+            limit = random_shapes.LARGEST_GPP
+            assert all(n <= most for n, most in zip(case.shape, limit, strict=True))
+        else:
+            # Lengths are rounded, some of them to powers of two.
+            size = max(map(math.prod, shape_references.operand_shapes(case)))
+            assert size * np.dtype(case.dtype).itemsize <= 3 * limits.bytes
+
+
+@pytest.mark.parametrize("routine", ["transpose", "max_plus"])
+def test_problems_have_the_shapes_that_kernels_find_hard(routine):
+    found = drawn(routine, 2000)
+    shares = {
+        "single": np.mean([min(case.shape) == 1 for case in found]),
+        "thin": np.mean([2 <= min(case.shape) <= 32 for case in found]),
+        "odd": np.mean([n % 2 for case in found for n in case.shape]),
+        "power of two": np.mean([n.bit_count() == 1 for case in found for n in case.shape]),
+    }
+    assert shares["single"] > 0.1
+    assert shares["thin"] > 0.2
+    assert 0.5 < shares["odd"] < 0.95
+    assert shares["power of two"] > 0.05
+    sizes = [math.prod(case.shape) * np.dtype(case.dtype).itemsize for case in found]
+    assert min(sizes) <= 16
+    assert max(sizes) > 4 * 2**30
+
+
+def test_images_have_all_ranks_and_channels():
+    found = drawn("grayscale")
+    assert {case.shape[-1] for case in found} == {3, 4}
+    assert {len(case.shape) for case in found} == {3, 4}
+    assert {len(case.shape) for case in drawn("sobel")} == {2, 3}
+    assert {case.dtype for case in drawn("transpose")} == {"u1", "u2", "f4", "f8", "c16"}
+
+
+def test_cpu_problems_are_smaller():
+    for routine in ("transpose", "average_matvec", "sobel"):
+        for case in drawn(routine, device="cpu"):
+            for shape in shape_references.operand_shapes(case):
+                assert math.prod(shape) * np.dtype(case.dtype).itemsize <= 3 * 256e6
+
+
+@pytest.mark.parametrize("piece", [1, 13, 1 << 24])
+@pytest.mark.parametrize("routine", SMALL)
+def test_references_agree_with_the_tasks(routine, piece, monkeypatch):
+    monkeypatch.setitem(shape_references.PIECE, "numpy", piece)
+    case = Case(routine, *SMALL[routine])
+    arrays = random_operands(case)
+    expected, unit = reference(case, arrays)
+    task = TASKS[routine]
+    wanted = task.expected(*arrays)
+    if routine == "average_matvec":
+        allowed = task.error_unit(*arrays)
+        assert np.allclose(unit, allowed, rtol=1e-6)
+        assert (np.abs(expected - wanted) <= allowed).all()
+    elif routine == "grayscale":  # the kernels' weights differ from the exact ones
+        assert np.abs(expected.astype(int) - wanted).max() <= task.tolerance
+    else:
+        assert np.array_equal(expected, wanted)
+
+
+@pytest.mark.parametrize("routine", SMALL)
+def test_error_finds_every_wrong_element(routine):
+    case = Case(routine, *SMALL[routine])
+    expected, unit = reference(case, random_operands(case))
+    kind = expected.dtype if unit is None else np.float32
+    right = expected.astype(kind)
+    assert shape_references.error(np, right, expected, unit) <= 1
+    for index in (0, -1):
+        wrong = right.copy()
+        wrong.flat[index] = wrong.flat[index] + 1 if kind != np.uint8 else wrong.flat[index] ^ 1
+        assert shape_references.error(np, wrong, expected, unit) >= 1
+        if kind != np.uint8:
+            wrong.flat[index] = np.nan
+            assert shape_references.error(np, wrong, expected, unit) >= 1
+    assert shape_references.error(np, right[:1], expected, unit) == np.inf
+
+
+def record(ours, peers, *, size=100, copy=1.0, extra=(), shape=(5, 7)):
+    times = {shape_peers.OURS: ours, shape_peers.COPY: copy, **peers}
+    return shape_report.Record(
+        Case("sobel", shape, "u1"),
+        "tiled",
+        size,
+        {name: rounds.Times(np.array([t, t, 9.0])) for name, t in times.items()},
+        wrong={},
+        left_out={},
+        phases={"check": 0.5},
+        extra=frozenset(extra),
+        quantile=0.5,
+    )
+
+
+def test_the_ratio_is_that_of_the_best_peer():
+    one = record(2.0, {"slow": 6.0, "fast": 4.0, "listed": 1.0}, extra=["listed"])
+    assert (one.best_peer, one.ratio, one.share_of_copy) == ("fast", 2.0, 0.5)
+    alone = record(2.0, {})
+    assert math.isnan(alone.ratio)
+    found = shape_report.summary([one, record(2.0, {"fast": 1.0}), alone])
+    assert found["best peer"] == {
+        "shapes": 2, "geometric_mean": 1.0, "worst": 0.5, "share_below_0.97": 0.5
+    }  # fmt: skip
+    assert found["copy"]["shapes"] == 3
+    assert found["slow"]["worst"] == 3.0
+
+
+def test_criteria_of_the_filters():
+    mib = 2**20
+    small = record(4.0, {}, size=mib)
+    assert not list(filter_criteria.verdicts([small]))
+    met, missed = record(1.25, {}, size=5 * mib), record(2.0, {}, size=5 * mib)
+    (line,) = filter_criteria.verdicts([small, met])
+    assert line.startswith("traffic of 4 MiB and more: at least 60% of the copy met: worst 80.0%")
+    (line,) = filter_criteria.verdicts([met, missed])
+    assert "MISSED: worst 50.0% at sobel (5, 7) u1, 1 of 2 shapes below" in line
+    aligned = record(1.3, {}, size=70 * mib, shape=(7, 8))
+    lines = list(filter_criteria.verdicts([aligned]))
+    assert ["met" in line for line in lines] == [True, False, True]
+
+
+def test_criteria_of_video_and_batches():
+    standard = list(filter_criteria.standard_cases("sobel"))
+    records = [record(1.0, {}, shape=case.shape) for case in standard]
+    lines = list(filter_criteria.verdicts(records))
+    assert len(lines) == 1 + len(filter_criteria.BATCHES)
+    assert lines[0].startswith("1080p and 4K: at least 67% of the copy met")
+    assert all("met: 1.00 at sobel" in line for line in lines[1:])
+    slow = record(1.3, {}, shape=(16, 512, 512))
+    assert "MISSED: 1.30" in list(filter_criteria.verdicts([slow, *records]))[1]
+    assert {case.shape[-1] for case in filter_criteria.standard_cases("grayscale")} == {3, 4}
+
+
+def test_tables_have_the_worst_problems_and_all_wrong_results():
+    records = [record(1.0, {"peer": 1.0 + i}) for i in range(12)]
+    records[0].wrong["peer"] = "off"
+    console = Console(width=150, record=True, file=io.StringIO())
+    shape_report.show("sobel", records, console)
+    text = console.export_text()
+    assert "the 10 worst" in text
+    assert "WRONG: peer of sobel (5, 7) u1: off" in text
+    assert text.index("1.000") < text.index("10.000")
+
+
+def test_peers_that_fail_and_peers_that_are_wrong_are_told_apart():
+    peers = {"good": lambda: 1, "wrong": lambda: 3, "fails": lambda: 1 // 0}
+    kept, left_out, wrong = beside_peers.correct(peers, lambda _, result: abs(result - 1), 1)
+    assert list(kept) == ["good"]
+    assert left_out == {"fails": "ZeroDivisionError: integer division or modulo by zero"}
+    assert wrong == {"wrong": "error 2 above the tolerance of 1"}
+    made, missing = beside_peers.made({"no_such_library": lambda: peers}, ())
+    assert (made, missing) == ({}, {"no_such_library": "not installed"})
+
+
+def test_slow_functions_are_sampled_less(monkeypatch):
+    seconds = {"ours": 9.0, "copy": 0.1, "fast": 1.0, "slow": 4.0, "very slow": 40.0}
+    samples = dict.fromkeys(seconds, 0)
+
+    def take_of(work):
+        def take():
+            samples[work] += 1
+            return seconds[work], True
+
+        return take
+
+    monkeypatch.setattr(rounds, "on_cpu", take_of)
+    functions = {name: name for name in samples}
+    found = rounds.interleaved(functions, "ours", "copy", "cpu", 1.0)
+    assert samples == {name: len(times.seconds) for name, times in found.items()}
+    most = rounds.MOST["cpu"]
+    assert list(samples.values()) == [most, most, most, 3, 1]
+
+
+def run(monkeypatch, tmp_path, *words):
+    arguments = ["shapes.py", "--seconds", "0.001", "--json", str(tmp_path), *words]
+    monkeypatch.setattr(sys, "argv", arguments)
+    return shapes.main()
+
+
+def test_a_run_stores_what_it_prints(monkeypatch, tmp_path, capsys):
+    lengths = {"transpose": "5x7", "average_matvec": "3x5x7", "sobel": "9x11", "gpp": "4x3x5x1"}
+    for routine, given in lengths.items():
+        assert run(monkeypatch, tmp_path, routine, "--shapes", given) == 0
+        stored = json.loads((tmp_path / f"shapes-cpu-{routine}-0.json").read_text())
+        (one,) = stored["shapes"]
+        assert "x".join(map(str, one["shape"])) == given
+        assert one["variant"] in ado.routines[routine]
+        assert {shape_peers.OURS, shape_peers.COPY} < set(one["times"])
+        assert stored["against"]["best peer"]["shapes"] == 1
+        assert stored["versions"]["numpy"] == np.__version__
+        assert routine in capsys.readouterr().out
+
+
+def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
+    right = shape_references.max_plus
+    monkeypatch.setattr(shape_references, "max_plus", lambda *given: right(*given) + 1)
+    assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
+    assert "WRONG: adokernels of max_plus (3, 5) f8" in capsys.readouterr().out
+
+
+def test_random_shapes_run(monkeypatch, tmp_path, capsys):
+    tiny = random_shapes.Limits(1e4, pixels=1e4, flops=1e5, gpp_terms=1e5)
+    monkeypatch.setitem(shapes.LIMITS, "cpu", tiny)
+    assert run(monkeypatch, tmp_path, "--count", "2", "--verbose") == 0
+    assert len(list(tmp_path.iterdir())) == len(random_shapes.DRAW)
+    assert "WRONG" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("routine", ["transpose", "average_matvec", "max_plus"])
+def test_results_are_preallocated_for_both_sides_or_for_neither(
+    routine, monkeypatch, tmp_path, capsys
+):
+    given = "3x5x70000" if routine == "average_matvec" else "5x40000"
+    common = (routine, "--shapes", given, "--dtypes", "f4", "f8")
+    assert run(monkeypatch, tmp_path, *common) == 0
+    assert run(monkeypatch, tmp_path, *common, "--new-results") == 0
+    stored = json.loads((tmp_path / f"shapes-cpu-{routine}-0.json").read_text())
+    assert stored["new_results"]
+    assert [set(one["left_out"]) - {"cv2"} for one in stored["shapes"]] == [set(), set()]
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path, "--new-results", "--device", "cuda")
+    assert "is for --device cpu" in capsys.readouterr().err
+
+
+def test_unknown_routines_are_rejected(monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path, "no_such_routine")
+    assert "must be one of transpose" in capsys.readouterr().err
