@@ -46,6 +46,10 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "wide": {_S.WIDER},
         # If a row starts within a sector, a warp accesses one more sector per row.
         "unaligned_rows": {_S.COALESCING},
+        # Whole rows are contiguous. Asynchronous copies need no registers while they are in flight.
+        "few_columns": {_S.COALESCING, _S.IN_FLIGHT},
+        "few_rows": {_S.COALESCING, _S.IN_FLIGHT},
+        "as_copy": {_S.WIDER},  # 16 bytes per access, without a tile
         "in_place": set(),  # solves a different problem: the output is the input
     },
     "grayscale": {
