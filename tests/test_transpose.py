@@ -26,7 +26,7 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
         expected = a.T.tobytes()
         assert ado.transpose(a, variant=variant, out=a).tobytes() == expected
     elif variant == "as_copy":
-        for shape in [(1, 1), (1, 777), (3001, 1)]:
+        for shape in [(1, 1), (1, 777), (3001, 1), (1, 7)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
     elif variant == "few_columns":
         for shape in [(3, 2), (1001, 7), (4099, 3), (500, 32), (300, 256)]:
@@ -42,13 +42,72 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
             assert check(random_of(rng, shape, dtype), variant=variant)
 
 
-# Defaults on an H200, at the crossovers.
+# Default variants on an H200, on both sides of each crossover.
 CHOICES = [
-    # elements stay in order
+    # one row or column
     ("f8", (1, 1), "as_copy"),
     ("f8", (1, 2465642), "as_copy"),
     ("u1", (9746464, 1), "as_copy"),
     ("c16", (0, 1), "as_copy"),
+    # up to 32768 elements
+    ("f4", (4, 8192), "narrow_blocks"),
+    ("f4", (4, 8193), "coarsened"),
+    ("u1", (0, 5), "narrow_blocks"),
+    # small matrices with rows of a aligned to 16 bytes and rows of out to 32
+    ("u1", (2048, 1536), "coarsened"),
+    ("u1", (2048, 1584), "wide"),
+    ("i2", (1024, 1536), "coarsened"),
+    ("i2", (1024, 1584), "wide"),
+    ("f4", (1024, 1536), "coarsened"),
+    ("f4", (1024, 1584), "wide"),
+    ("f8", (1024, 1536), "coarsened"),
+    ("f8", (1024, 1584), "wide"),
+    # small matrices with other rows
+    ("u1", (177, 1059), "coarsened"),
+    ("u1", (1563, 2017), "coarsened"),
+    ("u1", (1563, 2049), "unaligned_rows"),
+    ("i2", (1825, 1999), "coarsened"),
+    ("i2", (1857, 1999), "unaligned_rows"),
+    ("f4", (1569, 1647), "coarsened"),
+    ("f4", (1601, 1647), "unaligned_rows"),
+    ("f8", (1055, 1247), "coarsened"),
+    ("f8", (1057, 1281), "unaligned_rows"),
+    # alignment of large matrices
+    ("f4", (8192, 8192), "wide"),
+    ("f4", (8192, 8196), "wide"),
+    ("f4", (8196, 8192), "unaligned_rows"),
+    ("f4", (8191, 8193), "unaligned_rows"),
+    ("c16", (8191, 8192), "unaligned_rows"),
+    # few rows or columns: long enough
+    ("f4", (4, 33760), "coarsened"),
+    ("f4", (4, 33793), "few_rows"),
+    ("f4", (33760, 4), "coarsened"),
+    ("f4", (33793, 4), "few_columns"),
+    ("u1", (3, 50687), "coarsened"),
+    ("u1", (3, 50688), "few_rows"),
+    # few rows or columns: few enough
+    ("u1", (176, 100000), "few_rows"),
+    ("u1", (192, 100000), "wide"),
+    ("u1", (256, 100001), "few_rows"),
+    ("u1", (257, 100001), "unaligned_rows"),
+    ("i2", (100000, 88), "few_columns"),
+    ("i2", (100000, 96), "wide"),
+    ("i2", (100001, 175), "few_columns"),
+    ("i2", (100001, 176), "unaligned_rows"),
+    ("f4", (60, 100000), "few_rows"),
+    ("f4", (64, 100000), "wide"),
+    ("f4", (127, 100001), "few_rows"),
+    ("f4", (128, 100001), "unaligned_rows"),
+    ("f8", (63, 100000), "few_rows"),
+    ("f8", (64, 100000), "coarsened"),
+    ("f8", (96, 100000), "coarsened"),
+    ("f8", (98, 100000), "unaligned_rows"),
+    ("f8", (100, 100000), "wide"),
+    ("c16", (15, 100000), "few_rows"),
+    ("c16", (16, 100000), "wide"),
+    ("c16", (100000, 15), "few_columns"),
+    ("c16", (100000, 48), "coarsened"),
+    ("c16", (100000, 49), "wide"),
 ]
 
 

@@ -36,8 +36,14 @@ __global__ void transpose_as_copy(const std::byte* a, std::byte* out, std::int64
   } else if (aligned >= 0 && aligned + 2 * kVectorBytes <= bytes) {
     const auto* vector = reinterpret_cast<const Vector<unsigned, 4>*>(a + aligned);
     *reinterpret_cast<Vector<unsigned, 4>*>(out + first) = realign(vector[0], vector[1], offset);
-  } else {
-    for (std::int64_t i = max(first, std::int64_t{0}); i < min(end, bytes); ++i) out[i] = a[i];
+  } else {  // all bytes are loaded before the first one is stored
+    std::byte byte[kVectorBytes];
+#pragma unroll
+    for (int i = 0; i < kVectorBytes; ++i)
+      if (first + i >= 0 && first + i < bytes) byte[i] = a[first + i];
+#pragma unroll
+    for (int i = 0; i < kVectorBytes; ++i)
+      if (first + i >= 0 && first + i < bytes) out[first + i] = byte[i];
   }
 }
 

@@ -80,16 +80,16 @@ __global__ void __launch_bounds__(kThreads)
 // The most rows of few_rows, whose elements take 256 threads, and the most columns of few_columns.
 constexpr std::int64_t kFew = kThreads;
 
-// A block stages about 16 KiB. Parts of rows that are smaller than 256 bytes would have many
-// incomplete sectors.
-constexpr std::int64_t kStagedBytes = 16 << 10;
-constexpr std::int64_t kMinPartBytes = 256;
+// Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
+constexpr std::int64_t kPartBytes = 256;
 
-// Bytes of each of `count` long rows that a block processes. Rows of `bytes` bytes are divided into
-// at least `parts` parts, if possible, so that all multiprocessors have blocks.
-std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t parts) {
-  const std::int64_t part = std::min(kStagedBytes / count, bytes / parts);
-  return std::max(part / kMinPartBytes * kMinPartBytes, kMinPartBytes);
+// Bytes of each of `count` long rows that a block processes, about `staged` bytes in all. Rows of
+// `bytes` bytes are divided into at least `parts` parts, if possible, so that all multiprocessors
+// have blocks.
+std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t staged,
+                          std::int64_t parts) {
+  const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
+  return std::max(std::min(part, bytes / parts / kPartBytes * kPartBytes), kPartBytes);
 }
 
 // Rows of the tile are padded by a vector if all would otherwise start in the same banks.
@@ -98,7 +98,7 @@ StagedShape few_columns_shape(const Transpose& p) {
   const int size = p.a.type.size;
   const std::int64_t bytes = p.cols() * size;
   const bool pads = bytes % (2 * kStagedVector) == 0 && starts_at_vector(p.a.data, kStagedVector);
-  return {.rows = static_cast<int>(part_of_rows(p.rows() * size, p.cols(), 528)) / size,
+  return {.rows = static_cast<int>(part_of_rows(p.rows() * size, p.cols(), 12 << 10, 528)) / size,
           .bytes = static_cast<int>(bytes),
           .slack = rows_aligned(p.out, kSectorBytes) ? 0 : kSectorBytes / size,
           .pitch = static_cast<int>(bytes) + (pads ? kStagedVector : 0)};
@@ -115,7 +115,7 @@ Extent grid_of_few_columns(const Transpose& p) {
 StagedShape few_rows_shape(const Transpose& p) {
   if (p.rows() == 0) return {.bytes = 1};
   const int size = p.a.type.size;
-  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), 264));
+  const auto part = static_cast<int>(part_of_rows(p.cols() * size, p.rows(), 16 << 10, 264));
   StagedShape shape{.rows = static_cast<int>(p.rows()), .bytes = part - kSectorBytes, .lanes = 32};
   while (shape.lanes < kThreads && shape.lanes * kStagedVector < part) shape.lanes *= 2;
   shape.pitch = part + static_cast<int>(p.a.stride[0] & (kStagedVector - 1));

@@ -34,11 +34,11 @@ double element_tiles(const Transpose& p, const Hardware& gpu) {
          std::max(gpu.multiprocessors, 1);
 }
 
-constexpr std::int64_t kTiny = 8192;  // elements
-
 // A tile in shared memory adds a barrier between load and store.
+constexpr std::int64_t kTiny = 32768;  // elements
 const char* why_slower_tile(const Transpose& p, const Hardware&) {
-  return p.a.elements() <= kTiny ? "a is so small that only latency counts, so `naive` is faster"
+  return p.a.elements() <= kTiny ? "a is so small that latency dominates, so `narrow_blocks`, "
+                                   "without a barrier, is faster"
                                  : nullptr;
 }
 
@@ -49,9 +49,6 @@ bool aligned_for_wide(const Transpose& p) {
 constexpr const char* kSmallReason =
     "a is small, so the small tiles of `coarsened` keep more multiprocessors busy";
 
-// Returns true if large tiles would be mostly outside the matrix.
-bool thin(const Transpose& p) { return std::min(p.rows(), p.cols()) <= 128; }
-
 constexpr const char* kThinReason =
     "a has so few rows or columns that large tiles are mostly outside the matrix";
 
@@ -61,24 +58,28 @@ const char* why_not_wide(const Transpose& p) {
 }
 
 const char* why_slower_wide(const Transpose& p, const Hardware& gpu) {
-  if (element_tiles(p, gpu) < (p.a.type.size == 1 ? 24 : 16)) return kSmallReason;
-  return p.a.type.size >= 8 && thin(p) ? kThinReason : nullptr;
+  if (element_tiles(p, gpu) < (p.a.type.size == 1 ? 24 : 12)) return kSmallReason;
+  if (p.a.type.size == 8 && std::min(p.rows(), p.cols()) <= 96) return kThinReason;
+  return p.a.type.size == 16 && p.cols() <= 48 ? kThinReason : nullptr;
 }
 
 const char* why_slower_unaligned_rows(const Transpose& p, const Hardware& gpu) {
   if (rows_aligned(p.a, kVectorBytes) && rows_aligned(p.out, kSectorBytes))
     return "rows of a are aligned to 16 bytes and those of out to 32, so `wide` already uses whole "
            "vectors and sectors";
-  const double crossover = p.a.type.size <= 2 ? 48 : p.a.type.size == 4 ? 20 : 10;
+  const int size = p.a.type.size;
+  const double crossover = size == 1 ? 24 : size == 2 ? 28 : size == 4 ? 20 : 10;
   if (element_tiles(p, gpu) < crossover) return kSmallReason;
-  return p.a.type.size >= 8 && thin(p) ? kThinReason : nullptr;
+  return size == 16 && p.cols() <= 48 ? kThinReason : nullptr;
 }
 
-// Returns why another variant is faster for a matrix whose short rows (of a or out) have `bytes`
-// bytes.
-const char* why_slower_few(const Transpose& p, const Hardware& gpu, std::int64_t bytes) {
-  if (element_tiles(p, gpu) < 8) return kSmallReason;
+// Returns why another variant is faster for a matrix with long rows (of a or out) of `length`
+// elements and short rows of `bytes` bytes.
+const char* why_slower_few(const Transpose& p, const Hardware& gpu, std::int64_t length,
+                           std::int64_t bytes) {
   const int size = p.a.type.size;
+  const double parts = static_cast<double>(length * size) / kPartBytes;
+  if (element_tiles(p, gpu) < 8 || parts < 1.5 * gpu.multiprocessors) return kSmallReason;
   const bool wide = aligned_for_wide(p);
   const std::int64_t limit = size == 1   ? (wide ? 192 : 257)
                              : size == 2 ? (wide ? 192 : 352)
@@ -95,7 +96,7 @@ const char* why_not_few_columns(const Transpose& p) {
 }
 
 const char* why_slower_few_columns(const Transpose& p, const Hardware& gpu) {
-  return why_slower_few(p, gpu, p.cols() * p.a.type.size);
+  return why_slower_few(p, gpu, p.rows(), p.cols() * p.a.type.size);
 }
 
 const char* why_not_few_rows(const Transpose& p) {
@@ -105,7 +106,7 @@ const char* why_not_few_rows(const Transpose& p) {
 }
 
 const char* why_slower_few_rows(const Transpose& p, const Hardware& gpu) {
-  return why_slower_few(p, gpu, p.rows() * p.a.type.size);
+  return why_slower_few(p, gpu, p.cols(), p.rows() * p.a.type.size);
 }
 
 const char* why_not_as_copy(const Transpose& p) {
@@ -143,6 +144,18 @@ constexpr Variant<Transpose> kVariants[] = {
      .device = Device::kCuda,
      .why_not = why_not_elements,
      .blocks = {{{32, 8}, {32, 32}, {16, 16}, {8, 32}, {4, 64}, {1, 256}}},
+     .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
+     .run = ADO_RUN([](const Transpose& p, const Launch& go) {
+       with_size(p, [&](auto size) {
+         using T = Element<size>;
+         launch(go, transpose_naive<T>, matrix<const T>(p.a), matrix<T>(p.out));
+       });
+     })},
+    {.name = "narrow_blocks",
+     .changes = "Blocks are narrow and tall, so that loads and stores share the partial sectors.",
+     .device = Device::kCuda,
+     .why_not = why_not_elements,
+     .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
        with_size(p, [&](auto size) {
@@ -220,24 +233,25 @@ constexpr Variant<Transpose> kVariants[] = {
      .blocks = {{kBlock}},
      .grid =
          [](const Transpose& p, Extent) {
-           return with_size(p, [&](auto size) { return grid_of_tiles(p, UnalignedTile<size>{}); });
+           return with_unaligned_tile(p, [&](auto shape) { return grid_of_tiles(p, shape); });
          },
      .shared_bytes =
          [](const Transpose& p, Extent) {
-           return with_size(p, [](auto size) { return std::size_t{UnalignedTile<size>::kBytes}; });
+           return with_unaligned_tile(
+               p, [](auto shape) { return std::size_t{decltype(shape)::kBytes}; });
          },
      // Vectors that two tiles load are counted twice.
      .bytes =
          [](const Transpose& p) {
-           return with_size(p, [&](auto size) {
-             using Shape = UnalignedTile<size>;
+           return with_unaligned_tile(p, [&](auto shape) {
+             using Shape = decltype(shape);
              return static_cast<double>(p.a.bytes()) *
                     (1 + static_cast<double>(Shape::kLoaded) / Shape::kStored);
            });
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-       with_size(p, [&](auto size) {
-         launch(go, transpose_unaligned_rows<UnalignedTile<size>>, input_bytes(p), output_bytes(p));
+       with_unaligned_tile(p, [&](auto shape) {
+         launch(go, transpose_unaligned_rows<decltype(shape)>, input_bytes(p), output_bytes(p));
        });
      })},
     {.name = "few_columns",

@@ -53,8 +53,12 @@ __global__ void __launch_bounds__(kThreads) transpose_wide(ConstBytes a, Bytes o
 
 // Whole sectors for unaligned rows (1.7x over `coarsened` for 8191x8193 float32 on an H200): stores
 // start early, at a sector boundary, and small elements are loaded by aligned vectors.
+//
+// The bound on the registers keeps more blocks resident: for 8191x8193 2-byte elements, 89 % of the
+// copy instead of 83 %.
 template <class Shape>
-__global__ void __launch_bounds__(kThreads) transpose_unaligned_rows(ConstBytes a, Bytes out) {
+__global__ void __launch_bounds__(kThreads, Shape::kSize == 2 ? 3 : 4)
+    transpose_unaligned_rows(ConstBytes a, Bytes out) {
   static_assert(Shape::kAlign > 0);
   extern __shared__ __align__(16) std::byte shared[];
   transpose_tile<Shape>(a, out, reinterpret_cast<VectorOf<Shape>*>(shared));

@@ -40,6 +40,7 @@ _FILTERS = {_S.COALESCING, _S.OCCUPANCY, _S.REUSE, _S.WIDER, _S.IN_FLIGHT, _S.OP
 #: ladder changes nothing. An empty set means that no category fits.
 CHANGES: dict[str, dict[str, set[Step]]] = {
     "transpose": {
+        "narrow_blocks": {_S.COALESCING},
         "tiled": {_S.COALESCING},
         "padded": {_S.BANK_CONFLICTS},
         "coarsened": {_S.IN_FLIGHT},
