@@ -25,7 +25,9 @@ Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
 
 WEIGHTS = (0.298839, 0.586811, 0.114350)
-TAPS = np.array([1, 2, 3, 4, 3, 2, 1]) / 16
+GRAY_WEIGHTS = (19585, 38457, 7494)  # those of adokernels, in units of 2^-16
+INTEGER_TAPS = (1, 2, 3, 4, 3, 2, 1)
+TAPS = np.array(INTEGER_TAPS) / 16
 SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of those taps
 RADIUS = 3
 POISON = 0xA5  # sentinel value of results before they are computed
@@ -233,12 +235,12 @@ def torch_compiled_filters() -> Library:
 
     def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> None:
         red, green, blue = rgba[..., :3].int().unbind(-1)
-        out.copy_((red * 19585 + green * 38457 + blue * 7494) >> 16)
+        of_red, of_green, of_blue = GRAY_WEIGHTS
+        out.copy_((of_red * red + of_green * green + of_blue * blue) >> 16)
 
     def blur(gray: torch.Tensor, out: torch.Tensor) -> None:
-        taps = 1, 2, 3, 4, 3, 2, 1
         wide = nn.pad(gray.int(), (RADIUS,) * 4)
-        out.copy_(weighted(weighted(wide, taps, 0), taps, 1) >> 8)
+        out.copy_(weighted(weighted(wide, INTEGER_TAPS, 0), INTEGER_TAPS, 1) >> 8)
 
     def sobel(gray: torch.Tensor, out: torch.Tensor) -> None:
         wide = nn.pad(gray.int(), (1,) * 4)

@@ -19,7 +19,7 @@ import numpy as np
 from adokernels.measuring.sampling import Sampler
 
 SAMPLE_SECONDS = 100e-6  # CPU: a sample consists of calls that take at least this long together
-FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 11}  # rounds
+FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 25}  # rounds
 #: Functions that are at least this many times slower than the fastest get at most so many samples.
 FEW_SAMPLES = ((3.0, 3), (30.0, 1))
 FEWEST_OF_LONG = 3  # rounds, if a round takes longer than the time for all

@@ -15,12 +15,12 @@ import reductions
 import shape_references as references
 import transpose
 from beside_peers import Peers, correct, made
+from gpp_variants import Variants
 from image_peers import Library, correct_filters
 from random_shapes import Case, is_colour
 from shape_references import FILTERS, Array
 
 import adokernels as ado
-from adokernels.measuring.correctness import ResultChecker
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64
@@ -28,6 +28,10 @@ LARGEST_FOR_NUMPY = 1 << 18  # pixels: the formulas of the filters in NumPy
 SMALLEST_FOR_NPP = 16  # also for CV-CUDA
 LARGEST_FOR_PEERS = 1 << 28  # pixels: peers on the GPU need many times the memory
 MOST_IMAGES = 32  # of a batch, for which peers launch kernels per image
+
+
+class WrongResult(Exception):
+    """Our result is wrong, so nothing is timed."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Compared:
     left_out
         Why peers are not timed.
     wrong
-        Results that are wrong, by function.
+        Peers whose results are wrong, and how.
     phases
         Seconds that it took to make operands, to check our result, and to make and check peers.
     """
@@ -91,7 +95,13 @@ class Bench:
         self.rng = np.random.default_rng(seed)
 
     def compared(self, case: Case, seed: int) -> Compared:
-        """The functions for one problem, each after a first call whose result is checked."""
+        """The functions for one problem, each after a first call whose result is checked.
+
+        Raises
+        ------
+        WrongResult
+            If our result is wrong.
+        """
         if case.routine == "gpp":
             return self._own_variants(case, seed)
         clock = Clock()
@@ -102,7 +112,8 @@ class Bench:
         call = problem.prepare(problem.best())
         found = Compared(call.variant, call.cost.bytes)
         arrays = tuple(map(self.xp.asarray, args))
-        error_of, tolerance = self._reference(case, arrays)
+        with references.plain_reductions(self.xp):
+            error_of, tolerance = self._reference(case, arrays)
 
         ours: Any = call
         if self.device == "cpu":
@@ -113,7 +124,7 @@ class Bench:
         else:
             result = routine(*args)
         if (error := error_of(OURS, result)) > tolerance[OURS]:
-            found.wrong[OURS] = f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}"
+            raise WrongResult(f"error {error:.3g} above the tolerance of {tolerance[OURS]:.3g}")
         del result
         clock.lap("check")
         found.functions[OURS] = ours
@@ -151,7 +162,8 @@ class Bench:
             got = self.xp.asarray(result)
             if got.dtype.kind == "i":  # torch's type for unsigned integers
                 got = got.view(expected.dtype)
-            return references.error(self.xp, got, expected, unit)
+            with references.plain_reductions(self.xp):
+                return references.error(self.xp, got, expected, unit)
 
         return error_of, tolerance
 
@@ -218,40 +230,36 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """The default variant, and all others as its peers."""
         clock = Clock()
-        args = tuple(ado.gpp_problem(case.shape, seed=seed))
-        if self.device == "cuda":
-            args = tuple(map(ado.to_device, args))
+        problem = ado.gpp_problem(case.shape, seed=seed)
         clock.lap("operands")
-        problem = ado.gpp.problem(*args, device=self.device)
-        checker = ResultChecker(ado.gpp, problem)
+        variants = Variants(problem, self.device, self.rng)
         clock.lap("check")
-        best = problem.best()
-        found = Compared(best, problem.prepare(best).cost.bytes)
-        for variant in ado.gpp:
-            if variant.device != self.device or variant.ceiling:
-                continue
-            name = OURS if variant.name == best else variant.name
-            if reason := variant.why_unavailable or problem.why_not(variant.name):
-                found.left_out[name] = reason
-                continue
-            call = problem.prepare(variant.name)
-            try:
-                checker.error(call)
-            except ValueError as error:
-                found.wrong[name] = str(error)
-            found.functions[name] = call if self.device == "cuda" else call.run
+        calls, left_out, wrong = variants.calls()
+        best = variants.best
+        if best not in calls:
+            raise WrongResult(f"[{best}] {wrong[best]}")
+        found = Compared(best, calls[best].cost.bytes, left_out=left_out, wrong=wrong)
+        for name, call in calls.items():
+            work = call if self.device == "cuda" else call.run
+            found.functions[OURS if name == best else name] = work
         found.functions[COPY] = self._copy(found.bytes)
         clock.lap("peers")
         found.phases = clock.laps
         return found
+
+    @property
+    def free_memory(self) -> int:
+        """Free bytes of the GPU."""
+        free, _ = self.xp.cuda.runtime.memGetInfo()
+        return int(free)
 
     def release(self) -> None:
         """Return the unused GPU memory of CuPy and torch, which do not share it."""
         gc.collect()
         if self.device == "cpu":
             return
-        free, total = self.xp.cuda.runtime.memGetInfo()
-        if free < total / 2:
+        _, total = self.xp.cuda.runtime.memGetInfo()
+        if self.free_memory < total / 2:
             self.xp.get_default_memory_pool().free_all_blocks()
             if torch := sys.modules.get("torch"):
                 torch.cuda.empty_cache()

@@ -7,10 +7,13 @@ take minutes.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from image_peers import GRAY_WEIGHTS, INTEGER_TAPS
 from random_shapes import Case, is_colour
 
 Array = Any  # of NumPy or of CuPy
@@ -18,8 +21,21 @@ Array = Any  # of NumPy or of CuPy
 #: Number of elements that are processed at a time, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
-GRAY_WEIGHTS, GRAY_UNIT = (19585, 38457, 7494), 16  # units of 2^-16, as the kernels have them
-TAPS = (1, 2, 3, 4, 3, 2, 1)
+
+
+@contextmanager
+def plain_reductions(xp: Any) -> Iterator[None]:
+    """Reductions of CuPy without CUB, whose kernels take seconds to compile."""
+    if xp is np:
+        yield
+        return
+    accelerators = importlib.import_module("cupy._core._accelerator")
+    saved = accelerators.get_reduction_accelerators()
+    accelerators.set_reduction_accelerators([])
+    try:
+        yield
+    finally:
+        accelerators.set_reduction_accelerators(saved)
 
 
 def operand_shapes(case: Case) -> list[tuple[int, ...]]:
@@ -103,7 +119,7 @@ def max_plus(xp: Any, big: Array, small: Array) -> Array:
 def gray(xp: Any, wide: Array) -> Array:
     red, green, blue = GRAY_WEIGHTS
     weighted = red * wide[..., 0] + green * wide[..., 1] + blue * wide[..., 2]
-    return weighted >> GRAY_UNIT
+    return weighted >> 16
 
 
 def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
@@ -121,7 +137,7 @@ def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
 
 
 def blur(xp: Any, wide: Array) -> Array:
-    return weighted(weighted(wide, TAPS, 1), TAPS, 2) >> 8
+    return weighted(weighted(wide, INTEGER_TAPS, 1), INTEGER_TAPS, 2) >> 8
 
 
 def gradient(xp: Any, wide: Array) -> Array:

@@ -5,9 +5,10 @@
     python benchmarks/shapes.py --seed 3 transpose sobel
     python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
-The script prints the geometric mean and the worst of (time of the best peer / our time), and the
-ten worst shapes. Sizes and aspect ratios are log-uniform (random_shapes.py). Every result, ours and
-the peers', is compared with a reference before it is timed; a wrong result makes the exit code 1.
+The script prints the geometric mean and the worst of (time of the best peer / our time), the ten
+worst shapes, and whether the bounds of criteria.py hold. Sizes and aspect ratios are log-uniform
+(random_shapes.py). Every result, ours and the peers', is compared with a reference before it is
+timed; a wrong result makes the exit code 1.
 
 CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
 far as they fit. Results are preallocated (out=) for both sides; with --new-results for neither, as
@@ -27,18 +28,19 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from beside_peers import first_line, shape
-from filter_criteria import standard_cases, verdicts
+from criteria import standard_cases, verdicts
 from image_peers import libraries
-from random_shapes import DRAW, LIMITS, Case, cases
+from random_shapes import DRAW, LIMITS, Case, Limits, cases
 from rich.console import Console
 from rich.markup import escape
 from rounds import interleaved
-from shape_peers import COPY, OURS, Bench, Clock
+from shape_peers import COPY, OURS, Bench, Clock, WrongResult
 from shape_references import FILTERS
 from shape_report import Record, phases_line, show, summary
 from torch_compile import COMPILER
@@ -46,6 +48,7 @@ from torch_compile import COMPILER
 from adokernels.measuring.context import context
 
 SECONDS = {"cpu": 0.3, "cuda": 0.25}
+MEMORY_PER_OPERAND = 16  # bytes of free GPU memory per byte of the first operand
 EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but no peers
 PACKAGES = (
     *("adokernels", "numpy", "opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x"),
@@ -110,13 +113,21 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return found
 
 
-def chosen(routine: str, options: argparse.Namespace) -> Iterator[Case]:
+def limits_of(bench: Bench) -> Limits:
+    """The limits of the device; peers need many times the memory of the operands."""
+    limits = LIMITS[bench.device]
+    if bench.device == "cpu":
+        return limits
+    return replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
+
+
+def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> Iterator[Case]:
     """The shapes that were asked for, else random ones."""
     if options.standard:
         yield from standard_cases(routine) if routine in FILTERS else ()
         return
     if not options.shapes:
-        yield from cases(routine, options.seed, options.count, LIMITS[options.device])
+        yield from cases(routine, options.seed, options.count, limits)
         return
     dtypes = {"gpp": ["c16"]}.get(routine, ["u1"] if routine in FILTERS else options.dtypes)
     for given in options.shapes:
@@ -154,7 +165,9 @@ def versions() -> dict[str, str]:
     return found
 
 
-def store(routine: str, records: Sequence[Record], options: argparse.Namespace) -> None:
+def store(
+    routine: str, records: Sequence[Record], wrong: Sequence[str], options: argparse.Namespace
+) -> None:
     options.json.mkdir(parents=True, exist_ok=True)
     document: dict[str, Any] = {
         "routine": routine,
@@ -165,6 +178,7 @@ def store(routine: str, records: Sequence[Record], options: argparse.Namespace) 
         "new_results": options.new_results,
         "context": context(options.device),
         "versions": versions(),
+        "wrong": list(wrong),
         "against": summary(records),
         "shapes": [record.to_dict() for record in records],
     }
@@ -183,13 +197,17 @@ def main() -> int:
         libraries(options.device, threads, search=False) if wants_filters else {},
         options.new_results,
     )
+    limits = limits_of(bench)
     failed = False
     for routine in options.routines:
-        start, records = time.perf_counter(), []
+        start, records, wrong = time.perf_counter(), [], []
         COMPILER.dynamic, COMPILER.budget = True, options.compile_seconds
-        for index, case in enumerate(chosen(routine, options)):
+        for index, case in enumerate(chosen(routine, limits, options)):
             try:
                 records.append(timed(bench, case, index, options))
+            except WrongResult as error:
+                wrong.append(f"{case}: {error}")
+                continue
             except MemoryError as error:
                 console.print(escape(f"left out {case}: {first_line(error)}"))
                 continue
@@ -199,13 +217,14 @@ def main() -> int:
                 r = records[-1]
                 console.print(f"{case} {r.variant}: ratio {r.ratio:.3g}", highlight=False)
         show(routine, records, console)
-        if routine in FILTERS and options.device == "cuda":
-            for line in verdicts(records):
-                console.print(escape(line))
+        for line in verdicts(routine, options.device, records):
+            console.print(escape(line))
         console.print(f"({time.perf_counter() - start:.0f} s: {phases_line(records)})\n")
-        failed |= any(record.wrong for record in records)
+        for problem in wrong:
+            console.print(escape(f"WRONG: {problem}"), style="bold red")
+        failed |= bool(wrong) or any(record.wrong for record in records)
         if options.json:
-            store(routine, records, options)
+            store(routine, records, wrong, options)
     return int(failed)
 
 

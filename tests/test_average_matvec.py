@@ -1,13 +1,11 @@
 """average_matvec against higher precision: every variant within the bound of its struct."""
 
-import ctypes
-
 import numpy as np
 import pytest
 from conftest import POISON, variants_of, why_not
 
 import adokernels as ado
-from adokernels import tasks
+from adokernels import _core, tasks
 
 TYPES = (np.float32, np.float64)
 LARGE = [(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)]
@@ -152,8 +150,7 @@ def test_oracle(rng):
 @pytest.mark.parametrize("name", ["average_matvec", "max_plus"])
 def test_more_threads_than_when_it_was_prepared(name, rng):
     """The scratch memory of a call that runs again and again grows with its threads."""
-    openmp = ctypes.CDLL("libgomp.so.1")
-    before = openmp.omp_get_max_threads()
+    before = _core.max_threads()
     operands = {
         "average_matvec": problem(rng, (8, 64, 4096), np.float64),
         "max_plus": (rng.random((200_000, 8)), rng.random(200_000)),
@@ -163,16 +160,16 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
     unit = task.error_unit(*operands) if task.error_unit else None
     try:
         for variant in (v.name for v in ado.routines[name] if v.device == "cpu" and not v.ceiling):
-            openmp.omp_set_num_threads(1)
+            _core.set_max_threads(1, at_any_size=True)
             prepared = ado.routines[name].problem(*operands, device="cpu")
             call = prepared.prepare(variant)
             for threads in (1, 7, 2):
-                openmp.omp_set_num_threads(threads)
+                _core.set_max_threads(threads, at_any_size=True)
                 prepared.fill_results(0xFF)
                 call.run()
                 task.check(prepared.results(), expected, unit)
     finally:
-        openmp.omp_set_num_threads(before)
+        _core.set_max_threads(before)
 
 
 def test_wrong_arguments():

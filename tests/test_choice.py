@@ -7,6 +7,7 @@ from test_contract import BATCHES, FULL, THIN
 
 import adokernels as ado
 from adokernels.arrays.operands import operand_types
+from adokernels.ladders.choice import choose
 
 ROUTINES = list(ado.routines.values())
 
@@ -29,17 +30,13 @@ def test_every_problem_has_a_default(routine):
 
 
 def test_a_choice_is_one_sentence_with_the_reasons():
-    name, skipped = _core_choice(np.zeros((300, 3), np.float32))
+    choice = choose(ado.transpose, (np.zeros((300, 3), np.float32),), {}, "cuda", gpu=H200)
     later = [v.name for v in ado.transpose if v.device == "cuda"]
-    assert [n for n, _ in skipped] == later[: later.index(name) : -1]
-    assert all(reason and not reason.endswith(".") for _, reason in skipped)
+    assert list(choice.skipped) == later[: later.index(choice.variant) : -1]
+    assert all(reason and not reason.endswith(".") for reason in choice.skipped.values())
     choice = ado.transpose.choose(np.zeros((300, 3)), device="cpu")
     assert repr(choice).startswith(f"transpose runs {choice.variant!r} on cpu. It is the last ")
     assert repr(choice).count(".") == 2
-
-
-def _core_choice(a):
-    return ado.transpose._core.choose((a,), {}, "cuda", None, H200)
 
 
 def test_a_choice_needs_valid_operands_and_the_device():

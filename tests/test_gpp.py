@@ -1,6 +1,5 @@
 """gpp against higher precision and exact fractions: every variant, every branch, every size."""
 
-import ctypes
 import dataclasses
 import functools
 from fractions import Fraction
@@ -13,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import tasks
+from adokernels import _core, tasks
 from adokernels.measuring.correctness import ResultChecker
 from adokernels.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
 
@@ -179,22 +178,21 @@ def test_two_calls_give_the_same_bits(variant):
 @pytest.mark.parametrize("variant", CPU_VARIANTS)
 def test_any_number_of_threads_gives_the_same_bits(variant):
     """Also with more threads than there were when the call was prepared."""
-    openmp = ctypes.CDLL("libgomp.so.1")
-    before = openmp.omp_get_max_threads()
+    before = _core.max_threads()
     for case in (named("small"), *sized(tuple(THIN))[:3]):
         try:
-            openmp.omp_set_num_threads(1)
+            _core.set_max_threads(1, at_any_size=True)
             prepared = ado.gpp.problem(*case.operands, device="cpu")
             call, seen = prepared.prepare(variant), set()
             for threads in (1, 7, 2):
-                openmp.omp_set_num_threads(threads)
+                _core.set_max_threads(threads, at_any_size=True)
                 prepared.fill_results(0xFF)
                 call.run()
                 results = prepared.results()
                 tasks.TASKS["gpp"].check(results, case.expected, case.unit)
                 seen.add(b"".join(a.tobytes() for a in results))
         finally:
-            openmp.omp_set_num_threads(before)
+            _core.set_max_threads(before)
         assert len(seen) == 1
 
 

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 try:
     import beside_peers
-    import filter_criteria
+    import criteria
     import random_shapes
     import rounds
     import shape_peers
@@ -173,29 +173,46 @@ def test_the_ratio_is_that_of_the_best_peer():
 
 
 def test_criteria_of_the_filters():
+    def lines(*records):
+        return list(criteria.verdicts("sobel", "cuda", records))
+
     mib = 2**20
     small = record(4.0, {}, size=mib)
-    assert not list(filter_criteria.verdicts([small]))
+    assert not lines(small)
     met, missed = record(1.25, {}, size=5 * mib), record(2.0, {}, size=5 * mib)
-    (line,) = filter_criteria.verdicts([small, met])
-    assert line.startswith("traffic of 4 MiB and more: at least 60% of the copy met: worst 80.0%")
-    (line,) = filter_criteria.verdicts([met, missed])
-    assert "MISSED: worst 50.0% at sobel (5, 7) u1, 1 of 2 shapes below" in line
+    (line,) = lines(small, met)
+    assert line.startswith(
+        "share of the copy from 4 MiB of traffic at least 0.60: met, worst 0.800"
+    )
+    (line,) = lines(met, missed)
+    assert "MISSED, worst 0.500 at sobel (5, 7) u1, 1 of 2 shapes below" in line
     aligned = record(1.3, {}, size=70 * mib, shape=(7, 8))
-    lines = list(filter_criteria.verdicts([aligned]))
-    assert ["met" in line for line in lines] == [True, False, True]
+    assert ["met" in line for line in lines(aligned)] == [True, False, True]
 
 
 def test_criteria_of_video_and_batches():
-    standard = list(filter_criteria.standard_cases("sobel"))
+    standard = list(criteria.standard_cases("sobel"))
     records = [record(1.0, {}, shape=case.shape) for case in standard]
-    lines = list(filter_criteria.verdicts(records))
-    assert len(lines) == 1 + len(filter_criteria.BATCHES)
-    assert lines[0].startswith("1080p and 4K: at least 67% of the copy met")
-    assert all("met: 1.00 at sobel" in line for line in lines[1:])
+    lines = list(criteria.verdicts("sobel", "cuda", records))
+    assert len(lines) == 1 + len(criteria.BATCHES)
+    assert lines[0].startswith("share of the copy at 1080p and 4K at least 0.67: met")
+    assert all("met, 1.00 at sobel" in line for line in lines[1:])
     slow = record(1.3, {}, shape=(16, 512, 512))
-    assert "MISSED: 1.30" in list(filter_criteria.verdicts([slow, *records]))[1]
-    assert {case.shape[-1] for case in filter_criteria.standard_cases("grayscale")} == {3, 4}
+    assert "MISSED, 1.30" in list(criteria.verdicts("sobel", "cuda", [slow, *records]))[1]
+    assert {case.shape[-1] for case in criteria.standard_cases("grayscale")} == {3, 4}
+    assert all(math.prod(batch) == math.prod(image) for batch, image in criteria.BATCHES)
+
+
+def test_criteria_relative_to_peers():
+    fast = record(1e-3, {"numpy": 4e-3, "numpy rows": 2e-3, "cv2": 3e-3})
+    tiny = record(1e-6, {"numpy": 0.92e-6})
+    lines = list(criteria.verdicts("max_plus", "cpu", [fast, tiny]))
+    assert ["met" in line for line in lines] == [True, True]
+    assert "worst 2.000" in lines[0]
+    assert "worst 0.920" in lines[1]
+    lines = list(criteria.verdicts("sobel", "cpu", [fast, tiny]))
+    assert ["met" in line for line in lines] == [False, True, True]
+    assert lines[2] == "against OpenCV, geometric mean at least 3: met, 3.00"
 
 
 def test_tables_have_the_worst_problems_and_all_wrong_results():
@@ -262,7 +279,10 @@ def test_wrong_results_make_the_exit_code_1(monkeypatch, tmp_path, capsys):
     right = shape_references.max_plus
     monkeypatch.setattr(shape_references, "max_plus", lambda *given: right(*given) + 1)
     assert run(monkeypatch, tmp_path, "max_plus", "--shapes", "3x5", "--dtypes", "f8") == 1
-    assert "WRONG: adokernels of max_plus (3, 5) f8" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "shapes-cpu-max_plus-0.json").read_text())
+    assert len(stored["wrong"]) == 1
+    assert stored["shapes"] == []
+    assert "WRONG: max_plus (3, 5) f8: error 1" in capsys.readouterr().out
 
 
 def test_random_shapes_run(monkeypatch, tmp_path, capsys):

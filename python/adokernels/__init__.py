@@ -17,15 +17,8 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
-# libgomp's threads spin at the end of a loop until the last thread arrives. With the default spin
-# count, a call waits for entire time slices of the scheduler if another process uses a core: a warm
-# 256x256 float32 transpose then took 18 ms, with this setting 0.12 ms, and 6 us with both cores
-# free (Zen 5, 2 cores). libgomp reads the variable once, when the extension module loads it.
-_ours = "GOMP_SPINCOUNT" not in os.environ and "OMP_WAIT_POLICY" not in os.environ
-if _ours:
-    os.environ["GOMP_SPINCOUNT"] = "2000"
-
-from adokernels._core import (  # noqa: E402
+from adokernels import _core
+from adokernels._core import (
     Cost,
     CudaError,
     DeviceArray,
@@ -36,34 +29,31 @@ from adokernels._core import (  # noqa: E402
     synchronize,
     to_device,
 )
-from adokernels.arrays.pictures import read_image  # noqa: E402
-from adokernels.charts.memory import memory_chart  # noqa: E402
-from adokernels.charts.roofline import roofline  # noqa: E402
-from adokernels.charts.speed_of_light import speed_of_light  # noqa: E402
-from adokernels.charts.warp_states import warp_states  # noqa: E402
-from adokernels.counters.hotspots import Hotspots  # noqa: E402
-from adokernels.counters.records import KernelProfile, Profile  # noqa: E402
-from adokernels.diagnosis.diagnosis import Diagnosis, diagnose  # noqa: E402
-from adokernels.diagnosis.limiter import Limiter, limiter  # noqa: E402
-from adokernels.ladders.choice import Choice  # noqa: E402
-from adokernels.ladders.registry import *  # noqa: E402, F403
-from adokernels.ladders.registry import __all__ as _names  # noqa: E402
-from adokernels.ladders.resources import Kernel, Resources  # noqa: E402
-from adokernels.ladders.routine import Routine, Variant  # noqa: E402
-from adokernels.ladders.source import Diff, Source  # noqa: E402
-from adokernels.measuring.hotspots import hotspots  # noqa: E402
-from adokernels.measuring.loading import load  # noqa: E402
-from adokernels.measuring.machine import machine  # noqa: E402
-from adokernels.measuring.problem import Problem  # noqa: E402
-from adokernels.measuring.profiling import profile  # noqa: E402
-from adokernels.measuring.protocol import measure, sweep  # noqa: E402
-from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep  # noqa: E402
-from adokernels.measuring.statistics import Verdict  # noqa: E402
-from adokernels.report.page import write_report  # noqa: E402
-from adokernels.tasks.gpp import GppProblem, gpp_problem  # noqa: E402
-
-if _ours:
-    del os.environ["GOMP_SPINCOUNT"]
+from adokernels.arrays.pictures import read_image
+from adokernels.charts.memory import memory_chart
+from adokernels.charts.roofline import roofline
+from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.warp_states import warp_states
+from adokernels.counters.hotspots import Hotspots
+from adokernels.counters.records import KernelProfile, Profile
+from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
+from adokernels.diagnosis.limiter import Limiter, limiter
+from adokernels.ladders.choice import Choice
+from adokernels.ladders.registry import *  # noqa: F403
+from adokernels.ladders.registry import __all__ as _names
+from adokernels.ladders.resources import Kernel, Resources
+from adokernels.ladders.routine import Routine, Variant
+from adokernels.ladders.source import Diff, Source
+from adokernels.measuring.hotspots import hotspots
+from adokernels.measuring.loading import load
+from adokernels.measuring.machine import machine
+from adokernels.measuring.problem import Problem
+from adokernels.measuring.profiling import profile
+from adokernels.measuring.protocol import measure, sweep
+from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.measuring.statistics import Verdict
+from adokernels.report.page import write_report
+from adokernels.tasks.gpp import GppProblem, gpp_problem
 
 __version__ = version("adokernels")
 
@@ -113,7 +103,11 @@ __all__ = [  # noqa: PLE0604
     "write_report",
 ]
 
-for _variable, _set in (("ADOKERNELS_ISA", set_isa), ("ADOKERNELS_DEVICE", set_device)):
+for _variable, _set in (
+    ("ADOKERNELS_ISA", set_isa),
+    ("ADOKERNELS_DEVICE", set_device),
+    ("ADOKERNELS_NUM_THREADS", lambda text: _core.set_max_threads(int(text))),
+):
     if _value := os.environ.get(_variable):
         try:
             _set(_value)

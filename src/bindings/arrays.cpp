@@ -20,10 +20,8 @@ bool is_masked(const py::object& value) {
   return py::isinstance(value, numpy().attr("ma").attr("MaskedArray"));
 }
 
-// Throws if elements refer to Python objects, because those must not be copied as bytes.
 void refuse_references(const std::string& who, const py::dtype& dtype) {
-  constexpr std::uint64_t kItemRefcount = 0x01;  // NPY_ITEM_REFCOUNT
-  if ((static_cast<std::uint64_t>(dtype.flags()) & kItemRefcount) != 0)
+  if (has_references(dtype))
     throw TypeError(who + " holds references to Python objects (" + dtype_text(dtype) +
                     "), which cannot be copied as bytes");
 }
@@ -49,6 +47,15 @@ ElementType element_type(const py::dtype& dtype) {
   // NumPy marks the native byte order with '=', and types without a byte order with '|'.
   const bool swapped = dtype.byteorder() == '<' || dtype.byteorder() == '>';
   return {dtype.kind(), static_cast<int>(dtype.itemsize()), swapped};
+}
+
+bool has_references(const py::dtype& dtype) {
+  constexpr std::uint64_t kItemRefcount = 0x01;  // NPY_ITEM_REFCOUNT
+  return (static_cast<std::uint64_t>(dtype.flags()) & kItemRefcount) != 0;
+}
+
+py::dtype numpy_dtype(const ElementType& type) {
+  return py::dtype(std::string(1, type.kind) + std::to_string(type.size));
 }
 
 std::string type_name(const py::handle& object) {
@@ -142,9 +149,7 @@ py::object as_output(const std::string& who, py::object value) {
 }
 
 py::object new_array(const BoundProblem::ResultType& type, const py::dtype* dtype, bool on_device) {
-  const py::dtype own =
-      dtype != nullptr ? *dtype
-                       : py::dtype(std::string(1, type.type.kind) + std::to_string(type.type.size));
+  const py::dtype own = dtype != nullptr ? *dtype : numpy_dtype(type.type);
   if (!on_device) return py::array(own, std::vector<py::ssize_t>(type.shape));
   Array view;
   view.type = element_type(own);

@@ -84,6 +84,26 @@ void bind_machine(py::module_& m) {
   m.def("cores", &host::cores,
         "Physical cores of the logical processors that are available to this process.");
   m.def("max_threads", &max_threads, "Threads that CPU variants use on large problems.");
+  m.def(
+      "set_max_threads",
+      [](int threads, bool at_any_size) {
+        if (threads < 1)
+          throw ValueError("the number of threads must be at least 1, got " +
+                           std::to_string(threads));
+        set_max_threads(threads, at_any_size);
+      },
+      py::arg("threads"), py::arg("at_any_size") = false,
+      "Set the number of threads that CPU variants use on large problems, or on all problems.");
+  m.def(
+      "thread_costs",
+      [] {
+        const ThreadCosts& costs = thread_costs();
+        py::dict d;
+        d["bytes_per_second"] = costs.bytes_per_second;
+        d["wake"] = costs.wake;
+        return d;
+      },
+      "The measured costs that determine the number of threads.");
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
   m.def("isa", [] { return std::string(host::name_of(isa())); });
   m.def("set_isa", [](const std::string& name) { set_isa(host::isa_named(name)); });

@@ -9,6 +9,7 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/direct_call.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/options.hpp"
 #include "bindings/parameters.hpp"
@@ -235,6 +236,7 @@ void bind_routines(py::module_& m) {
            "gpu=(multiprocessors, L2 bytes): on that GPU.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
+  bind_direct_call(m);
   m.def(
       "routines",
       [] {

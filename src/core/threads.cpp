@@ -1,29 +1,147 @@
 #include "core/threads.hpp"
 
-#include <omp.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "core/processors.hpp"
+#include "core/thread_pool.hpp"
 
 namespace ado {
 namespace {
 
-// A parallel region costs a few microseconds. In that time, a core moves this number of bytes at 20
-// GB/s.
-constexpr std::int64_t kBytesPerThread = 128 << 10;
+using Clock = std::chrono::steady_clock;
 
-std::atomic<bool> in_forked_child = false;
-[[maybe_unused]] const int registered =
-    pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Below this size, one thread is always fastest, and the costs need not be measured.
+constexpr std::int64_t kSmall = 64 << 10;
+
+std::atomic<int> chosen_threads = 0;  // 0: not chosen yet
+std::atomic<bool> fixed_threads = false;
+
+int default_threads() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");  // "8", or "8,2" for nested levels
+  const int wanted = text == nullptr ? 0 : std::atoi(text);
+  return std::min(wanted > 0 ? wanted : available_processors(), kMaxParts);
+}
+
+// Bytes read and written per second by one thread that copies 1 MiB. Calls for which one thread and
+// several are about equally fast move this number of bytes.
+double measure_bandwidth() {
+  constexpr std::size_t kBytes = 1 << 20;
+  const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[2 * kBytes]());
+  if (buffer == nullptr) return 20e9;
+  double least = 1;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    std::memcpy(buffer.get() + kBytes, buffer.get(), kBytes);
+    asm volatile("" ::"r"(buffer.get()) : "memory");  // the compiler must not remove the copy
+    least = std::min(least, seconds_since(start));
+  }
+  return 2 * kBytes / least;
+}
+
+// A job whose parts wait for each other, for a limited time.
+struct Rendezvous {
+  Clock::time_point start;
+  std::atomic<int> arrived = 0;
+  std::atomic<double> last = 0;  // time of the last arrival
+};
+
+// The time until a sleeping thread has begun to work.
+double measure_wake() {
+  // On a busy machine, the thread may have no processor. Its time then says nothing about later
+  // calls, and a limit that is too low costs little, because a thread that is late is not waited
+  // for.
+  constexpr double kLimit = 30e-6;
+  constexpr auto kUntilAsleep = std::chrono::microseconds(100);
+  double least = kLimit;
+  start_threads(2);
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(kUntilAsleep);
+    Rendezvous job{.start = Clock::now()};
+    run_parts(
+        2,
+        [](const void* work, int, int parts) {
+          auto& meeting = *static_cast<Rendezvous*>(const_cast<void*>(work));
+          const auto elapsed = [&] { return seconds_since(meeting.start); };
+          if (meeting.arrived.fetch_add(1) + 1 == parts) meeting.last = elapsed();
+          while (meeting.arrived < parts && elapsed() < kLimit) {
+          }
+        },
+        &job);
+    if (job.last > 0) least = std::min(least, job.last.load());
+  }
+  return least;
+}
+
+enum State { kUnmeasured, kMeasuring, kMeasured };
+std::atomic<int> state = kUnmeasured;
+ThreadCosts costs{};
+
+// A forked child does not have the thread that was measuring.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+  int expected = kMeasuring;
+  state.compare_exchange_strong(expected, kUnmeasured);
+});
 
 }  // namespace
 
-int max_threads() { return in_forked_child ? 1 : omp_get_max_threads(); }
+int max_threads() {
+  int threads = chosen_threads;
+  if (threads == 0) {
+    threads = default_threads();
+    chosen_threads = threads;
+  }
+  return threads;
+}
+
+void set_max_threads(int threads, bool at_any_size) {
+  chosen_threads = std::clamp(threads, 1, kMaxParts);
+  fixed_threads = at_any_size;
+}
+
+const ThreadCosts& thread_costs() {
+  while (state != kMeasured) {
+    int expected = kUnmeasured;
+    if (state.compare_exchange_strong(expected, kMeasuring)) {
+      costs.bytes_per_second = measure_bandwidth();
+      costs.wake = measure_wake();
+      state = kMeasured;
+      state.notify_all();
+    } else {
+      state.wait(kMeasuring);
+    }
+  }
+  return costs;
+}
+
+int threads_for_seconds(double seconds) {
+  const int most = max_threads();
+  if (most == 1 || fixed_threads) return most;
+  // The time that a part takes should not be shorter than the time to wake a thread. More threads
+  // than that save little, but they cost little too: a thread that is late is not waited for.
+  const double wake = thread_costs().wake;
+  const int threads = static_cast<int>(std::min<double>(seconds / wake, most));
+  constexpr double kLeastGain = 1.2;  // because the costs vary from call to call
+  return threads > 1 && kLeastGain * (wake + seconds / threads) < seconds ? threads : 1;
+}
 
 int threads_for(std::int64_t bytes_moved) {
-  return static_cast<int>(
-      std::clamp<std::int64_t>(bytes_moved / kBytesPerThread, 1, max_threads()));
+  if (fixed_threads) return max_threads();
+  if (bytes_moved < kSmall || max_threads() == 1) return 1;
+  return threads_for_seconds(static_cast<double>(bytes_moved) / thread_costs().bytes_per_second);
 }
 
 }  // namespace ado

@@ -513,9 +513,13 @@ void average_share(const Operands& p, const Plan& plan, const Layout<T>& layout,
     const std::byte* from = p.row(row / p.length, row % p.length) + first * p.to_sample;
     partial[i] = sums_of_rows<T>(p, from, 1, p.samples * (part + 1) / plan.parts - first)[0];
   }
-#pragma omp barrier
-  if (thread != 0) return;
-  for (int64_t row = 0; row < rows; ++row) {
+}
+
+// Computes the averages of all sets from the sums of parts.
+template <class T>
+void average_parts(const Operands& p, const Plan& plan, const Layout<T>& layout, T* averages) {
+  const T* const partial = averages + layout.elements(p.sets);
+  for (int64_t row = 0; row < p.sets * p.length; ++row) {
     CompensatedSum<T> sum;
     for (int64_t part = 0; part < plan.parts; ++part) sum.add(partial[row * plan.parts + part]);
     averages[layout.at(row / p.length, row % p.length)] = sum.total() / static_cast<T>(p.samples);
@@ -530,12 +534,16 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
     const Plan plan = plan_of<T>(problem, kPanels);
     const Layout<T> layout{plan.panels, p.length};
     T* const scratch = reinterpret_cast<T*>(go.scratch);
+    if (plan.own_sets)
+      return in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
+        multiply_sets(p, layout, p.sets * thread / threads, p.sets * (thread + 1) / threads,
+                      scratch + thread * own_tile(layout));
+      });
     in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
-      if (plan.own_sets)
-        return multiply_sets(p, layout, p.sets * thread / threads, p.sets * (thread + 1) / threads,
-                             scratch + thread * own_tile(layout));
       average_share(p, plan, layout, scratch, thread, threads);
-#pragma omp barrier
+    });
+    if (plan.parts > 1) average_parts(p, plan, layout, scratch);
+    in_parallel(plan.threads, [&](int64_t thread, int64_t threads) {
       for (int64_t set = 0; set < p.sets; set += layout.width())
         multiply(p, p.length * thread / threads, p.length * (thread + 1) / threads, layout,
                  scratch + layout.elements(set), set, min(layout.width(), p.sets - set));

@@ -9,6 +9,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
@@ -48,9 +49,7 @@ Share share(const Array& a, std::int64_t thread, std::int64_t threads) {
 
 template <class Work>
 ADO_INLINE void on_every_thread(const Work& work) {
-  const int threads = max_threads();
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int thread = 0; thread < threads; ++thread) work(thread, threads);
+  in_parallel(max_threads(), work);
 }
 
 void ceiling_copy(const Ceilings& p, const Launch&) {

@@ -10,23 +10,6 @@
 namespace ado {
 namespace {
 
-// Addresses of the first byte of a view and of the byte after its last one.
-std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
-  auto low = reinterpret_cast<std::intptr_t>(a.data), high = low + a.type.size;
-  for (int d = 0; d < a.rank; ++d) {
-    const std::int64_t reach = (a.shape[d] - 1) * a.stride[d];
-    (reach < 0 ? low : high) += reach;
-  }
-  return {low, high};
-}
-
-bool extents_overlap(const Array& a, const Array& b) {
-  if (a.elements() == 0 || b.elements() == 0) return false;
-  const auto [a_low, a_high] = extent_of(a);
-  const auto [b_low, b_high] = extent_of(b);
-  return a_low < b_high && b_low < a_high;
-}
-
 // Returns true if two elements of one array may share memory. Interleaved strides count as sharing.
 bool may_overlap_itself(const Array& a) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // distance, repetitions

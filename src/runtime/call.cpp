@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "runtime/host.hpp"
+#include "runtime/scratch.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
@@ -81,9 +82,9 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch)
     launch.scratch = buffer->data();
     return buffer;
   }
-  const auto buffer = std::make_shared_for_overwrite<std::byte[]>(bytes);
-  launch.scratch = buffer.get();
-  return buffer;
+  HostMemory memory = allocate_host_memory(bytes);
+  launch.scratch = memory.get();
+  return memory;
 }
 
 void run_in_place(const Routine& routine, const AnyVariant* variant, const Problem& problem,
@@ -91,10 +92,16 @@ void run_in_place(const Routine& routine, const AnyVariant* variant, const Probl
   const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device);
   Launch launch = launch_for(routine, chosen, problem, block);
   if (problem.result_elements() == 0) return;
-  std::shared_ptr<void> scratch;
-  if (const std::size_t bytes = chosen.scratch_bytes(problem); bytes != 0)
-    scratch = allocate(device, bytes, launch);
-  chosen.run(problem, launch);
+  const std::size_t bytes = chosen.scratch_bytes(problem);
+  if (device == Device::kCpu) {
+    const HostScratch scratch(bytes);
+    launch.scratch = scratch.data();
+    chosen.run(problem, launch);
+  } else {
+    std::shared_ptr<void> scratch;
+    if (bytes != 0) scratch = allocate(device, bytes, launch);
+    chosen.run(problem, launch);
+  }
 }
 
 }  // namespace

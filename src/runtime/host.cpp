@@ -1,7 +1,5 @@
 #include "runtime/host.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -9,6 +7,8 @@
 #include <sstream>
 
 #include "core/error.hpp"
+#include "core/processors.hpp"
+#include "core/thread_pool.hpp"
 #include "core/threads.hpp"
 
 namespace ado::host {
@@ -61,11 +61,17 @@ std::vector<Cache> read_caches() {
 // streaming copy of 2 x 64 MiB appeared three times slower than it is (Zen 5).
 void flush_caches() {
   static const std::vector<char> buffer(2 * static_cast<std::size_t>(last_level_cache_bytes()), 1);
-  constexpr std::int64_t kLine = 64;
-  const auto bytes = static_cast<std::int64_t>(buffer.size());
-#pragma omp parallel for num_threads(threads_for(bytes))
-  for (std::int64_t byte = 0; byte < bytes; byte += kLine)
-    static_cast<void>(*static_cast<const volatile char*>(&buffer[static_cast<std::size_t>(byte)]));
+  run_parts(
+      max_threads(),
+      [](const void*, int part, int parts) {
+        constexpr std::size_t kLine = 64;
+        const std::size_t bytes = buffer.size(), of = static_cast<std::size_t>(parts);
+        const std::size_t end = bytes * static_cast<std::size_t>(part + 1) / of;
+        for (std::size_t byte = bytes * static_cast<std::size_t>(part) / of; byte < end;
+             byte += kLine)
+          static_cast<void>(*static_cast<const volatile char*>(&buffer[byte]));
+      },
+      nullptr);
 }
 
 }  // namespace
@@ -105,7 +111,7 @@ std::int64_t last_level_cache_bytes() {
 
 int cores() {
   const std::string list = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
-  return std::max(omp_get_num_procs() / count_processors(read_line(list)), 1);
+  return std::max(processors_in_affinity_mask() / count_processors(read_line(list)), 1);
 }
 
 double sample(const std::function<void()>& work, bool cold, int repeats) {

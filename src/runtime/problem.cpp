@@ -23,7 +23,24 @@ bool same_memory(const Array& a, const Array& b) {
          std::equal(a.stride, a.stride + a.rank, b.stride);
 }
 
+// Addresses of the first byte of a view and of the byte after its last one.
+std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
+  auto low = reinterpret_cast<std::intptr_t>(a.data), high = low + a.type.size;
+  for (int d = 0; d < a.rank; ++d) {
+    const std::int64_t reach = (a.shape[d] - 1) * a.stride[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high};
+}
+
 }  // namespace
+
+bool extents_overlap(const Array& a, const Array& b) {
+  if (a.elements() == 0 || b.elements() == 0) return false;
+  const auto [a_low, a_high] = extent_of(a);
+  const auto [b_low, b_high] = extent_of(b);
+  return a_low < b_high && b_low < a_high;
+}
 
 void EachValue::operator()(const char* name, const Array& array, const char* rule,
                            const std::function<bool(double)>& holds) const {

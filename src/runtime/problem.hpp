@@ -29,6 +29,10 @@ struct OptionSlot {
   void (*set)(void* member, const OptionValue& value) = nullptr;
 };
 
+// Whether the address ranges of two arrays overlap. Arrays that are interleaved need not share an
+// element.
+bool extents_overlap(const Array& a, const Array& b);
+
 class Problem {
  public:
   virtual ~Problem() = default;

@@ -1,9 +1,9 @@
 // Shape rules of operands, parsed once, and the lengths that the operands of one call determine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/array.hpp"
@@ -30,29 +30,50 @@ struct ShapeRule {
 // Parses "... rows cols 3|4"; new names are appended to `names`.
 ShapeRule parse_shape(const char* rule, std::vector<std::string>& names);
 
+// The largest number of named lengths of a routine.
+inline constexpr std::size_t kMaxNames = 8;
+
+// The lengths of an array's dimensions.
+struct Shape {
+  int rank = 0;
+  std::int64_t lengths[kMaxRank] = {};
+};
+
 // The values of the named lengths and the batch dimensions, determined by the operands bound so
-// far.
+// far. Only errors allocate memory.
 class Lengths {
  public:
-  explicit Lengths(const std::vector<std::string>& names)
-      : names_(names), values_(names.size(), kUnknown), fixed_by_(names.size()) {}
+  explicit Lengths(const std::vector<std::string>& names) : names_(&names) {
+    for (std::int64_t& value : values_) value = kUnknown;
+  }
 
-  // Checks the shape of an array and sets the lengths that are not known yet.
+  // Checks the shape of an array and sets the lengths that are not known yet. fits() returns false
+  // if the shape is wrong, match() throws ValueError.
+  bool fits(const char* operand, const ShapeRule& rule, const Array& array);
   void match(const std::string& routine, const char* operand, const ShapeRule& rule,
              const Array& array);
   void set(std::size_t name, std::int64_t length) { values_[name] = length; }
-  void set_batch(std::vector<std::int64_t> batch) { batch_ = std::move(batch); }
+  void set_batch(const std::vector<std::int64_t>& batch);
   // The shape of a result, or of an operand whose named lengths are all known. If a fixed length
-  // has several choices, the last one is used.
-  std::vector<std::int64_t> resolve(const ShapeRule& rule) const;
+  // has several choices, the last one is used. Throws ValueError for more than kMaxRank dimensions.
+  Shape shape_of(const ShapeRule& rule) const;
+  std::vector<std::int64_t> resolve(const ShapeRule& rule) const;  // the same as a vector
 
  private:
   static constexpr std::int64_t kUnknown = -1;
 
-  const std::vector<std::string>& names_;
-  std::vector<std::int64_t> values_;
-  std::vector<const char*> fixed_by_;  // the operand that set each length
-  std::vector<std::int64_t> batch_;
+  // What contradicts a shape rule.
+  enum class Conflict { kNone, kShape, kBatch, kLength };
+  struct Finding {
+    Conflict conflict = Conflict::kNone;
+    std::size_t name = 0;  // of the length, for kLength
+  };
+  Finding compare(const char* operand, const ShapeRule& rule, const Array& array);
+
+  const std::vector<std::string>* names_;
+  std::int64_t values_[kMaxNames];
+  const char* fixed_by_[kMaxNames] = {};  // the operand that set each length
+  Shape batch_;
   const char* batch_fixed_by_ = nullptr;
 };
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adokernels.ladders.routine import Routine
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,19 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
+
+
+def choose(
+    routine: Routine,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    device: str | None = None,
+    out: Any = None,
+    gpu: tuple[int, int] | None = None,
+) -> Choice:
+    """The choice of :meth:`Routine.choose`, on this machine or on a given GPU.
+
+    With `gpu`, the number of multiprocessors and the bytes of L2, no GPU is needed.
+    """
+    variant, skipped = routine._core.choose(tuple(args), dict(options), device, out, gpu)
+    return Choice(routine.name, variant, routine[variant].device, dict(skipped))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
-from adokernels.ladders.choice import Choice
+from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.source import Diff, Source, diff_of, source_of
 from adokernels.tables.rendering import to_html, to_text
@@ -71,7 +71,7 @@ class Variant:
             raise TypeError(
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
             )
-        return self.routine(*args, variant=self.name, **kwargs)
+        return self.routine._general_call(*args, variant=self.name, **kwargs)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
         """FLOPs and bytes for these operands; needs no device.
@@ -169,7 +169,7 @@ class Variant:
         return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
 
 
-class Routine:
+class Routine(_core.DirectCall):
     """A computation, and the ladder of variants that implement it.
 
     Call it like a function, index it by a variant's name, or iterate over its variants.
@@ -267,8 +267,7 @@ class Routine:
         Unavailable
             If no variant can run on that device.
         """
-        variant, skipped = self._core.choose(args, options, device, out)
-        return Choice(self.name, variant, self[variant].device, dict(skipped))
+        return choose(self, args, options, device, out)
 
     def operand_types(
         self,
@@ -297,7 +296,22 @@ class Routine:
         element = None if dtype is None else np.dtype(dtype).str
         return self._core.operand_types(list(lengths.items()), tuple(batch), element)
 
-    def __call__(
+    if TYPE_CHECKING:
+
+        def __call__(
+            self,
+            *args: Any,
+            variant: str | None = None,
+            block: tuple[int, ...] | None = None,
+            device: str | None = None,
+            out: Any = None,
+            **options: Any,
+        ) -> Any:
+            """Compute the result; each routine documents its operands and options."""
+
+    # DirectCall.__call__ computes the default CPU variant for NumPy arrays without a Python frame.
+    # All other calls come here.
+    def _general_call(
         self,
         *args: Any,
         variant: str | None = None,
@@ -306,7 +320,6 @@ class Routine:
         out: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute the result; each routine documents its operands and options."""
         return self._core.call(args, options, variant, block, device, out)
 
     def __getitem__(self, name: str) -> Variant:

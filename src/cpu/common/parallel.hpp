@@ -1,11 +1,10 @@
-// Shared by all CPU routines: distribution of work over OpenMP threads.
+// Shared by all CPU routines: distribution of work over threads.
 #pragma once
-
-#include <omp.h>
 
 #include <cstdint>
 
 #include "core/isa.hpp"
+#include "core/thread_pool.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -16,12 +15,16 @@ using std::int64_t;
 ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
 ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
 
-// Calls work(thread, threads) on each of up to `threads` threads. OpenMP may start fewer.
+// Calls work(part, parts) once for each part, on any of up to `parts` threads. It returns when all
+// parts are done, so two calls in a row are separated by a barrier. A part must not wait for
+// another one, because the same thread may execute both.
 template <class Work>
-ADO_INLINE void in_parallel(int threads, Work work) {
-  if (threads == 1) return work(0, 1);
-#pragma omp parallel num_threads(threads)
-  work(omp_get_thread_num(), omp_get_num_threads());
+ADO_INLINE void in_parallel(int parts, const Work& work) {
+  if (parts == 1) return work(0, 1);
+  run_parts(
+      parts,
+      [](const void* context, int part, int of) { (*static_cast<const Work*>(context))(part, of); },
+      &work);
 }
 
 }  // namespace

@@ -15,14 +15,10 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// The number of threads. threads_for takes the number of bytes moved; 20 bytes take about a
-// nanosecond.
 int threads_of(const Gpp& p, double nanoseconds_per_term) {
   const double terms =
       static_cast<double>(p.wtilde.elements()) * static_cast<double>(p.wx.elements());
-  constexpr double kMost = 0x1p60;
-  const double bytes = 20 * nanoseconds_per_term * terms;
-  return threads_for(static_cast<int64_t>(bytes < kMost ? bytes : kMost));
+  return threads_for_seconds(1e-9 * nanoseconds_per_term * terms);
 }
 
 void write(const Gpp& p, int64_t f, const SelfEnergy<double>& result) {
@@ -391,9 +387,11 @@ void in_blocks(const Gpp& p, const Launch& go) {
   const PackedOperands packed = packed_at(p, reinterpret_cast<std::uintptr_t>(go.scratch));
   const Kinds kinds = sort_bands<kByKind>(p, packed);
   const int64_t items = items_of(p), row_blocks = block_count(p.rows(), kBlockRows);
-  in_parallel(threads_of(p, 2.5 / kLanes<double>), [&](int64_t thread, int64_t threads) {
+  const int parts = threads_of(p, 2.5 / kLanes<double>);
+  in_parallel(parts, [&](int64_t thread, int64_t threads) {
     pack_rows(p, packed, p.rows() * thread / threads, p.rows() * (thread + 1) / threads);
-#pragma omp barrier
+  });
+  in_parallel(parts, [&](int64_t thread, int64_t threads) {
     for (int64_t i = items * thread / threads; i < items * (thread + 1) / threads; ++i) {
       WorkItem item = {};
       item.ig = i / row_blocks * kPanel;

@@ -1,0 +1,180 @@
+"""What default calls must reach: bounds on ratios of times, and which problems they are about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from random_shapes import Case, is_colour
+from shape_references import FILTERS
+from shape_report import EQUAL, Record, geometric_mean
+
+MIB = 2**20
+VIDEO = ((1080, 1920), (2160, 3840))
+#: A batch, and one image of as many pixels.
+BATCHES = (
+    ((64, 224, 224), (1792, 1792)),
+    ((16, 512, 512), (2048, 2048)),
+    ((9, 1001, 1503), (3003, 4509)),
+)
+SLOWEST_BATCH = 1.25  # times one image
+SHORT_CALL = 5e-6  # seconds of a peer: below it, the overhead of a call dominates
+
+
+def pixels_of(case: Case) -> tuple[int, ...]:
+    """The shape without channels."""
+    return case.shape[:-1] if is_colour(case.routine) else case.shape
+
+
+def standard_cases(routine: str) -> Iterator[Case]:
+    """The images and batches that the criteria name."""
+    channels = ((3,), (4,)) if is_colour(routine) else ((),)
+    for last in channels:
+        for shape in (*VIDEO, *(shape for pair in BATCHES for shape in pair)):
+            yield Case(routine, (*shape, *last), "u1")
+
+
+def share(record: Record) -> float:
+    return record.share_of_copy
+
+
+def against(*peers: str) -> Callable[[Record], float]:
+    """Time of the fastest of the peers whose names begin like that, over our time."""
+
+    def ratio(record: Record) -> float:
+        seconds = [s for name, s in record.peers.items() if name.startswith(peers)]
+        return min(seconds) / record.ours if seconds else math.nan
+
+    return ratio
+
+
+any_peer = against("")
+
+
+def any_problem(record: Record) -> bool:
+    return True
+
+
+def of_bytes(least: float) -> Callable[[Record], bool]:
+    return lambda record: record.bytes >= least
+
+
+def single(record: Record) -> bool:
+    return min(record.case.shape) == 1 and record.bytes >= 64 * MIB
+
+
+def thin_or_small(record: Record) -> bool:
+    """Thin matrices, and elements of 1 and 2 bytes."""
+    thin = min(record.case.shape) <= 32 or np.dtype(record.case.dtype).itemsize <= 2
+    return thin and record.bytes >= 64 * MIB
+
+
+def aligned(record: Record) -> bool:
+    return record.bytes >= 64 * MIB and pixels_of(record.case)[-1] % 4 == 0
+
+
+def video(record: Record) -> bool:
+    return pixels_of(record.case) in VIDEO
+
+
+def double(record: Record) -> bool:
+    return record.case.dtype == "f8"
+
+
+def short(record: Record) -> bool:
+    return min(record.peers.values(), default=math.inf) < SHORT_CALL
+
+
+def long(record: Record) -> bool:
+    return not short(record)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The smallest value of a ratio over some problems, and its geometric mean."""
+
+    name: str
+    value: Callable[[Record], float]
+    least: float
+    about: Callable[[Record], bool] = any_problem
+    mean: float = 0.0
+
+    def verdicts(self, records: Sequence[Record]) -> Iterator[str]:
+        """Lines that say whether the bound holds; none if it is about none of the problems."""
+        values = [(self.value(r), r.case) for r in records if self.about(r)]
+        values = [(value, case) for value, case in values if not math.isnan(value)]
+        if not values:
+            return
+        worst, case = min(values, key=lambda pair: pair[0])
+        below = sum(value < self.least for value, _ in values)
+        yield (
+            f"{self.name} at least {self.least:.2f}: {'MISSED' if below else 'met'}, worst "
+            f"{worst:.3f} at {case}, {below} of {len(values)} shapes below"
+        )
+        if self.mean:
+            mean = geometric_mean([value for value, _ in values])
+            verdict = "met" if mean >= self.mean else "MISSED"
+            yield f"{self.name}, geometric mean at least {self.mean}: {verdict}, {mean:.2f}"
+
+
+OF_FILTERS = (
+    Bound("share of the copy from 64 MiB of traffic", share, 0.75, of_bytes(64 * MIB)),
+    Bound("the same with rows at multiples of 4 bytes", share, 0.8, aligned),
+    Bound("share of the copy from 4 MiB of traffic", share, 0.6, of_bytes(4 * MIB)),
+    Bound("share of the copy at 1080p and 4K", share, 1 / 1.5, video),
+)
+BOUNDS: dict[tuple[str, str], tuple[Bound, ...]] = {
+    ("transpose", "cuda"): (
+        Bound("against the best peer", any_peer, EQUAL, mean=1.8),
+        Bound("share of the copy with one row or column from 64 MiB", share, 0.95, single),
+        Bound(
+            "share of the copy if thin or of 1 or 2 bytes, from 64 MiB", share, 0.8, thin_or_small
+        ),
+    ),
+    ("average_matvec", "cuda"): (
+        Bound("against the best peer", any_peer, EQUAL, mean=1.4),
+        Bound("float64 against torch.compile", against("torch.compile"), EQUAL, double),
+    ),
+    ("max_plus", "cuda"): (Bound("against the best peer", any_peer, 1.3),),
+    ("gpp", "cuda"): (Bound("against the best variant", any_peer, EQUAL),),
+    **{(routine, "cuda"): OF_FILTERS for routine in FILTERS},
+    **{
+        (routine, "cpu"): (
+            Bound("against NumPy", against("numpy"), 0.95, long),
+            Bound("against NumPy, calls below 5 us", against("numpy"), 0.9, short),
+        )
+        for routine in ("transpose", "average_matvec", "max_plus")
+    },
+    **{
+        (routine, "cpu"): (
+            Bound("against NumPy", against("numpy"), 0.95),
+            Bound("against OpenCV", against("cv2"), 1.0, mean=3),
+        )
+        for routine in FILTERS
+    },
+}
+
+
+def verdicts(routine: str, device: str, records: Sequence[Record]) -> Iterator[str]:
+    """The lines of all criteria that are about any of the problems."""
+    for bound in BOUNDS.get((routine, device), ()):
+        yield from bound.verdicts(records)
+    if device == "cuda" and routine in FILTERS:
+        yield from batch_verdicts(records)
+
+
+def batch_verdicts(records: Sequence[Record]) -> Iterator[str]:
+    """Times of batches over the time of one image of as many pixels."""
+    by_shape = {record.case.shape: record for record in records}
+    for record in records:
+        for batch, image in BATCHES:
+            channels = record.case.shape[len(batch) :]
+            one = by_shape.get((*image, *channels))
+            if pixels_of(record.case) == batch and one:
+                ratio = record.ours / one.ours
+                yield (
+                    f"at most {SLOWEST_BATCH} times one image of as many pixels: "
+                    f"{'met' if ratio <= SLOWEST_BATCH else 'MISSED'}, {ratio:.2f} at {record.case}"
+                )

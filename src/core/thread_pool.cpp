@@ -1,0 +1,184 @@
+#include "core/thread_pool.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "core/processors.hpp"
+
+namespace ado {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a thread of the pool looks for the next job before it sleeps. To wake a sleeping thread
+// takes 12 us (Xeon, 16 cores) to 40 us (virtual machine of 2); one that still looks begins at
+// once.
+constexpr auto kSpinBetweenJobs = std::chrono::microseconds(50);
+// How long the calling thread waits for claimed parts before it sleeps. It is short, because a
+// sleeping caller leaves its processor to a thread of the pool that has none.
+constexpr auto kSpinForParts = std::chrono::microseconds(20);
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits actively until done() returns true or the time is over. Returns done().
+template <class Done>
+bool spin(Clock::duration time, const Done& done) {
+  const Clock::time_point end = Clock::now() + time;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
+      relax();
+    }
+  } while (Clock::now() < end);
+  return done();
+}
+
+class Pool {
+ public:
+  // Executes a job. Returns false if the pool is executing another one.
+  bool run(int parts, PartFunction function, const void* work) {
+    if (!acquire()) return false;
+    start(parts - 1);
+    function_ = function;
+    work_ = work;
+    parts_ = parts;
+    for (int i = 0; i < parts; ++i) taken_[i].store(false, std::memory_order_relaxed);
+    unfinished_.store(parts, std::memory_order_relaxed);
+    unclaimed_.store(parts);
+    wake();
+    while (claim()) execute(0);
+    wait();
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+  void prepare(int parts) {
+    if (!acquire()) return;
+    start(parts - 1);
+    busy_.store(false, std::memory_order_release);
+  }
+
+ private:
+  bool acquire() {
+    return !busy_.load(std::memory_order_relaxed) &&
+           !busy_.exchange(true, std::memory_order_acquire);
+  }
+
+  // Starts threads until there are `wanted`. The system may refuse to start more; then the pool has
+  // fewer. They block all signals, because Python's handlers belong to its own threads.
+  void start(int wanted) {
+    if (threads_ >= wanted || no_more_threads_) return;
+    spins_ = wanted < available_processors();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      for (; threads_ < wanted; ++threads_)
+        std::thread([this, id = threads_ + 1] { work(id); }).detach();
+    } catch (const std::exception&) {
+      no_more_threads_ = true;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  // A thread that has claimed a part keeps the job alive: its caller waits for unfinished_.
+  bool claim() {
+    int left = unclaimed_.load(std::memory_order_relaxed);
+    while (left > 0)
+      if (unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel)) return true;
+    return false;
+  }
+
+  // Executes one part, preferably the one with the thread's own number, because its data of the
+  // previous job may be in the cache of that processor. The claim guarantees that there is one.
+  void execute(int id) {
+    const int parts = parts_;
+    int part = id % parts;
+    while (taken_[part].exchange(true, std::memory_order_relaxed))
+      part = part + 1 == parts ? 0 : part + 1;
+    function_(work_, part, parts);
+    if (unfinished_.fetch_sub(1) == 1 && caller_sleeps_.load()) unfinished_.notify_one();
+  }
+
+  // Wakes at most two threads. Those wake further ones, so that waking many does not delay the
+  // caller.
+  void wake() {
+    const int most = std::min(unclaimed_.load() - 1, 2);
+    for (int i = 0; i < most && sleeping_.load() > i; ++i) unclaimed_.notify_one();
+  }
+
+  void wait() {
+    const auto finished = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
+    if (finished() || spin(kSpinForParts, finished)) return;
+    caller_sleeps_.store(true);
+    for (int left; (left = unfinished_.load()) != 0;) unfinished_.wait(left);
+    caller_sleeps_.store(false);
+  }
+
+  // The main function of a thread of the pool.
+  void work(int id) {
+    for (;;) {
+      while (claim()) execute(id);
+      const auto has_work = [&] { return unclaimed_.load(std::memory_order_relaxed) > 0; };
+      if (spins_.load(std::memory_order_relaxed) && spin(kSpinBetweenJobs, has_work)) continue;
+      sleeping_.fetch_add(1);
+      unclaimed_.wait(0);
+      sleeping_.fetch_sub(1);
+      wake();
+    }
+  }
+
+  static constexpr std::size_t kLine = 64;
+
+  alignas(kLine) std::atomic<int> unclaimed_ = 0;  // parts; sleeping threads wait for a change
+  alignas(kLine) std::atomic<int> unfinished_ = 0;
+  std::atomic<bool> caller_sleeps_ = false;
+  alignas(kLine) std::atomic<int> sleeping_ = 0;
+  // The job. The calling thread writes it before it sets unclaimed_.
+  alignas(kLine) PartFunction function_ = nullptr;
+  const void* work_ = nullptr;
+  int parts_ = 0;
+  std::atomic<bool> taken_[kMaxParts] = {};
+
+  alignas(kLine) std::atomic<bool> busy_ = false;
+  std::atomic<bool> spins_ = false;
+  int threads_ = 0;
+  bool no_more_threads_ = false;
+};
+
+// The pool is never destroyed, because its threads run until the process ends. A forked child has
+// none of them, so it must not use the pool of its parent.
+std::atomic<Pool*> current = nullptr;
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { current = nullptr; });
+
+Pool& pool() {
+  if (Pool* const existing = current) return *existing;
+  auto fresh = std::make_unique<Pool>();
+  Pool* expected = nullptr;
+  return current.compare_exchange_strong(expected, fresh.get()) ? *fresh.release() : *expected;
+}
+
+}  // namespace
+
+void run_parts(int parts, PartFunction function, const void* work) {
+  if (parts > 1 && pool().run(parts, function, work)) return;
+  for (int part = 0; part < parts; ++part) function(work, part, parts);
+}
+
+void start_threads(int parts) { pool().prepare(parts); }
+
+}  // namespace ado

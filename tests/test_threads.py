@@ -1,0 +1,283 @@
+"""Threads of the CPU routines: the pool, the number of threads, fork, callers in many threads."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+
+SOURCES = Path(__file__).parents[1] / "src"
+COMPILER = shutil.which(os.environ.get("CXX", "c++"))
+
+# Jobs of all sizes from several threads at once, with a job inside a part, in a process and in its
+# forked child.
+POOL = """
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "core/thread_pool.hpp"
+
+struct Job {
+  std::vector<int> runs;
+  std::atomic<int> nested = 0;
+};
+
+void nested_part(const void* work, int, int) {
+  ++static_cast<Job*>(const_cast<void*>(work))->nested;
+}
+
+void part(const void* work, int part, int parts) {
+  Job& job = *static_cast<Job*>(const_cast<void*>(work));
+  job.runs[part] += parts;
+  if (part == 1) ado::run_parts(3, nested_part, &job);
+}
+
+std::atomic<int> wrong = 0;
+
+void call(int seed) {
+  for (int i = 0; i < 500; ++i) {
+    const int parts = 1 + (i * 7 + seed) % 9;
+    Job job{.runs = std::vector<int>(parts)};
+    ado::run_parts(parts, part, &job);
+    for (const int runs : job.runs) wrong += runs != parts;
+    wrong += parts > 1 && job.nested != 3;
+  }
+}
+
+void call_from_threads() {
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back(call, i);
+  for (std::thread& caller : callers) caller.join();
+}
+
+int main() {
+  std::thread other(call_from_threads);  // the pool is in use while the process forks
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      call_from_threads();
+      _exit(wrong != 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    wrong += status != 0;
+  }
+  other.join();
+  std::printf("%d", wrong.load());
+}
+"""
+
+QUOTA = """
+#include <cstdio>
+
+#include "core/processors.hpp"
+
+int main(int, char** files) { std::printf("%g", ado::processor_quota(files[1], files[2])); }
+"""
+
+
+def compiled(folder, program, *sources):
+    """Compile a program with files of src/core; return the path of the executable."""
+    if COMPILER is None:
+        pytest.skip("no C++ compiler")
+    (folder / "program.cpp").write_text(program)
+    build = [COMPILER, "-std=c++20", "-pthread", f"-I{SOURCES}", "-o", folder / "program"]
+    files = [SOURCES / "core" / name for name in sources]
+    subprocess.run([*build, folder / "program.cpp", *files], check=True)
+    return folder / "program"
+
+
+def python(code, **environment):
+    """The output of a Python program in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def set_threads():
+    """Set the number of threads for problems of any size, until the test ends."""
+    before = _core.max_threads()
+    yield lambda threads: _core.set_max_threads(threads, at_any_size=True)
+    _core.set_max_threads(before)
+
+
+def test_every_part_runs_once(tmp_path):
+    program = compiled(tmp_path, POOL, "thread_pool.cpp", "processors.cpp")
+    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "0"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, "1.5"),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, "0"),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000"}, "4"),
+        ("0::/missing/group\n", {"cpu.max": "200000 50000\n"}, "4"),
+        (
+            "5:memory:/x\n4:cpu,cpuacct:/x\n0::/\n",
+            {"cpu/x/cpu.cfs_quota_us": "300000", "cpu/x/cpu.cfs_period_us": "100000"},
+            "3",
+        ),
+        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "0"),
+        ("", {}, "0"),
+    ],
+)
+def test_quota_of_a_container(tmp_path_factory, groups, files, quota, quota_program):
+    root = tmp_path_factory.mktemp("cgroup")
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "groups").write_text(groups)
+    done = subprocess.run(
+        [quota_program, root / "groups", root], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == quota
+
+
+@pytest.fixture(scope="module")
+def quota_program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("quota"), QUOTA, "processors.cpp")
+
+
+@pytest.mark.parametrize(
+    ("environment", "threads"),
+    [
+        ({"ADOKERNELS_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}, "3"),
+        ({"OMP_NUM_THREADS": "5,2"}, "5"),
+        ({"OMP_NUM_THREADS": "no number"}, None),
+        ({"OMP_NUM_THREADS": ""}, None),
+    ],
+)
+def test_environment_sets_the_number_of_threads(environment, threads):
+    code = "import adokernels._core as core; print(core.max_threads())"
+    fewest = {"ADOKERNELS_NUM_THREADS": "", "OMP_NUM_THREADS": ""}
+    assert python(code, **{**fewest, **environment}) == (threads or python(code, **fewest))
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_wrong_number_of_threads(number):
+    code = "import adokernels"
+    with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}"):
+        python(code, ADOKERNELS_NUM_THREADS=number)
+    with pytest.raises(ValueError, match="number of threads must be at least 1, got 0"):
+        _core.set_max_threads(0)
+
+
+def test_affinity_limits_the_threads():
+    code = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np, adokernels as ado
+from adokernels import _core
+a = np.random.default_rng(0).random((1500, 1500))
+print(_core.max_threads(), np.array_equal(ado.transpose(a), a.T))
+_core.set_max_threads(4, at_any_size=True)  # more threads than processors
+print(all(np.array_equal(ado.transpose(a), a.T) for _ in range(20)))
+"""
+    assert python(code, OMP_NUM_THREADS="").split() == ["1", "True", "True"]
+
+
+def test_threads_that_cannot_be_started_are_not_needed():
+    """No memory is left for the stack of a thread."""
+    code = """
+import resource, numpy as np, adokernels as ado
+from adokernels import _core
+a, out = np.random.default_rng(0).random((1000, 1000)), np.empty((1000, 1000))
+_core.set_max_threads(8, at_any_size=True)
+pages = int(open("/proc/self/statm").read().split()[0])
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (2 << 20), hard))
+ado.transpose(a, out=out)
+resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+import os
+print(np.array_equal(out, a.T), len(os.listdir("/proc/self/task")))
+"""
+    # OpenBLAS, if NumPy has it, starts no threads either.
+    assert python(code, OPENBLAS_NUM_THREADS="1").split() == ["True", "1"]
+
+
+def test_callers_in_many_threads(set_threads, rng):
+    set_threads(3)
+    matrices = [rng.random((50 + 10 * i, 300)) for i in range(8)]
+    vectors, matrix = rng.random((40, 64, 50)), rng.random((64, 64))
+    products = ado.average_matvec(vectors, matrix, device="cpu")
+
+    def call(i):
+        a = matrices[i % 8]
+        product = ado.average_matvec(vectors, matrix, device="cpu")
+        return np.array_equal(ado.transpose(a, device="cpu"), a.T) and np.array_equal(
+            product, products
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, range(200)))
+
+
+def test_a_child_forked_during_a_call_computes():
+    code = """
+import os, threading, numpy as np, adokernels as ado
+from adokernels import _core
+_core.set_max_threads(3, at_any_size=True)
+a = np.random.default_rng(0).random((400, 500))
+done = threading.Event()
+def work():
+    while not done.is_set(): ado.transpose(a)
+thread = threading.Thread(target=work); thread.start()
+codes = set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        right = all(np.array_equal(ado.transpose(a), a.T) for _ in range(5))
+        tasks = len(os.listdir("/proc/self/task"))
+        os._exit(0 if right and tasks == 3 else 1)
+    codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set(); thread.join()
+print(codes)
+"""
+    assert python(code) == "{0}"
+
+
+def test_a_thread_that_ends_leaves_its_buffers(set_threads, rng):
+    """Threads keep problems and scratch memory from call to call; both end with the thread."""
+    set_threads(2)
+    vectors, matrix = rng.random((3, 16, 20)), rng.random((16, 16))
+    expected = ado.average_matvec(vectors, matrix, device="cpu")
+    results = []
+
+    def work():
+        results.append(ado.average_matvec(vectors, matrix, device="cpu"))
+
+    for _ in range(20):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert all(np.array_equal(result, expected) for result in results)
+
+
+def test_costs_are_measured_once():
+    costs = _core.thread_costs()
+    assert costs == _core.thread_costs()
+    assert costs["bytes_per_second"] > 0
+    assert costs["wake"] > 0
