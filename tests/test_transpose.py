@@ -3,6 +3,7 @@
 import conftest
 import numpy as np
 import pytest
+from choices import h200_choice
 from conftest import isa_levels, random_of, variants_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,55 +25,99 @@ def test_every_variant_solves_its_problems(variant, dtype, rng):
         a = random_of(rng, (160, 160), dtype)
         expected = a.T.tobytes()
         assert ado.transpose(a, variant=variant, out=a).tobytes() == expected
-    elif variant == "unaligned_rows":
-        assert check(random_of(rng, (129, 255), dtype), variant=variant)
+    elif variant == "as_copy":
+        for shape in [(1, 1), (1, 777), (3001, 1), (1, 7)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
+    elif variant == "few_columns":
+        for shape in [(3, 2), (1001, 7), (4099, 3), (500, 32), (300, 256)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
+    elif variant == "few_rows":
+        for shape in [(2, 3), (7, 1001), (3, 4099), (32, 500), (256, 300)]:
+            assert check(random_of(rng, shape, dtype), variant=variant)
     elif variant == "wide":
-        for shape in [(160, 160), (160, 256), (512, 192), (144, 1024)]:
+        for shape in [(160, 160), (160, 256), (512, 192), (144, 1024), (16, 64), (272, 304)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
     else:
-        for shape in [(64, 64), (128, 256), (512, 64), (16, 1024)]:
+        for shape in [(64, 64), (128, 256), (512, 64), (16, 1024), (129, 255), (5, 300)]:
             assert check(random_of(rng, shape, dtype), variant=variant)
 
 
-DEFAULTS = [
-    # at most 128 rows or columns: the small tiles of `coarsened`
-    ("f4", (0, 300), "coarsened"),
-    ("f4", (1, 1000), "coarsened"),
-    ("f4", (128, 1024), "coarsened"),
-    ("u1", (1024, 128), "coarsened"),
-    ("c16", (127, 513), "coarsened"),
-    # rows of a aligned to 16 bytes, rows of out to 32
-    ("u1", (160, 144), "wide"),
-    ("i2", (144, 136), "wide"),
-    ("f4", (136, 132), "wide"),
-    ("f8", (132, 130), "wide"),
-    ("c16", (130, 129), "wide"),
-    ("f4", (1024, 1024), "wide"),
-    # rows of out aligned to 16 bytes only
-    ("u1", (144, 160), "unaligned_rows"),
-    ("i2", (136, 144), "unaligned_rows"),
-    ("f4", (132, 136), "unaligned_rows"),
-    ("f8", (130, 132), "unaligned_rows"),
-    ("c16", (129, 130), "unaligned_rows"),
-    # rows aligned to their elements only
-    ("u1", (129, 131), "unaligned_rows"),
-    ("f4", (129, 160), "unaligned_rows"),
-    ("f4", (160, 129), "unaligned_rows"),
-    ("f8", (1031, 2049), "unaligned_rows"),
+# Default variants on an H200, on both sides of each crossover.
+CHOICES = [
+    # one row or column
+    ("f8", (1, 1), "as_copy"),
+    ("f8", (1, 2465642), "as_copy"),
+    ("u1", (9746464, 1), "as_copy"),
+    ("c16", (0, 1), "as_copy"),
+    # up to 32768 elements
+    ("f4", (4, 8192), "narrow_blocks"),
+    ("f4", (4, 8193), "coarsened"),
+    ("u1", (0, 5), "narrow_blocks"),
+    # small matrices with rows of a aligned to 16 bytes and rows of out to 32
+    ("u1", (2048, 1536), "coarsened"),
+    ("u1", (2048, 1584), "wide"),
+    ("i2", (1024, 1536), "coarsened"),
+    ("i2", (1024, 1584), "wide"),
+    ("f4", (1024, 1536), "coarsened"),
+    ("f4", (1024, 1584), "wide"),
+    ("f8", (1024, 1536), "coarsened"),
+    ("f8", (1024, 1584), "wide"),
+    # small matrices with other rows
+    ("u1", (177, 1059), "coarsened"),
+    ("u1", (1563, 2017), "coarsened"),
+    ("u1", (1563, 2049), "unaligned_rows"),
+    ("i2", (1825, 1999), "coarsened"),
+    ("i2", (1857, 1999), "unaligned_rows"),
+    ("f4", (1569, 1647), "coarsened"),
+    ("f4", (1601, 1647), "unaligned_rows"),
+    ("f8", (1055, 1247), "coarsened"),
+    ("f8", (1057, 1281), "unaligned_rows"),
+    # alignment of large matrices
+    ("f4", (8192, 8192), "wide"),
+    ("f4", (8192, 8196), "wide"),
+    ("f4", (8196, 8192), "unaligned_rows"),
+    ("f4", (8191, 8193), "unaligned_rows"),
+    ("c16", (8191, 8192), "unaligned_rows"),
+    # few rows or columns: long enough
+    ("f4", (4, 33760), "coarsened"),
+    ("f4", (4, 33793), "few_rows"),
+    ("f4", (33760, 4), "coarsened"),
+    ("f4", (33793, 4), "few_columns"),
+    ("u1", (3, 50687), "coarsened"),
+    ("u1", (3, 50688), "few_rows"),
+    # few rows or columns: few enough
+    ("u1", (176, 100000), "few_rows"),
+    ("u1", (192, 100000), "wide"),
+    ("u1", (256, 100001), "few_rows"),
+    ("u1", (257, 100001), "unaligned_rows"),
+    ("i2", (100000, 88), "few_columns"),
+    ("i2", (100000, 96), "wide"),
+    ("i2", (100001, 175), "few_columns"),
+    ("i2", (100001, 176), "unaligned_rows"),
+    ("f4", (60, 100000), "few_rows"),
+    ("f4", (64, 100000), "wide"),
+    ("f4", (127, 100001), "few_rows"),
+    ("f4", (128, 100001), "unaligned_rows"),
+    ("f8", (63, 100000), "few_rows"),
+    ("f8", (64, 100000), "coarsened"),
+    ("f8", (96, 100000), "coarsened"),
+    ("f8", (98, 100000), "unaligned_rows"),
+    ("f8", (100, 100000), "wide"),
+    ("c16", (15, 100000), "few_rows"),
+    ("c16", (16, 100000), "wide"),
+    ("c16", (100000, 15), "few_columns"),
+    ("c16", (100000, 48), "coarsened"),
+    ("c16", (100000, 49), "wide"),
 ]
 
 
-@pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
-def test_default_on_the_cpu(dtype, shape, variant):
-    problem = ado.transpose.problem(np.zeros(shape, dtype), device="cpu")
-    assert problem.best() == "threaded"
+@pytest.mark.parametrize(("dtype", "shape", "variant"), CHOICES)
+def test_choice_on_an_h200(dtype, shape, variant):
+    assert h200_choice(ado.transpose, np.empty(shape, dtype)) == variant
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize(("dtype", "shape", "variant"), DEFAULTS)
-def test_default_on_the_gpu(dtype, shape, variant):
-    problem = ado.transpose.problem(np.zeros(shape, dtype), device="cuda")
-    assert problem.best() == variant
+def test_choice_on_the_cpu():
+    assert ado.transpose.problem(np.zeros((300, 200)), device="cpu").best() == "threaded"
 
 
 @pytest.mark.gpu
@@ -83,12 +128,14 @@ def test_default_on_the_gpu(dtype, shape, variant):
         ("coarsened", (160, 160), True, "use `in_place`"),
         ("wide", (160, 160), True, "use `in_place`"),
         ("unaligned_rows", (131, 131), True, "use `in_place`"),
+        ("few_columns", (131, 131), True, "use `in_place`"),
+        ("few_rows", (131, 131), True, "use `in_place`"),
+        ("as_copy", (1, 1), True, "use `in_place`"),
         ("in_place", (160, 160), False, "out is not a"),
-        ("wide", (128, 256), False, "`coarsened` are faster"),
-        ("wide", (256, 128), False, "`coarsened` are faster"),
-        ("unaligned_rows", (3, 517), False, "`coarsened` are faster"),
         ("wide", (129, 255), False, "not aligned to 16 bytes"),
-        ("unaligned_rows", (160, 160), False, "`wide` already uses whole vectors"),
+        ("few_columns", (2, 257), False, "more than 256 columns"),
+        ("few_rows", (257, 2), False, "more than 256 rows"),
+        ("as_copy", (2, 2), False, "more than one row and more than one column"),
     ],
 )
 def test_why_a_variant_declines(variant, shape, in_place, reason, rng):

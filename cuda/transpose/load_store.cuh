@@ -10,18 +10,8 @@
 namespace ado::cuda {
 namespace {
 
-// A matrix whose columns are indexed in bytes.
-using Bytes = Matrix<std::byte>;
-using ConstBytes = Matrix<const std::byte>;
-
 template <class Shape>
 using VectorOf = Vector<unsigned, Shape::kWidth / 4>;
-
-// The remainder operation only tells the compiler the range. For 1-byte elements, the kernel then
-// uses 92 registers instead of 138.
-__device__ int thread_in_block() {
-  return static_cast<int>((threadIdx.y * kBlock.x + threadIdx.x) % kThreads);
-}
 
 template <class T>
 __device__ T load_as(const std::byte* from) {
@@ -47,51 +37,55 @@ __device__ int slot(int column, int i, int group) {
   return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
 }
 
-// Loads and stores are compiled in two versions. Tiles well inside the matrix (kWhole) need no
+// Loads and stores are compiled in several versions. Tiles well inside the matrix (kInside) need no
 // bounds checks. In a single version, the predicated code for the other tiles would slow them down
-// and take registers.
+// and take registers. Tiles with rows outside the matrix (kClamped) load the nearest row instead,
+// which is not stored, so that all loads can be in flight. The others (kChecked) check each vector.
+enum class Bounds { kInside, kClamped, kChecked };
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
-template <class Shape, bool kWhole>
+template <class Shape, Bounds kBounds>
 __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t first_col,
                           VectorOf<Shape>* tile) {
   using Words = VectorOf<Shape>;
   using T = Element<Shape::kSize>;
   constexpr int kLanes = Shape::kAcross < 32 ? Shape::kAcross : 32;
   constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
-  constexpr int kInFlight = kWhole || Shape::kSide == 1 ? Shape::kInFlight : 1;
+  constexpr bool kChecks = kBounds == Bounds::kChecked;
+  constexpr int kInFlight = kChecks && Shape::kSide > 1 ? 1 : Shape::kInFlight;
   // 16-byte vectors are all loaded before the first one is realigned. Otherwise too few loads are
   // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors, realigning each
   // vector at once is faster: 77 % instead of 72 %.
-  constexpr bool kRealignsLate = kWhole && Shape::kRealigns && Shape::kWidth == kVectorBytes;
+  constexpr bool kRealignsLate = Shape::kRealigns && (kChecks || Shape::kWidth == kVectorBytes);
   static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
+  static_assert(!Shape::kRealigns || kPerLane == 1);  // one shift per row
   const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
   const std::byte* end = &a(a.rows - 1, a.cols);
 
 #pragma unroll 1
   for (int group = team; group < Shape::kLoaded; group += kTeams * kInFlight) {
     Words micro_tile[kInFlight][kPerLane][Shape::kSide], next[kInFlight][kPerLane][Shape::kSide];
-    unsigned shift[Shape::kSide];  // per row; equal in all groups
+    unsigned shift[kInFlight][Shape::kSide];
 #pragma unroll
     for (int flight = 0; flight < kInFlight; ++flight) {
 #pragma unroll
       for (int i = 0; i < Shape::kSide; ++i) {
-        const std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
-        if (!kWhole && (row < 0 || row >= a.rows)) continue;
+        std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
+        if (kBounds != Bounds::kInside) row = min(max(row, std::int64_t{0}), a.rows - 1);
         const std::int64_t byte = (first_col + lane * Shape::kSide) * Shape::kSize;
         const std::byte* from = &a(row, byte);
         const unsigned offset =
             Shape::kRealigns ? reinterpret_cast<std::uintptr_t>(from) % Shape::kWidth : 0;
-        shift[i] = offset;
+        shift[flight][i] = offset;
         const std::byte* first = from - offset;
         const std::byte* second = offset != 0 ? first + Shape::kWidth : first;
 #pragma unroll
         for (int step = 0; step < kPerLane; ++step) {
           const int skip = step * kLanes * Shape::kWidth;
           Words& vector = micro_tile[flight][step][i];
-          if (kWhole || (byte + skip + Shape::kWidth <= a.cols &&
-                         (!Shape::kRealigns ||
-                          (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
+          if (!kChecks || (byte + skip + Shape::kWidth <= a.cols &&
+                           (!Shape::kRealigns ||
+                            (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
             vector = load_as<Words>(first + skip);
             if constexpr (kRealignsLate)
               next[flight][step][i] = load_as<Words>(second + skip);
@@ -104,6 +98,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
               if (byte + skip + k * Shape::kSize < a.cols)
                 element[k] = load_as<T>(from + skip + k * Shape::kSize);
             memcpy(&vector, element, sizeof vector);
+            shift[flight][i] = 0;
           }
         }
       }
@@ -116,7 +111,7 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
 #pragma unroll
           for (int i = 0; i < Shape::kSide; ++i)
             micro_tile[flight][step][i] =
-                realign(micro_tile[flight][step][i], next[flight][step][i], shift[i]);
+                realign(micro_tile[flight][step][i], next[flight][step][i], shift[flight][i]);
         transpose_in_registers<Shape::kSize>(micro_tile[flight][step]);
 #pragma unroll
         for (int i = 0; i < Shape::kSide; ++i)
@@ -127,12 +122,12 @@ __device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t fir
   }
 }
 
-// Stores the tile to the rows of `out` from first_row on. In each row, the tile starts at byte
-// `start`, rounded down to a multiple of kAlign (tile_shape.cuh). Only bytes [first_byte,
-// last_byte) of the row are written.
+// Stores the tile to the rows of `out` from first_row on, except rows before `first_stored`. In
+// each row, the tile starts at byte `start`, rounded down to a multiple of kAlign (tile_shape.cuh).
+// Only bytes [first_byte, last_byte) of the row are written.
 template <class Shape, bool kWhole>
-__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start,
-                           std::int64_t first_byte, std::int64_t last_byte,
+__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first_stored,
+                           std::int64_t start, std::int64_t first_byte, std::int64_t last_byte,
                            const VectorOf<Shape>* tile) {
   using Words = VectorOf<Shape>;
   using T = Element<Shape::kSize>;
@@ -144,6 +139,7 @@ __device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t start
 #pragma unroll 4
   for (int row = team; row < Shape::kTileCols; row += kTeams) {
     if (!kWhole && first_row + row >= out.rows) break;
+    if (!kWhole && first_row + row < first_stored) continue;
     std::byte* to = &out(first_row + row, start);
     const int early = Shape::kAlign > 0
                           ? static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % Shape::kAlign)

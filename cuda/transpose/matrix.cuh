@@ -67,6 +67,14 @@ Matrix<T> matrix(const Array& m) {
           m.stride[0] / static_cast<std::int64_t>(sizeof(T))};
 }
 
+// A matrix whose columns are indexed in bytes.
+using Bytes = Matrix<std::byte>;
+using ConstBytes = Matrix<const std::byte>;
+
+__device__ int offset_within(const std::byte* address, int bytes) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % bytes);
+}
+
 #endif
 
 }  // namespace

@@ -40,12 +40,17 @@ _FILTERS = {_S.COALESCING, _S.OCCUPANCY, _S.REUSE, _S.WIDER, _S.IN_FLIGHT, _S.OP
 #: ladder changes nothing. An empty set means that no category fits.
 CHANGES: dict[str, dict[str, set[Step]]] = {
     "transpose": {
+        "narrow_blocks": {_S.COALESCING},
         "tiled": {_S.COALESCING},
         "padded": {_S.BANK_CONFLICTS},
         "coarsened": {_S.IN_FLIGHT},
         "wide": {_S.WIDER},
         # If a row starts within a sector, a warp accesses one more sector per row.
         "unaligned_rows": {_S.COALESCING},
+        # Whole rows are contiguous. Asynchronous copies need no registers while they are in flight.
+        "few_columns": {_S.COALESCING, _S.IN_FLIGHT},
+        "few_rows": {_S.COALESCING, _S.IN_FLIGHT},
+        "as_copy": {_S.WIDER},  # 16 bytes per access, without a tile
         "in_place": set(),  # solves a different problem: the output is the input
     },
     "grayscale": {
