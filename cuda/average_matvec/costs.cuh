@@ -1,9 +1,9 @@
 // Executed FLOPs and requested bytes of the CUDA variants of average_matvec.
 //
 // The FLOPs of the variants up to `overlapped` equal the hardware counters of an H200 exactly for
-// N = L = M = 1024 in float32, except that cuBLAS also multiplies each result by alpha. They assume that the compiler fuses no
-// multiplication with an addition: only the products of tiles and the divisions are written with
-// FMAs.
+// N = L = M = 1024 in float32, except that cuBLAS also multiplies each result by alpha. They assume
+// that the compiler fuses no multiplication with an addition: only the products of tiles and the
+// divisions are written with FMAs.
 #pragma once
 
 #include <algorithm>
