@@ -76,7 +76,7 @@ void transpose_buffered(Part p, bool streaming) {
   if (!streaming && !unpacks) return transpose_parts<kSize>(p);
   const Part out = p;
   p.to = buffer;
-  // The pitch is an odd number of lines or more, so that rows are distributed over the cache sets.
+  // The pitch is an odd number of lines, so that rows are distributed over the cache sets.
   p.to_row =
       contiguous || unpacks ? out_bytes : (out_bytes + 2 * kLine) / (2 * kLine) * 2 * kLine + kLine;
   transpose_parts<kSize>(p);
