@@ -106,13 +106,14 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
 // A lane reads kHalo bytes before its own pixels, its own, and kHalo bytes after them. `next_` is
 // the address of the first of them in the next row to be copied. The lane copies the kOwnVectors
 // vectors from the one that contains this byte. Together, the lanes of a segment copy everything
-// but the end, which its last lane adds. Neighbouring lanes may copy the same vector.
+// but the end, which its last lane adds. If the first vector of a lane is also one of its left
+// neighbour's, only the neighbour copies it.
 //
 //   a segment of three lanes, 8 bytes each, halo of 4:
 //
 //   vectors     |- - - - - - - - - - - - - - - -|- - - - - - - - - - - - - - - -|- - - - ...
 //   bytes             h h h h 0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1 2 2 2 2 2 2 2 2 h h h h
-//   lane 0 begins     ^ here; lane 1 begins 8 bytes later, in the same vector
+//   lane 0 begins     ^ here; lane 1 begins 8 bytes later, in the same vector, and copies nothing
 //
 // All vectors that contain a byte of the row are copied entirely. In unaligned rows, the other
 // bytes belong to neighbouring rows, and masks remove them after reading.
@@ -129,6 +130,7 @@ class RowSource {
         row_bytes_(bands.cols * Shape::kChannels),
         pitch_(walk.direction > 0 ? row_bytes_ : -row_bytes_),
         segment_start_(walk.segment_lane * Shape::kLaneBytes),
+        first_in_segment_(walk.segment_lane == 0),
         last_in_segment_(walk.last_in_segment),
         at_(ring) {
     const std::int64_t rows = walk.image * bands.rows + walk.row;
@@ -187,9 +189,14 @@ class RowSource {
       if constexpr (!Shape::kWholeVectors) to += start_in_segment(low_bits(from)) - start;
       from -= start;
     }
+    // The left neighbour's own bytes end in the vector in which those of this lane begin.
+    constexpr int kShared = Shape::kLaneBytes % kVectorBytes;
+    const bool skips_first = kShared > 0 && start >= kShared && !first_in_segment_;
     if (kPlace == Place::kAnywhere && leaves_array(from)) {
-      copy_guarded(to, from, begin_, row_exists ? end_ : from,
-                   last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors);
+      const int first = skips_first ? 1 : 0;
+      copy_guarded(to + first * kVectorBytes, from + first * kVectorBytes, begin_,
+                   row_exists ? end_ : from,
+                   (last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors) - first);
     } else if (kPlace == Place::kInside || !Shape::kExtends || walk.exists) {
 #pragma unroll
       for (int i = 0; i < Shape::kAllVectors; ++i) {
@@ -198,7 +205,7 @@ class RowSource {
           copies = Shape::kExtends
                        ? row_exists && (kPlace == Place::kInside || has_vector(i, start))
                        : static_cast<unsigned>(index - walk.inside) < rows_of_[i];
-        if (i < Shape::kOwnVectors || last_in_segment_)
+        if ((i < Shape::kOwnVectors || last_in_segment_) && !(i == 0 && skips_first))
           copy_vector_if(to + i * kVectorBytes, from + i * kVectorBytes, copies);
       }
     }
@@ -378,7 +385,7 @@ class RowSource {
   Border border_;
   std::int64_t row_bytes_, pitch_;
   unsigned segment_start_;  // first byte of the lane in its segment
-  bool last_in_segment_;
+  bool first_in_segment_, last_in_segment_;
   std::uint32_t at_;  // address in the ring
   const std::uint8_t* next_;
   const std::uint8_t *begin_, *end_;  // of the array
