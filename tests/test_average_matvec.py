@@ -138,7 +138,7 @@ SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
         *[((1, 600, 1), GEMM, GEMM), ((1, 601, 1), ROWS, ROWS), ((1, 600, 2), ROWS, ROWS)],
         *[((1, 1100, 5), ROWS, ROWS), ((1, 1101, 5), GEMM, ROWS), ((1, 1501, 5), GEMM, GEMM)],
         ((1, 8000, 5), ROWS, GEMM),
-        # The more sets, the shorter the matrix up to which one read of it is faster than cuBLAS.
+        # With more sets, row_product is faster than cuBLAS only for smaller matrices.
         *[((3, 9001, 5), ROWS, ROWS), ((4, 9000, 5), ROWS, GEMM), ((4, 9001, 5), ROWS, ROWS)],
         *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), ROWS, ROWS)],
         *[((9, 501, 5), ROWS, GEMM), ((16, 1100, 5), ROWS, GEMM), ((16, 1101, 5), GEMM, GEMM)],

@@ -18,7 +18,10 @@ def test_small_sets():
 
 
 def test_row_product_of_staged_averages():
-    """Three sets in a tile of four. Blocks of four groups of four rows; 100 columns padded to 256."""
+    """Three sets in a tile of four. Each block has four groups of four rows.
+
+    The 100 columns are padded to 256.
+    """
     blocks, values = 7, 4 * 4
     products = blocks * 4 * values * 2 * 256
     reductions = blocks * 256 * (8 + 4 + 2 + 1 + 1)  # halves of the values over the lanes
