@@ -11,5 +11,5 @@ H200 = (132, 50 << 20)  # multiprocessors, bytes of L2
 
 
 def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: Any) -> str:
-    """Name of the variant that a call would run on an H200, with packed and aligned operands."""
+    """Return the variant that a call would run on an H200 with packed, aligned operands."""
     return choose(routine, args, options, "cuda", out, H200).variant

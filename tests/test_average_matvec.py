@@ -11,7 +11,7 @@ from adokernels import _core, tasks
 TYPES = (np.float32, np.float64)
 LARGE = [
     *[(64, 256, 1024), (200, 300, 101), (1024, 64, 48), (1, 1024, 1024), (8, 2100, 33)],
-    # Few sets and long matrices; few long rows; many sets of few numbers.
+    # Few sets and large matrices; few long rows; many small sets.
     *[(1, 2311, 2), (2, 1030, 1), (3, 2306, 5), (13, 1031, 3), (17, 1200, 1), (5, 3, 200_003)],
     *[(1, 1, 1_000_001), (5000, 3, 7), (70_000, 1, 2), (300, 64, 9), (2000, 16, 1)],
 ]
@@ -127,18 +127,18 @@ SMALL, ROWS, GEMM = "small_sets", "row_product", "split_average_then_gemm"
 @pytest.mark.parametrize(
     ("shape", "float32", "float64"),
     [
-        # One launch: limited by shared memory, by the error of plain sums, and by many sets.
+        # One launch: limited by shared memory, by rounding errors, and by the number of sets.
         *[((1, 1, 1), SMALL, SMALL), ((9, 30, 70), SMALL, SMALL), ((5, 1, 2816), SMALL, SMALL)],
         *[((1, 1, 2817), ROWS, ROWS), ((1, 45, 2), SMALL, SMALL), ((1, 46, 2), SMALL, ROWS)],
         *[((3, 64, 2), SMALL, ROWS), ((3, 65, 2), ROWS, ROWS), ((2, 9, 800), ROWS, ROWS)],
         *[((100, 45, 90), SMALL, ROWS), ((10_000, 45, 9), GEMM, GEMM)],
         *[((1_000_000, 11, 1), SMALL, SMALL), ((1_000_000, 12, 1), GEMM, GEMM)],
         *[((1_000_000, 3, 99), SMALL, SMALL), ((1_000_000, 3, 100), GEMM, GEMM)],
-        # One vector: cuBLAS is faster if it is short, or if rows of the matrix are not aligned.
+        # One vector: cuBLAS is faster if the vector is short, or if matrix rows are not aligned.
         *[((1, 600, 1), GEMM, GEMM), ((1, 601, 1), ROWS, ROWS), ((1, 600, 2), ROWS, ROWS)],
         *[((1, 1100, 5), ROWS, ROWS), ((1, 1101, 5), GEMM, ROWS), ((1, 1501, 5), GEMM, GEMM)],
         ((1, 8000, 5), ROWS, GEMM),
-        # The more sets, the shorter the matrix up to which one read of it is faster than cuBLAS.
+        # With more sets, row_product is faster than cuBLAS only for smaller matrices.
         *[((3, 9001, 5), ROWS, ROWS), ((4, 9000, 5), ROWS, GEMM), ((4, 9001, 5), ROWS, ROWS)],
         *[((5, 4501, 5), GEMM, ROWS), ((5, 4504, 5), ROWS, ROWS), ((9, 500, 5), ROWS, ROWS)],
         *[((9, 501, 5), ROWS, GEMM), ((16, 1100, 5), ROWS, GEMM), ((16, 1101, 5), GEMM, GEMM)],
@@ -164,7 +164,7 @@ def test_choice_on_an_h200(shape, float32, float64):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.average_matvec))
-def test_two_calls_have_the_same_bits(variant, dtype, rng):
+def test_repeated_calls_return_the_same_bits(variant, dtype, rng):
     """Sums of parts are added in a fixed order."""
     for shape in [(1, 7, 100_003), (3, 1030, 3), (40, 64, 300), (700, 5, 9)]:
         operands = problem(rng, shape, dtype)
@@ -188,7 +188,7 @@ def test_oracle(rng):
 
 @pytest.mark.parametrize("name", ["average_matvec", "max_plus"])
 def test_more_threads_than_when_it_was_prepared(name, rng):
-    """The scratch memory of a call that runs again and again grows with its threads."""
+    """The scratch memory of a prepared call grows with the number of threads."""
     before = _core.max_threads()
     operands = {
         "average_matvec": problem(rng, (8, 64, 4096), np.float64),

@@ -12,13 +12,16 @@ def flops(variant, shape, dtype):
 
 
 def test_small_sets():
-    """Five sets in one block, eight lanes per row: one pass of 256 threads."""
+    """One block for five sets, with eight lanes per row: one pass of 256 threads."""
     reductions = 256 * (3 + 3)  # of four sums per lane, then over eight lanes
     assert flops("small_sets", (5, 3, 7), "f4") == reductions + 15 * (7 + 1 + 2 * 3)
 
 
 def test_row_product_of_staged_averages():
-    """Three sets in a tile of four. Blocks of four groups of four rows; 100 columns, 256 padded."""
+    """Three sets in a tile of four. Each block has four groups of four rows.
+
+    The 100 columns are padded to 256.
+    """
     blocks, values = 7, 4 * 4
     products = blocks * 4 * values * 2 * 256
     reductions = blocks * 256 * (8 + 4 + 2 + 1 + 1)  # halves of the values over the lanes
@@ -27,7 +30,7 @@ def test_row_product_of_staged_averages():
 
 
 def test_row_product_of_one_set():
-    """Blocks of four rows, eight warps per row. Without staging, columns are not padded."""
+    """Four rows per block, eight warps per row. Without staging, columns are not padded."""
     blocks = 25
     products = blocks * 4 * 2 * 100
     reductions = blocks * 256 * (2 + 1 + 1 + 1 + 1)
@@ -36,7 +39,7 @@ def test_row_product_of_one_set():
 
 
 def test_split_rows():
-    """A row of a million numbers in 460 parts of eight warps each, and the sum of the parts."""
+    """A row of a million numbers: 460 parts with eight warps each, and the sum of the parts."""
     parts, part, left = 460, 2176, 1_000_000 - 459 * 2176
     sums = (parts - 1) * of_wide_row(0, part, 4, 32, 8) + of_wide_row(0, left, 4, 32, 8)
     combined = ADD * parts + TOTAL * 256 + 256 * 5 + 8 + division("f4")

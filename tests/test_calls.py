@@ -1,4 +1,4 @@
-"""Direct calls (NumPy arrays on the CPU, in C) behave exactly like general calls."""
+"""Direct calls (C code for NumPy arrays on the CPU) behave exactly like general calls."""
 
 import gc
 import sys
@@ -34,13 +34,13 @@ def on_cpu(device_restored):
 @pytest.fixture
 def only_direct(monkeypatch):
     def refuse(self, *args, **options):
-        raise AssertionError("a general call")
+        raise AssertionError("unexpected general call")
 
     monkeypatch.setattr(ado.Routine, "_general_call", refuse)
 
 
 @pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
-def test_the_common_call_is_direct(routine, only_direct):
+def test_common_calls_are_direct(routine, only_direct):
     operands = small_operands(routine)
     results = tuple_of(routine(*operands))
     task = tasks.TASKS[routine.name]
@@ -110,10 +110,10 @@ def test_other_calls(case):
 
 OVERLAPPED = np.zeros(12)
 INVALID = {
-    "nothing": (ado.transpose, (), {}),
-    "too many": (ado.transpose, (A, A), {}),
-    "no array": (ado.transpose, (None,), {}),
-    "a text": (ado.transpose, ("text",), {}),
+    "no operands": (ado.transpose, (), {}),
+    "too many operands": (ado.transpose, (A, A), {}),
+    "None": (ado.transpose, (None,), {}),
+    "string": (ado.transpose, ("text",), {}),
     "masked": (ado.transpose, (np.ma.masked_array(A),), {}),
     "rank": (ado.transpose, (A[0],), {}),
     "dimensions": (ado.transpose, (np.zeros((1,) * 12),), {}),
@@ -147,7 +147,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("case", INVALID, ids=str)
-def test_errors_are_those_of_general_calls(case):
+def test_errors_equal_those_of_general_calls(case):
     routine, operands, keywords = INVALID[case]
     errors = []
     for call in (routine, routine._general_call):
@@ -167,7 +167,7 @@ def test_values_are_checked():
         ado.gpp(*operands)
 
 
-def test_too_large_results():
+def test_results_that_exceed_memory():
     wide = np.broadcast_to(np.float64(1), (1 << 30, 1 << 20))
     with pytest.raises((MemoryError, ValueError)) as direct:
         ado.transpose(wide)
@@ -176,7 +176,7 @@ def test_too_large_results():
     assert str(direct.value) == str(general.value)
 
 
-def test_no_references_leak():
+def test_calls_leak_no_references():
     operands = small_operands(ado.max_plus)
     out, dtype = ado.max_plus(*operands), operands[0].dtype
 
@@ -196,7 +196,7 @@ def test_no_references_leak():
     assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True))
 
 
-def test_only_a_core_routine_makes_a_direct_call():
+def test_constructor_requires_a_core_routine():
     for arguments in ((), (1,), (None,), (ado.transpose, 1)):
-        with pytest.raises(TypeError, match=r"Routine\(\) takes a Routine of the core"):
+        with pytest.raises(TypeError, match=r"Routine\(\) requires one argument, a _core\.Routine"):
             ado.Routine(*arguments)

@@ -1,4 +1,4 @@
-"""The default variant: which one a call runs, and why."""
+"""The choice of the default variant, and the reasons that it reports."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ ROUTINES = list(ado.routines.values())
 
 
 def problems(routine):
-    """Operands of many sizes, all zeros."""
+    """Yield operands of many sizes, filled with zeros."""
     lengths = [*FULL[len(routine.dimensions)], *THIN[len(routine.dimensions)]]
     for i, size in enumerate(lengths):
         batch = BATCHES[i % 3] if routine.batched else ()
@@ -29,7 +29,7 @@ def test_every_problem_has_a_default(routine):
         assert choice.variant == routine.problem(*operands, device="cpu").best()
 
 
-def test_a_choice_is_one_sentence_with_the_reasons():
+def test_choice_lists_reasons_of_later_variants():
     choice = choose(ado.transpose, (np.zeros((300, 3), np.float32),), {}, "cuda", gpu=H200)
     later = [v.name for v in ado.transpose if v.device == "cuda"]
     assert list(choice.skipped) == later[: later.index(choice.variant) : -1]
@@ -39,7 +39,7 @@ def test_a_choice_is_one_sentence_with_the_reasons():
     assert repr(choice).count(".") == 2
 
 
-def test_a_choice_needs_valid_operands_and_the_device():
+def test_choice_requires_valid_operands_and_device():
     with pytest.raises(ValueError, match="transpose: a must have shape"):
         ado.transpose.choose(np.zeros(3))
     with pytest.raises(ValueError, match="device must be"):
@@ -49,7 +49,7 @@ def test_a_choice_needs_valid_operands_and_the_device():
             ado.transpose.choose(np.zeros((2, 2)), device="cuda")
 
 
-def test_a_slower_variant_runs_if_it_is_named():
+def test_slower_variants_run_by_name():
     a = np.arange(12, dtype=np.float32).reshape(4, 3)
     problem = ado.transpose.problem(a, device="cpu")
     for v in ado.transpose:

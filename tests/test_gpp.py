@@ -177,7 +177,7 @@ def test_two_calls_give_the_same_bits(variant):
 
 @pytest.mark.parametrize("variant", CPU_VARIANTS)
 def test_any_number_of_threads_gives_the_same_bits(variant):
-    """Also with more threads than there were when the call was prepared."""
+    """Also with more threads than when the call was prepared."""
     before = _core.max_threads()
     for case in (named("small"), *sized(tuple(THIN))[:3]):
         try:

@@ -1,4 +1,4 @@
-"""gpp's last CUDA variants: the choice among them, and data at the limits of their arithmetic."""
+"""The last CUDA variants of gpp: their choice, and operands at the limits of their arithmetic."""
 
 import functools
 
@@ -50,7 +50,7 @@ def test_choice(shape, name):
 
 
 def test_choice_of_sorting_is_monotonic():
-    """Beyond the crossover, more bands never bring back a variant for fewer bands."""
+    """With more bands, the choice never returns to a variant for fewer bands."""
     ranks = [NAMES.index(choice(bands, 256, 2048, 2)) for bands in range(4, 400, 12)]
     assert ranks == sorted(ranks)
     assert {ranks[0], ranks[-1]} == {NAMES.index("single_launch"), NAMES.index("moments")}
@@ -58,7 +58,7 @@ def test_choice_of_sorting_is_monotonic():
 
 @functools.cache
 def cases():
-    """Data at both sides of the conditions of moments.cuh, for one and two frequencies."""
+    """Return operands on both sides of the conditions of moments.cuh, for 1 to 3 frequencies."""
     rng = np.random.default_rng(SEED)
     found = []
     for frequencies in (1, 2, 3):
@@ -68,7 +68,7 @@ def cases():
         far = problem._replace(wx=wx + np.where(occ > 0, 20, -20)[:, None])
         found += [
             far,
-            # A negative real part of w: next to an energy, -w is.
+            # A negative real part of w: -w is close to an energy, and w is not.
             far._replace(wtilde=-problem.wtilde),
             far._replace(wtilde=problem.wtilde * rng.choice([-1, 1], problem.wtilde.shape)),
             # Poles at 0, at real and at imaginary frequencies.
@@ -86,7 +86,7 @@ def cases():
             problem._replace(wx=np.full_like(wx, 8), occ=np.ones(90)),
             # Empty bands above the poles.
             far._replace(wx=np.abs(far.wx), occ=np.zeros(90)),
-            # Energies and poles of other scales.
+            # Energies and poles at other scales.
             far._replace(wx=far.wx * 1e3),
             far._replace(wx=far.wx * 1e-3, wtilde=far.wtilde * 1e-3),
         ]
@@ -112,8 +112,8 @@ def test_more_bands_than_a_segment(variant):
 
 
 @pytest.mark.gpu
-def test_many_calls_in_a_row_give_the_same_bits():
-    """The counter of the blocks is 0 again after each launch of single_launch."""
+def test_repeated_calls_return_the_same_bits():
+    """The counter of blocks returns to 0 after each launch of single_launch."""
     problem = tuple(map(ado.to_device, ado.gpp_problem((40, 30, 300, 2), SEED)))
     calls = [ado.gpp.problem(*problem, device="cuda").prepare("single_launch") for _ in range(3)]
     for _ in range(50):

@@ -96,7 +96,7 @@ def test_nothing_positive(variant, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_vector_loads_decline_rows_that_are_not_aligned(dtype):
+def test_vector_loads_reject_unaligned_rows(dtype):
     def why(variant, shape):
         operands = np.zeros(shape, dtype), np.zeros(shape[0], dtype)
         return ado.max_plus.problem(*operands, device="cpu").why_not(variant)
@@ -108,13 +108,13 @@ def test_vector_loads_decline_rows_that_are_not_aligned(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_choice_on_an_h200(dtype):
-    """Terms are split if there are enough of them, and too few points for the device."""
+    """Terms are split if there are enough terms, and too few points to occupy the device."""
 
     def choice(terms, points):
         big = np.broadcast_to(dtype(0), (terms, points))
         return h200_choice(ado.max_plus, big, np.zeros(terms, dtype))
 
-    many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # a vector per thread of 768 blocks
+    many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
         *[(64, many, "vectorised"), (64, many // 2, "split_terms"), (64, 1000, "split_terms")],
         *[(4, many // 2, "split_terms"), (3, many // 2, "vectorised"), (3, 7, "vectorised")],

@@ -1,4 +1,4 @@
-"""Threads of the CPU routines: the pool, the number of threads, fork, callers in many threads."""
+"""Threads of the CPU routines: the pool, the number of threads, fork, and concurrent callers."""
 
 import os
 import shutil
@@ -17,8 +17,8 @@ from adokernels import _core
 SOURCES = Path(__file__).parents[1] / "src"
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
-# Jobs of all sizes from several threads at once, with a job inside a part, in a process and in its
-# forked child.
+# Runs jobs of different sizes from several threads at once, with nested jobs, in a process and in
+# its forked children.
 POOL = """
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,7 +101,7 @@ def compiled(folder, program, *sources):
 
 
 def python(code, **environment):
-    """The output of a Python program in a process of its own."""
+    """Run a Python program in a separate process, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
@@ -144,7 +144,7 @@ def test_every_part_runs_once(tmp_path):
         ("", {}, "0"),
     ],
 )
-def test_quota_of_a_container(tmp_path_factory, groups, files, quota, quota_program):
+def test_processor_quota(tmp_path_factory, groups, files, quota, quota_program):
     root = tmp_path_factory.mktemp("cgroup")
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def test_environment_sets_the_number_of_threads(environment, threads):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_wrong_number_of_threads(number):
+def test_invalid_number_of_threads(number):
     code = "import adokernels"
     with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}"):
         python(code, ADOKERNELS_NUM_THREADS=number)
@@ -199,8 +199,8 @@ print(all(np.array_equal(ado.transpose(a), a.T) for _ in range(20)))
     assert python(code, OMP_NUM_THREADS="").split() == ["1", "True", "True"]
 
 
-def test_threads_that_cannot_be_started_are_not_needed():
-    """No memory is left for the stack of a thread."""
+def test_calls_succeed_if_threads_cannot_be_started():
+    """The limit of the address space leaves no memory for the stack of a thread."""
     code = """
 import resource, numpy as np, adokernels as ado
 from adokernels import _core
@@ -214,11 +214,11 @@ resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 import os
 print(np.array_equal(out, a.T), len(os.listdir("/proc/self/task")))
 """
-    # OpenBLAS, if NumPy has it, starts no threads either.
+    # If NumPy uses OpenBLAS, it must not start threads either.
     assert python(code, OPENBLAS_NUM_THREADS="1").split() == ["True", "1"]
 
 
-def test_callers_in_many_threads(set_threads, rng):
+def test_concurrent_callers(set_threads, rng):
     set_threads(3)
     matrices = [rng.random((50 + 10 * i, 300)) for i in range(8)]
     vectors, matrix = rng.random((40, 64, 50)), rng.random((64, 64))
@@ -235,7 +235,7 @@ def test_callers_in_many_threads(set_threads, rng):
         assert all(pool.map(call, range(200)))
 
 
-def test_a_child_forked_during_a_call_computes():
+def test_fork_during_a_call():
     code = """
 import os, threading, numpy as np, adokernels as ado
 from adokernels import _core
@@ -259,8 +259,8 @@ print(codes)
     assert python(code) == "{0}"
 
 
-def test_a_thread_that_ends_leaves_its_buffers(set_threads, rng):
-    """Threads keep problems and scratch memory from call to call; both end with the thread."""
+def test_calls_from_threads_that_end(set_threads, rng):
+    """Each thread reuses its problems and scratch memory, which are freed when it ends."""
     set_threads(2)
     vectors, matrix = rng.random((3, 16, 20)), rng.random((16, 16))
     expected = ado.average_matvec(vectors, matrix, device="cpu")

@@ -10,16 +10,16 @@
 //   product_tile.cuh   a tile of the matrix product
 //   two_launches.cuh   averages of all sets first, then one matrix product
 //   overlapped.cuh     the product while the vectors are still being read
-//   split_rows.cuh     averages of long rows, by several blocks per row
-//   averaging.cuh      averages by the kernel that suits the number and the length of the rows
-//   row_product.cuh    the product of few sets, with one read of the matrix
+//   split_rows.cuh     averages of long rows, with several blocks per row
+//   averaging.cuh      averages of all rows; selects the kernel for their number and length
+//   row_product.cuh    the product for few sets; reads the matrix once
 //   small_sets.cuh     averages and product of a few sets in one block
 //   costs.cuh          executed FLOPs and requested bytes
 //
-// The kernels up to `overlapped` aim at large problems: many sets of many long vectors. The others
-// are for the rest: few sets, whose product is bounded by reading the matrix; few or short rows,
-// where a kernel per row leaves the device idle; and small problems, where launches take most of
-// the time.
+// The kernels up to `overlapped` are designed for large problems: many sets of many long vectors.
+// The other kernels are designed for three cases: few sets, for which the read of the matrix bounds
+// the product; few or short rows, which would leave multiprocessors idle; and small problems, for
+// which launch overhead dominates.
 //
 // Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed, where the
 // ceiling is 923 us.
@@ -109,9 +109,9 @@ Extent grid_of_row_product(const AverageMatvec& p, Extent) {
           : averaging.blocks);
 }
 
-// Returns true if `overlapped` takes less time than averages and a product one after another: up to
-// 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores, and the
-// product takes at most 2 % of the time.
+// Returns true if `overlapped` is faster than separate kernels for the averages and the product: by
+// up to 8 % for N = L = 1024 and M = 512 in float32 (H200). In float64, cuBLAS uses tensor cores,
+// and the product accounts for at most 2 % of the time.
 bool read_hides_product(const AverageMatvec& p) {
   constexpr std::int64_t kMinSets = 32, kMinSamples = 500, kMinBytes = 64 << 20;
   return p.vectors.type == kFloat32 && p.length() % kVectorLength<float> == 0 &&
@@ -120,12 +120,12 @@ bool read_hides_product(const AverageMatvec& p) {
 }
 
 const char* why_library_slower(const AverageMatvec& p, const Hardware&) {
-  return read_hides_product(p) ? "the read of the vectors can hide the product" : nullptr;
+  return read_hides_product(p) ? "reading the vectors can hide the product" : nullptr;
 }
 
-// The largest L for which one read of the matrix takes less time than cuBLAS. The limits are
-// crossovers on an H200. The product itself is faster up to larger L with few sets, because it is
-// bounded by DRAM; with many sets, only up to the L at which cuBLAS uses most multiprocessors.
+// The largest L for which `row_product` is faster than cuBLAS. The limits are crossovers measured
+// on an H200. With few sets, the product is memory-bound, so the limit is larger. With many sets,
+// `row_product` is faster only up to the L at which cuBLAS uses most multiprocessors.
 std::int64_t longest_row_product(const AverageMatvec& p) {
   constexpr std::int64_t kUnlimited = INT64_MAX;
   const std::int64_t sets = p.sets();
@@ -152,10 +152,10 @@ std::int64_t longest_row_product(const AverageMatvec& p) {
 const char* why_row_product_slower(const AverageMatvec& p, const Hardware&) {
   constexpr std::int64_t kShortRow = 600, kFewSets = 4, kTinyMatrix = 16;
   if (p.sets() == 1 && p.samples() == 1 && p.length() <= kShortRow)
-    return "cuBLAS multiplies one short vector faster";
+    return "cuBLAS is faster for one short vector";
   if (p.sets() > kFewSets && p.length() <= kTinyMatrix)
-    return "the matrix is too small to share it between blocks";
-  if (p.length() > longest_row_product(p)) return "cuBLAS multiplies this number of sets faster";
+    return "the matrix is too small to be divided among blocks";
+  if (p.length() > longest_row_product(p)) return "cuBLAS is faster for this L and number of sets";
   return nullptr;
 }
 
@@ -289,7 +289,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
        });
      })},
     {.name = "split_average_then_gemm",
-     .changes = "Splits long rows over several blocks, skips the averages if M is 1, and computes "
+     .changes = "Splits long rows across several blocks, skips averaging if M is 1, and computes "
                 "the product with cuBLAS.",
      .device = Device::kCuda,
      .why_not = why_not_library,
@@ -304,7 +304,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  [&]<class T>(T) { multiply_with_library<T>(p, go, launch_averaging<T>(go, p)); });
      })},
     {.name = "row_product",
-     .changes = "Computes the product for few sets with one read of the matrix, which starts "
+     .changes = "Reads the matrix once to compute the product for few sets, and starts this read "
                 "before the averages are complete.",
      .device = Device::kCuda,
      .min_compute = 90,
@@ -319,8 +319,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
                  [&]<class T>(T) { launch_row_product<T>(go, p, launch_averaging<T>(go, p)); });
      })},
     {.name = "small_sets",
-     .changes = "Loads the matrix and the vectors of a few sets together, and computes their "
-                "results in one block.",
+     .changes = "Uses one launch, in which each block loads the matrix and the vectors of a few "
+                "sets at once and computes their results.",
      .device = Device::kCuda,
      .why_not = why_not_small,
      .why_slower = why_small_slower,

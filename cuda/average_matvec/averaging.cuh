@@ -1,4 +1,4 @@
-// Averages of all rows, by the kernel that suits their number and length.
+// Averages of all rows. The number and the length of the rows determine the kernel.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace ado::cuda {
 
 enum class Averaging : std::uint8_t {
-  kNone,   // M = 1: the vectors are their own averages
-  kRows,   // some lanes or warps per row
+  kNone,   // M = 1: the averages are the vectors
+  kRows,   // lanes or warps of one block per row
   kSplit,  // several blocks per row
 };
 
@@ -23,10 +23,11 @@ struct AveragingPlan {
   SplitRows split = {.parts = 1, .part_samples = 0};
 };
 
-// Enough blocks for the device. Tuned on an H200 (132 multiprocessors).
+// The number of blocks that occupies the whole device. Tuned on an H200 (132 multiprocessors).
 inline constexpr std::int64_t kFullBlocks = 528;
 
-// Like sharing_of(), but with at least kFullBlocks blocks if there are enough warps.
+// Like sharing_of(), but rows that need whole warps are shared by more warps, until there are
+// kFullBlocks blocks or one row per block.
 template <int kLanes>
 RowSharing sharing_for(std::int64_t rows, std::int64_t row_bytes) {
   RowSharing sharing = sharing_of<kLanes>(row_bytes);
@@ -55,7 +56,7 @@ inline AveragingPlan averaging_of(const AverageMatvec& p) {
   return averaging_plan(p.sets() * p.length(), p.samples(), p.vectors.type.size);
 }
 
-// Scratch memory: the averages, then the sums of the parts.
+// Bytes of scratch memory, which contains the averages, then the sums of the parts.
 inline std::size_t scratch_of_averaging(const AverageMatvec& p) {
   const AveragingPlan plan = averaging_of(p);
   if (plan.kind == Averaging::kNone) return 0;
@@ -65,7 +66,7 @@ inline std::size_t scratch_of_averaging(const AverageMatvec& p) {
 
 #ifdef __CUDACC__
 
-// Computes the averages, and returns where they are.
+// Launches the kernels that compute the averages. Returns the address of the averages.
 template <class T>
 const T* launch_averaging(const Launch& go, const AverageMatvec& p) {
   const AveragingPlan plan = averaging_of(p);

@@ -57,10 +57,10 @@ inline double flops_of_averages(const Sizes& n, double lanes) {
          (kFlopsOfAdd * n.samples + kFlopsOfTotal * lanes + reduction + flops_of_division(n));
 }
 
-// The sum of one row by `warps` warps, or by kLanes lanes (sum_of_lane). The additions depend on
-// the alignment of the row. Rows start `stride` elements apart, so the alignment is the same for
-// every kLength-th row, and this is the mean of kLength rows. Missing vectors of a batch of loads
-// are added as zeros.
+// FLOPs of the sum of one row by `warps` warps, or by kLanes lanes (sum_of_lane). The additions
+// depend on the alignment of the row. Rows start `stride` elements apart, so the alignment is the
+// same for every kLength-th row, and the result is the mean over kLength rows. Missing vectors of a
+// batch of loads are added as zeros.
 template <int kLanes, class T>
 double flops_of_row_sum(std::int64_t stride, std::int64_t samples, std::int64_t warps) {
   constexpr int kLength = kVectorLength<T>;
@@ -82,7 +82,7 @@ double flops_of_row_sum(std::int64_t stride, std::int64_t samples, std::int64_t 
   return sums + lanes * std::log2(kLanes) + (warps > 1 ? static_cast<double>(warps) : 0);
 }
 
-// Averages of average_rows_of().
+// FLOPs of average_rows_of().
 template <int kLanes, class T>
 double flops_of_wide_averages(const AverageMatvec& p, const RowSharing& sharing) {
   const Sizes n(p);
@@ -92,7 +92,7 @@ double flops_of_wide_averages(const AverageMatvec& p, const RowSharing& sharing)
   return n.rows() * (sum + flops_of_division(n));
 }
 
-// Averages of launch_averaging(). Parts of rows start at the alignment of the row.
+// FLOPs of launch_averaging(). All parts of a row have the alignment of the row.
 inline double flops_of_averaging(const AverageMatvec& p) {
   const AveragingPlan plan = averaging_of(p);
   const Sizes n(p);
@@ -175,8 +175,8 @@ inline double flops_of_split_average_then_gemm(const AverageMatvec& p) {
   return flops_of_averaging(p) + 2 * n.rows() * n.length;
 }
 
-// Columns of staged chunks and rows of blocks are padded. Then each warp adds its products over the
-// lanes, and the sums of the warps that share a row are added to zero.
+// The columns of staged chunks and the rows of blocks are padded. Each warp then reduces its
+// products over the lanes. The sums of the warps that share a row are added to an initial zero.
 inline double flops_of_row_product(const AverageMatvec& p) {
   return flops_of_averaging(p) +
          with_row_product(p, [&](auto, auto, auto sets, const RowProductPlan& plan) {
@@ -194,7 +194,7 @@ inline double flops_of_row_product(const AverageMatvec& p) {
          });
 }
 
-// Every lane of a block adds in the reductions, also those without a row.
+// All lanes of a block execute the additions of the reductions, including lanes without a row.
 inline double flops_of_small_sets(const AverageMatvec& p) {
   const SmallPlan plan = small_plan(p);
   const Sizes n(p);
@@ -265,7 +265,7 @@ inline double bytes_of_row_product(const AverageMatvec& p) {
          });
 }
 
-// Each block reads the matrix.
+// Each block reads the whole matrix.
 inline double bytes_of_small_sets(const AverageMatvec& p) {
   const Sizes n(p);
   return n.element_bytes * (n.rows() * (n.samples + 1) +

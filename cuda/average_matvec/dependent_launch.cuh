@@ -1,10 +1,10 @@
-// Launches of compute capability 9.0: clusters, and kernels that start before the previous one
-// ends.
+// Launch features of compute capability 9.0: thread block clusters and programmatic dependent
+// launch.
 //
-// A kernel that is launched as dependent starts when all blocks of the previous kernel have called
-// allow_next_kernel() or ended, so its launch and its first loads overlap the end of the previous
-// kernel. It must call wait_for_previous_kernel() before it reads what that kernel writes. The
-// previous kernel itself is launched normally, so all earlier work of the stream has ended.
+// A dependent kernel starts when all blocks of the previous kernel have called allow_next_kernel()
+// or exited, so its launch and its first loads overlap the end of the previous kernel. It must call
+// wait_for_previous_kernel() before it reads the results of that kernel. The first averaging kernel
+// is launched normally, so all earlier work in the stream has completed before it starts.
 #pragma once
 
 #include "common/launch.cuh"
@@ -50,7 +50,7 @@ inline __device__ void wait_for_previous_kernel() {
 #endif
 }
 
-// Clusters. On devices before compute capability 9.0, each block is a cluster of its own.
+// Clusters. Before compute capability 9.0, each cluster has one block.
 inline __device__ unsigned cluster_rank() {
 #if __CUDA_ARCH__ >= 900
   unsigned rank;
@@ -71,8 +71,8 @@ inline __device__ unsigned cluster_blocks() {
 #endif
 }
 
-// A barrier for all threads of a cluster, in two halves. What a thread has written to shared memory
-// when it arrives is visible in the whole cluster after the wait.
+// A split barrier for all threads of a cluster: arrive, then wait. Writes to shared memory before
+// the arrival are visible to the whole cluster after the wait.
 inline __device__ void arrive_at_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -90,7 +90,7 @@ inline __device__ void synchronise_cluster() {
   wait_for_cluster();
 }
 
-// The address of the same variable in the shared memory of block `rank` of the cluster.
+// Returns the address of the same variable in the shared memory of block `rank` of the cluster.
 template <class T>
 __device__ T* in_block_of_cluster(T* shared, unsigned rank) {
 #if __CUDA_ARCH__ >= 900

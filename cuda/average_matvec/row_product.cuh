@@ -1,8 +1,8 @@
-// The product for few sets: it reads the matrix once, at the rate of DRAM.
+// The product for few sets. The kernel reads the matrix once, and is bounded by DRAM bandwidth.
 //
 // A warp multiplies kWarpRows rows of the matrix by the averages of kSets sets. Its lanes load
-// neighbouring columns, so the matrix needs no shared memory. The averages of a chunk of columns
-// are staged in shared memory, for all warps of the block:
+// adjacent columns, so the loads are coalesced without shared memory. The averages of a chunk of
+// columns are staged in shared memory, for all warps of the block:
 //
 //                                          chunk of columns              next chunk of the block
 //                                          | slot 0 | slot 1 | slot 0 | slot 1 | ...
@@ -11,8 +11,8 @@
 //   row group 1  kWarpRows    in registers | warp 2 | warp 3 | warp 2 | warp 3 |
 //
 // If the matrix has too few rows for all multiprocessors, the blocks of a cluster process different
-// chunks of the same rows. Their results are added in a fixed order, so every call has the same
-// result.
+// chunks of the same rows. Their results are added in a fixed order, so repeated calls return
+// identical bits.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,12 @@ inline constexpr int kProductBlocks = 2;  // resident per multiprocessor
 inline constexpr std::int64_t kMaxCluster = 8;
 inline constexpr std::int64_t kStagedBytes = 16 << 10;  // averages per chunk; there are two buffers
 
-// Loads of kLength columns that a lane has in flight, per row: 32 bytes.
+// Number of loads in flight per lane and row. Each loads kLength columns; together, 32 bytes.
 template <class T, int kLength>
 inline constexpr int kRowLoads = 32 / (kLength * static_cast<int>(sizeof(T)));
 
-// The averages of one or two sets are read from L1 directly, because barriers would take longer.
+// The averages of one or two sets are read directly through L1, because the barriers for staging
+// would cost more time.
 template <int kSets>
 inline constexpr bool kStagesAverages = kSets > 2;
 
@@ -48,8 +49,8 @@ struct RowProductPlan {
 
 template <class T, int kLength, int kSets>
 RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets) {
-  // All blocks of one wave run at the same time, even in clusters of eight. A second wave would
-  // wait for its first loads again. Tuned on an H200 (132 multiprocessors).
+  // The number of blocks that are resident at the same time, even in clusters of eight. A second
+  // wave would expose the latency of its first loads again. Tuned on an H200 (132 multiprocessors).
   constexpr std::int64_t kOneWave = 112 * kProductBlocks;
   const std::int64_t set_tiles = ceil_div(sets, std::int64_t{kSets});
   const auto row_blocks = [&](int row_groups) {
@@ -75,9 +76,10 @@ RowProductPlan row_product_plan(std::int64_t length, std::int64_t sets) {
               kStagesAverages<kSets> ? static_cast<std::size_t>(2 * kSets * chunk) * sizeof(T) : 0};
 }
 
-// Calls `visit` with the number of sets per tile. Short matrices take smaller tiles, which read the
-// matrix several times: The kernel for a tile of four sets has a third of the instructions of the
-// largest one, and with cold caches these come from DRAM. Tuned on an H200 (132 multiprocessors).
+// Calls `visit` with the number of sets per tile. Small matrices use smaller tiles, although the
+// matrix is then read several times: the kernel for a tile of four sets has a third of the
+// instructions of the largest one, and with cold caches the instructions are fetched from DRAM.
+// Tuned on an H200 (132 multiprocessors).
 template <class T, class Visit>
 auto with_set_tile(std::int64_t length, std::int64_t sets, Visit visit) {
   constexpr std::int64_t kShortLength = 700, kTwoWaves = 448;
@@ -105,7 +107,7 @@ auto with_row_product(const AverageMatvec& p, Visit visit) {
       const auto with_length = [&](auto length) {
         return visit(zero, length, sets, row_product_plan<T, length, sets>(p.length(), p.sets()));
       };
-      // Without averaging, the vectors are the averages.
+      // If M is 1, the averages are the vectors.
       const auto aligned = [&](int bytes) {
         return starts_at_vector(p.matrix.data, bytes) &&
                (p.samples() > 1 || starts_at_vector(p.vectors.data, bytes)) &&
@@ -126,7 +128,7 @@ inline std::int64_t blocks_of(const RowProductPlan& plan) {
 
 #ifdef __CUDACC__
 
-// Adds kCount values over the lanes of a warp: lane l returns in values[i] the total of value
+// Sums kCount values over the lanes of a warp. On return, values[i] of lane l is the total of value
 // l * kCount / 32 + i. In each step, a lane sends the half of its values that its partner keeps.
 template <class T, int kCount>
 __device__ void sum_values_over_lanes(T (&values)[kCount], int lane) {
@@ -149,7 +151,7 @@ __device__ void sum_values_over_lanes(T (&values)[kCount], int lane) {
   }
 }
 
-// Loads neighbouring columns of the matrix. Each element is used once, so L1 does not keep it.
+// Loads adjacent columns of the matrix. Each element is used once, so the loads bypass L1.
 template <class T, int kLength>
 __device__ Vector<T, kLength> load_columns(const T* from) {
   if constexpr (kLength == 1)
@@ -161,7 +163,7 @@ __device__ Vector<T, kLength> load_columns(const T* from) {
 }
 
 // Copies the averages of columns [first, first + chunk) of kSets sets to shared memory, one set
-// after another. Columns past the end become zeros. Sets past the last one repeat it.
+// after another. Columns past the end are set to zero. Sets past the last one are copies of it.
 template <class T, int kLength, int kSets>
 __device__ void stage_averages(T* to, const T* averages, int length, int last_set, int first,
                                int chunk) {
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(kProductThreads, kProductBlocks)
   const int stride = kProductWarps / plan.row_groups * (kWarpSize * kLength);
   const int offset = (warp / plan.row_groups * kWarpSize + lane) * kLength;  // in a chunk
 
-  // Rows past the end repeat the last one. Their results are not stored.
+  // Rows past the end are read from the last row. Their results are not stored.
   const T* row[kWarpRows];
 #pragma unroll
   for (int i = 0; i < kWarpRows; ++i)
@@ -273,7 +275,7 @@ __global__ void __launch_bounds__(kProductThreads, kProductBlocks)
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) partial[warp][lane / kSharers * kOwn + i] = product[i];
   synchronise_cluster();
-  // The blocks of the cluster share the results.
+  // The results are distributed over the blocks of the cluster.
   const int results = plan.row_groups * kValues;
   for (int result = static_cast<int>(rank + threadIdx.x * plan.cluster); result < results;
        result += static_cast<int>(kProductThreads * plan.cluster)) {
@@ -286,10 +288,10 @@ __global__ void __launch_bounds__(kProductThreads, kProductBlocks)
         sum += *in_block_of_cluster(&partial[w][value], block);
     if (out_row < p.length && set < p.sets) p.out[out_row * p.sets + set] = sum;
   }
-  synchronise_cluster();  // the shared memory of a block must exist until all have read it
+  synchronise_cluster();  // no block may exit while others read its shared memory
 }
 
-// out = matrix * averages^T, after the kernel that computes the averages.
+// out = matrix * averages^T, launched as dependent on the kernel that computes the averages.
 template <class T>
 void launch_row_product(const Launch& go, const AverageMatvec& p, const T* averages) {
   with_row_product(p, [&]<class U>(U, auto length, auto sets, const RowProductPlan& plan) {

@@ -1,10 +1,10 @@
 // Small problems: one launch, in which each block computes all results of a few sets.
 //
-// The time of a small problem is the latency of a launch and of one access to DRAM. So a block
-// loads everything that it needs at once: the vectors of its sets and the whole matrix. Then it
-// averages and multiplies in shared memory. With cold caches, each instruction that runs for the
-// first time comes from DRAM, too. Therefore the kernel is short: it copies single elements, which
-// need no code for alignment, and it multiplies by 1 / M.
+// The time of a small problem is the latency of one launch and one DRAM access. Each block
+// therefore issues all its loads at once: the vectors of its sets and the whole matrix. It then
+// averages and multiplies in shared memory. With cold caches, instructions are fetched from DRAM as
+// well. The kernel is therefore short: it copies single elements, which requires no code for
+// alignment, and it multiplies by 1 / M.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,8 @@ inline SmallPlan small_plan(const AverageMatvec& p) {
   while (plan.log_lanes < 5 && (1 << plan.log_lanes) < samples &&
          ((rows << plan.log_lanes) < kSmallThreads || (samples >> plan.log_lanes) > 8))
     ++plan.log_lanes;
-  // If L is a multiple of 8, the elements of a column of the matrix are in few banks, and so are
-  // the averages of one element of all sets.
+  // If L is a multiple of 8, the elements of a column of the matrix are in few banks, which causes
+  // bank conflicts. The same holds for the averages of one element of all sets.
   if (length % 8 == 0)
     while (plan.rotation < kWarpSize - 1 && 2 * plan.rotation + 1 < length)
       plan.rotation = 2 * plan.rotation + 1;
@@ -55,32 +55,31 @@ inline SmallPlan small_plan(const AverageMatvec& p) {
   return plan;
 }
 
-// Sums are not compensated. A lane adds M / 32 numbers to kSmallSums sums in turn. The error is at
-// most 22 roundings for these, two for the total of the sums, five over the lanes, and two of the
-// multiplication by 1 / M (routines/average_matvec.hpp allows 32).
+// Sums are not compensated. Each lane adds M / 32 numbers to kSmallSums sums in rotation. The error
+// is at most 22 roundings for these sums, two for their total, five for the reduction over the
+// lanes, and two for the multiplication by 1 / M (routines/average_matvec.hpp allows 32).
 inline constexpr int kSmallSums = 4;
 inline constexpr std::int64_t kMaxSmallSamples = 22 * kSmallSums * kWarpSize;
 
 inline const char* why_not_small(const AverageMatvec& p) {
   const std::int64_t element = p.vectors.type.size;
   if (p.length() * p.length() * element > kSmallMatrixBytes)
-    return "the matrix exceeds 16 KiB, the part of shared memory for it";
+    return "the matrix exceeds 16 KiB, its share of shared memory";
   if (p.length() * (p.samples() + 1) * element > kSmallVectorBytes)
-    return "the vectors and averages of one set exceed 24 KiB, their part of shared memory";
-  if (p.samples() > kMaxSmallSamples) return "M exceeds 2816, so sums must be compensated";
+    return "the vectors and averages of one set exceed 24 KiB, their share of shared memory";
+  if (p.samples() > kMaxSmallSamples) return "M exceeds 2816, the limit for uncompensated sums";
   return nullptr;
 }
 
-// With many sets, copies of single elements and products from shared memory take longer than
-// separate kernels. Separate kernels are slower even then if the matrix is tiny and the rows are
-// short. Tuned on an H200.
+// With many sets, separate kernels are faster than copies of single elements and products from
+// shared memory, unless the matrix is tiny and the rows are short. Tuned on an H200.
 inline const char* why_small_slower(const AverageMatvec& p, const Hardware&) {
   constexpr double kLargeProblem = 7e6;
   constexpr std::int64_t kTinyMatrix = 12, kShortRow = 100;
   const double work = static_cast<double>(p.sets()) * static_cast<double>(p.length()) *
                       static_cast<double>(p.length() + p.samples());
   if (work > kLargeProblem && (p.length() >= kTinyMatrix || p.samples() >= kShortRow))
-    return "there are enough sets for separate kernels that average and multiply";
+    return "there are enough sets for separate kernels for the averages and the product";
   return nullptr;
 }
 

@@ -1,11 +1,11 @@
-// Averages of long rows, split into parts, one block per part:
+// Averages of long rows. Each row is split into parts, with one block per part:
 //
 //   row 0  | part 0 | part 1 | part 2 | part 3 |
 //   row 1  | part 0 | ...
 //
 // With few rows, one block per row would leave most multiprocessors idle. With many rows, parts of
-// equal size make the last wave of blocks short. A second kernel adds the parts of each row, in a
-// fixed order, so every call has the same result.
+// equal size keep the last wave of blocks short. A second kernel adds the parts of each row in a
+// fixed order, so repeated calls return identical bits.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct SplitRows {
 // Tuned on an H200 (132 multiprocessors).
 inline constexpr std::int64_t kMaxPartBytes = 128 << 10;
 inline constexpr std::int64_t kMinPartBytes = 8 << 10;
-inline constexpr std::int64_t kMaxParts = 4096;  // of all rows, where parts exceed kMaxPartBytes
+inline constexpr std::int64_t kMaxParts = 4096;       // of all rows, if parts exceed kMaxPartBytes
 inline constexpr std::int64_t kMinSplitBlocks = 528;  // four per multiprocessor
 
-// Returns true if a second kernel, which takes 2 us, costs less than unsplit rows. With less than
-// kBusyRows rows, one block per row is slower than DRAM by 92 KiB in 2 us. With more rows, blocks
-// for long rows end at different times.
+// Returns true if splitting saves more than the 2 us of the second kernel. One block reads 92 KiB
+// in 2 us, and kBusyRows blocks saturate DRAM. Rows of at least kLongRow bytes are always split,
+// because their blocks would end at different times.
 inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes) {
   constexpr std::int64_t kBusyRows = 96, kLongRow = 1 << 20;
   return row_bytes >= kLongRow || row_bytes * (kBusyRows - rows) > kBusyRows * (92 << 10);
@@ -42,7 +42,7 @@ inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int elem
   const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
   const std::int64_t busy = std::min(ceil_div(kMinSplitBlocks, rows), row_bytes / kMinPartBytes);
   const std::int64_t wanted = std::max(busy, ceil_div(row_bytes, part_bytes));
-  constexpr std::int64_t kUnit = 128;  // elements: parts start at the same offset in a sector
+  constexpr std::int64_t kUnit = 128;  // elements; parts start at the same offset in a sector
   const std::int64_t part_samples = ceil_div(ceil_div(samples, wanted), kUnit) * kUnit;
   return {.parts = ceil_div(samples, part_samples), .part_samples = part_samples};
 }
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kAveragingThreads)
   if (threadIdx.x == 0) averages[blockIdx.x] = sum / samples;
 }
 
-// Rows that need no split (row_averages.cuh).
+// Averages of rows that are not split (row_averages.cuh).
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 4)
     average_matvec_row_average(SampleRows<T> rows, T* averages) {

@@ -9,8 +9,8 @@
 namespace ado::cuda::cublas {
 
 // Returns nullptr if cuBLAS was found, otherwise the reason as a string literal. The first call
-// searches for the library. A build without CUDA assumes that the library is there, so that it
-// lists the choices of a complete installation.
+// searches for the library. A build without CUDA assumes that cuBLAS is installed, so that it
+// reports the same default variants as a complete installation.
 const char* why_missing();
 
 // The operands, packed and row-major. Shapes: left (rows, depth), right_transposed (cols, depth),

@@ -97,8 +97,8 @@ PassWork work_of_tiles(const Gpp& p, std::int64_t) {
   return work;
 }
 
-// Bytes of the loads that differ between lanes: aqsn once per tile along igp and pass and `gathers`
-// times more, wtilde and i_eps once per pass.
+// Bytes of the loads whose addresses differ between lanes. aqsn is loaded once per pass and tile
+// along igp, and `gathers` more times. wtilde and i_eps are loaded once per pass.
 double bytes_of_tiles(const Gpp& p, std::int64_t across, double gathers) {
   const auto bands = static_cast<double>(p.bands()), columns = static_cast<double>(p.columns());
   const auto passes = static_cast<double>(ceil_div(p.frequencies(), kMaxFrequencies));
@@ -187,7 +187,7 @@ constexpr Decomposition kSortedPairs2d{
     .bytes = kPairs.bytes,
     .work = work_of_whole_warps};
 
-// Items of single_launch. Lanes outside the matrix compute as much as other lanes.
+// Items of single_launch. Lanes outside the matrix execute the same operations as other lanes.
 constexpr Decomposition kItems{
     .blocks = {{{kSingleThreads}}},
     .grid = grid_of_items,
@@ -291,12 +291,14 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
           .run = run};
 }
 
-// The time of a call, in microseconds on an H200, as a function of the shape. The numbers were
-// fitted to cold calls of 300 random shapes up to si214, mainly to those where two variants take
-// about the same time. Of the 256 shapes from (8, 8, 64, 1) on, the variant with the shortest
-// modelled time was at most 3 % slower than the fastest one for 253, and at most 10 % for the
-// others. They are per call and pass, and per million elements of aqsn and aqsm, (igp, ig) and
-// (band, igp, ig). The latter two are those of whole tiles, per pass of one and of two frequencies.
+// A model of the time of a call on an H200, in microseconds, as a function of the shape. The
+// coefficients were fitted to cold calls of 300 random shapes up to si214, mainly to shapes for
+// which two variants have similar times. For 253 of the 256 shapes from (8, 8, 64, 1) on, the
+// variant with the shortest modelled time was at most 3 % slower than the fastest one; for the
+// others, at most 10 %. `call` is the time per call, `pass` per pass, `operands` per million
+// elements of aqsn and aqsm, `pairs` per million (igp, ig), and `terms` per million (band, igp,
+// ig). `pairs` and `terms` refer to whole tiles. Their two values are for a pass of one and of two
+// frequencies.
 struct TimeModel {
   double call, pass, operands;
   double pairs[kMaxFrequencies], terms[kMaxFrequencies];
@@ -335,13 +337,13 @@ double time_of_moments(const Gpp& p, const Hardware& hardware) {
                       {34.4, 18.2, 21.5, {61.2, 87.4}, {1.60, 2.79}});
 }
 
-// The choice between single_launch, two_rows and moments. Sorting takes longer than it saves if
-// there are few terms. moments computes the constants of each pair twice, which takes longer than
-// it saves if there are few bands.
+// The choice between single_launch, two_rows and moments. With few terms, sorting costs more time
+// than it saves. moments computes the constants of each pair twice, which costs more time than it
+// saves with few bands.
 const char* why_two_rows_is_slower(const Gpp& p, const Hardware& hardware) {
   return time_of_two_rows(p, hardware) < time_of_single_launch(p, hardware)
              ? nullptr
-             : "single_launch is faster: sorting and more launches take longer than they save";
+             : "single_launch is faster: sorting and more launches cost more time than they save";
 }
 const char* why_moments_is_slower(const Gpp& p, const Hardware& hardware) {
   if (const char* reason = why_two_rows_is_slower(p, hardware);
@@ -349,7 +351,7 @@ const char* why_moments_is_slower(const Gpp& p, const Hardware& hardware) {
     return reason;
   return time_of_moments(p, hardware) < time_of_two_rows(p, hardware)
              ? nullptr
-             : "two_rows is faster: too few bands for two launches";
+             : "two_rows is faster: there are too few bands for two launches";
 }
 
 // Counted in the SASS of sm_90 along the first branch, with positive x for occupied bands and
@@ -391,13 +393,14 @@ constexpr OperationCounts kFarFromPoles{.flops = {35.5, 18, 6 + 4.0 / kChunk, 13
                                         .frequencies = kMaxFrequencies};
 
 // For gpp_problem with the size of si214 (benchmarks/gpp_bound.py), 44 % of the full bands and 90 %
-// of the empty bands use moments. These take 29 FLOPs in 16 instructions and 15 in 8.5; the other
-// full bands take 36 in 22, and weighted bands 41 in 27. The constants of moments are computed once
-// per chunk, and the limits of the energies and the coefficients once per pair and launch.
+// of the empty bands use moments. Full bands with moments execute 29 FLOPs in 16 instructions, and
+// empty bands 15 in 8.5. The other full bands execute 36 in 22, and weighted bands 41 in 27. The
+// constants of moments are computed once per chunk, and the limits of the energies and the
+// coefficients once per pair and launch.
 constexpr OperationCounts kMomentSums{.flops = {33.4, 15.3, 6 + 5.0 / kChunk, 368, 18},
                                       .instructions = {19.8, 8.7, 4 + 5.0 / kChunk, 252, 10},
                                       .frequencies = kMaxFrequencies};
-// Full bands take the arithmetic of sorted_bands.
+// Full bands use the arithmetic of sorted_bands.
 constexpr OperationCounts kSingleLaunch{
     .flops = {36, 18, 6, 141}, .instructions = {22, 10, 4, 98}, .frequencies = kMaxFrequencies};
 
@@ -471,8 +474,8 @@ constexpr Variant<Gpp> kVariants[] = {
         ADO_RUN(run_sorted_by_energy<gpp_blocks_2d<1>, gpp_blocks_2d<2>>)),
     variant_of<kSingleLaunch, kItems>(
         "single_launch",
-        "Does not sort, stages the operands in shared memory with asynchronous copies, and the "
-        "block that finishes last adds the partial sums: one launch per pass.",
+        "Uses one launch per pass: does not sort, stages the operands in shared memory with "
+        "asynchronous copies, and adds the partial sums in the block that finishes last.",
         ADO_RUN(run_single_launch)),
     variant_of<kFarFromPoles, kTiles<1>>(
         "tiled",
@@ -484,8 +487,8 @@ constexpr Variant<Gpp> kVariants[] = {
         ADO_RUN(run_tiles<2>), why_two_rows_is_slower),
     variant_of<kMomentSums, kSplitTiles>(
         "moments",
-        "Launches occupied and empty bands separately; bands far from all poles sum products of "
-        "energies from which the coefficients follow after the loop.",
+        "Launches separate kernels for occupied and empty bands, and computes the coefficients of "
+        "bands far from all poles after the loop, from sums of moments.",
         ADO_RUN(run_moments), why_moments_is_slower),
 };
 

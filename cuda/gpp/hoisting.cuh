@@ -185,17 +185,18 @@ __global__ void __launch_bounds__(kHoistedThreads, 2) gpp_one_reciprocal(Inputs 
 }
 
 // ---------------------------------------------------------------------------------------------
-// The hardware's approximation of 1 / x, which has 20 bits. If `wanted` is false, the result is 0.
+// Returns the hardware approximation of 1 / x, which has 20 correct bits. If `wanted` is false, the
+// result is 0.
 __device__ inline double reciprocal_seed(double x, bool wanted = true) {
   double r;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
   return __hiloint2double(wanted ? __double2hiint(r) : 0, 0);  // the low half is 0 in any case
 }
 
-// Computes 1 / x with an error of about one rounding, if x and 1 / x are normal numbers. With r as
-// the hardware's approximation, r (1 + e + e^2) with e = 1 - x r has three times its number of
-// bits. A division takes about ten instructions, plus tests for operands that need more. 113 ms
-// instead of 130. If `wanted` is false, the result is 0, also for x = 0.
+// Computes 1 / x with an error of about one rounding, if x and 1 / x are normal numbers. If r is
+// the hardware approximation and e = 1 - x r, r (1 + e + e^2) has three times as many correct bits
+// as r. A division compiles to about ten instructions, plus tests for operands that need more. 113
+// ms instead of 130. If `wanted` is false, the result is 0, also for x = 0.
 __device__ inline double approximate_reciprocal(double x, bool wanted = true) {
   const double r = reciprocal_seed(x, wanted);
   const double e = fma(-x, r, 1.0);

@@ -1,28 +1,28 @@
 // The arithmetic of `moments` for bands far from all poles of a warp.
 //
-// Full bands: with the names of pole.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2. So one
+// Full bands: with the names of pole.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2. One
 // reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q nor their
 // denominators are needed. The coefficients are
 //
 //   u = r (2a (a + x) - g)       d u = r (g (x + a) + 2ab^2)
 //   v = r (2a (a - x) - g)       (d q + b^2) u v = r (g + 2b^2)
 //
-// All are sums of r, r g, r x and r g x with factors that depend only on the pole. So the loop sums
-// these four times m, and the factors are applied after the loop: 16 FP64 instructions per band and
-// frequency instead of 21.
+// All are linear combinations of r, r g, r x and r g x, with factors that depend only on the pole.
+// The loop therefore sums these four moments, multiplied by m, and the factors are applied after
+// the loop: 16 FP64 instructions per band and frequency instead of 21.
 //
 // Empty bands need u and d u at both frequencies of a pass, x1 and x2. If x2 - x1 = 2h is the same
 // for all bands, then with y = a - h - x1
 //
 //   1 / (u1 u2) = ((y + h)^2 + b^2) ((y - h)^2 + b^2) = t^2 + 4h^2 b^2    t = y^2 + b^2 - h^2
 //
-// and with r as the reciprocal of that,
+// and with r = 1 / (t^2 + 4h^2 b^2),
 //
 //   u1 = r (t + 2h^2 - 2hy)       d1 u1 = r (yt - ht + 2hb^2)
 //   u2 = r (t + 2h^2 + 2hy)       d2 u2 = r (yt + ht - 2hb^2)
 //
-// So the loop sums r, r t, r y and r t y times m: 17 instructions per band and two frequencies
-// instead of 20.
+// The loop therefore sums r, r t, r y and r t y, multiplied by m: 17 instructions per band and two
+// frequencies instead of 20.
 #pragma once
 
 #include "gpp/sorting.cuh"
@@ -31,9 +31,10 @@ namespace ado::cuda::gpp {
 
 #ifdef __CUDACC__
 
-// Numbers of independent terms. An operation processes all terms before the next operation starts,
-// so no instruction waits for the result of the previous one. With one term after the other, nvcc
-// leaves up to twice as many stall cycles in the loops.
+// One number for each of kCount independent terms. Each operation processes all terms before the
+// next operation starts, so no instruction waits for the result of the previous one
+// (instruction-level parallelism). If terms are processed one after another, the loops that nvcc
+// compiles have up to twice as many stall cycles.
 template <int kCount>
 struct Batch {
   double at[kCount];
@@ -69,7 +70,7 @@ struct Batch {
   }
 };
 
-// Four numbers per term, each of which is multiplied by m and summed. Coefficients as in pole.cuh,
+// Four factors per term, each of which is multiplied by m and summed: coefficients as in pole.cuh,
 // or moments.
 template <int kCount>
 struct BatchCoefficients {
@@ -113,8 +114,9 @@ __device__ BatchCoefficients<kCount> moments_of(const Batch<kCount>& y, const Ba
   return c;
 }
 
-// Returns w, but the compiler does not know that. Otherwise it would compute the constants below
-// before the loop over chunks, and would have too few registers in the loops over bands.
+// Returns w, through a statement that the compiler cannot analyse. Otherwise the compiler would
+// hoist the constants below out of the loop over chunks, which would leave too few registers for
+// the loops over bands.
 __device__ inline Pole opaque(Pole w) {
   asm volatile("" : "+d"(w.a), "+d"(w.b2));
   return w;
@@ -138,8 +140,8 @@ struct EmptyBandMoments {
   }
 };
 
-// Replaces the moments of full bands by the sums of their coefficients, of which ssx_b contains
-// only v.
+// Converts the moments of full bands to the sums of their coefficients. The sums of ssx_b then
+// contain only v.
 template <int kF>
 __device__ void coefficients_from_moments(const Pole& w, PairSums<kF>& sums) {
   const double twice = 2 * w.a;
@@ -183,15 +185,15 @@ __device__ inline double max_over_lanes(double x) {
   return x;
 }
 
-// A distance from a beyond which energies are far from the pole.
+// Energies whose distance from a exceeds this value are far from the pole.
 __device__ inline double far_distance(const Pole& w) {
   constexpr double kAboveRounding = 1 + 0x1p-40;
   return kAboveRounding * sqrt(fmax(w.limit - w.b2, 0.0));
 }
 
 // The lowest energy from which the moments of full bands may be used for all poles of a warp, or
-// infinity. If x and a are not negative, |x| + |w| is at most 2 |x + w|, so that no sum cancels. If
-// |w|^2 <= 4 |g|, the rounding error of `difference` is at most 4 u |g|.
+// infinity. If x and a are not negative, |x| + |w| is at most 2 |x + w|, so no sum suffers from
+// cancellation. If |w|^2 <= 4 |g|, the rounding error of `difference` is at most 4 u |g|.
 template <int kCount>
 __device__ double lowest_energy_of_moments(const Pole (&poles)[kCount]) {
   double lowest = 0;
@@ -204,9 +206,10 @@ __device__ double lowest_energy_of_moments(const Pole (&poles)[kCount]) {
   return max_over_lanes(lowest);
 }
 
-// The energies at which the moments of empty bands may be used for all poles of a warp. They are
-// below all poles. If the distance is at least 5 |h|, no sum cancels. An energy that differs by a
-// small part of its distance to the pole changes the term by that part.
+// The range of energies for which the moments of empty bands may be used for all poles of a warp.
+// These energies are below all poles. If the distance is at least 5 |h|, no sum suffers from
+// cancellation. If an energy changes by a small fraction of its distance from the pole, the term
+// changes by the same fraction.
 struct EmptyBandRange {
   double h = 0, lowest_a = 0, distance = 0;
 

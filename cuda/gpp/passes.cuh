@@ -138,7 +138,7 @@ class ThreadSums {
   int terms_ = 0;
 };
 
-// Stores a complete sum. `number` is its index in the sums of the pass.
+// Stores a complete sum. `number` is its index among the sums of the pass.
 template <int kF>
 __device__ void store_result(const Pass<kF>& pass, int number, double sum, Complex* asx,
                              Complex* ach) {

@@ -1,12 +1,13 @@
-// single_launch: for small problems, whose time is that of the launches.
+// single_launch: for small problems, for which launch overhead dominates.
 //
-// Bands keep their order, so nothing is sorted or gathered before the kernel. The operands are
+// Bands keep their order, so no other kernel must sort or gather them first. The operands are
 // staged in shared memory directly from their arrays, and the block that finishes last adds the
-// partial sums of all blocks. A pass is one launch.
+// partial sums of all blocks. Each pass is one launch.
 //
-// A tile is 128 pairs (igp, ig), one per thread, with any power of two of ig, so that thin matrices
-// fill it. An item is a tile and a segment of the bands. Each block processes several items, and
-// copies the next chunk of bands, also of its next item, while it computes.
+// A tile has 128 pairs (igp, ig), one per thread. Its width along ig is a power of two, chosen so
+// that thin matrices fill the tile. An item is the work of one tile and one segment of the bands.
+// Each block processes several items. While it computes, it copies the next chunk of bands, which
+// may belong to its next item (double buffering).
 //
 //   tile of 32 ig:   ig 0 ........ 31        item = segment * tiles + tile
 //          igp 0     warp 0, lanes 0-31      block b processes items b, b + gridDim.x, ...
@@ -22,17 +23,18 @@
 namespace ado::cuda::gpp {
 
 inline constexpr int kSingleThreads = 128;
-inline constexpr int kSingleChunk = 16;  // bands of a chunk, at most
-// Elements of aqsn and aqsm of a chunk: 16 bands of a tile of 32 by 4, 8 bands of 128 by 1.
+inline constexpr int kSingleChunk = 16;  // maximum bands per chunk
+// Maximum elements of aqsn and aqsm per chunk: enough for 16 bands of a tile of 32 by 4, or for 8
+// bands of a tile of 128 by 1.
 inline constexpr int kSingleElements = 1040;
 inline constexpr std::int64_t kMostSingleBlocks = 1056;
 
-// 32-bit numbers, because the kernel divides them. The largest problems that fit in memory have
-// fewer items.
+// The numbers have 32 bits, because the kernel divides them. Problems that fit in memory have fewer
+// than 2^32 items.
 struct Items {
   unsigned columns = 0, rows = 0;  // ig and igp of a tile: 2^column_bits and 2^row_bits
   unsigned column_bits = 0, row_bits = 0;
-  unsigned chunk = 0;              // bands of a chunk, at most
+  unsigned chunk = 0;              // maximum bands per chunk
   unsigned across = 0, tiles = 0;  // tiles along igp, and all tiles
   unsigned segment_length = 0;     // bands
   unsigned count = 0;              // of items
@@ -41,7 +43,8 @@ struct Items {
 inline Items items_of(const Gpp& p) {
   Items items;
   if (p.empty()) return items;
-  // The tile with the fewest threads outside the matrix. Of equals, the first loads the least.
+  // Selects the tile with the fewest threads outside the matrix. Of equally good tiles, the first
+  // one loads the least data.
   std::int64_t best = 0;
   constexpr unsigned kBits = 7;
   static_assert(kSingleThreads == 1 << kBits);
@@ -58,9 +61,9 @@ inline Items items_of(const Gpp& p) {
   items.tiles = static_cast<unsigned>(best);
   items.across = static_cast<unsigned>(ceil_div(p.rows(), items.rows));
   items.chunk = std::min<unsigned>(kSingleChunk, kSingleElements / (items.columns + items.rows));
-  // The number of segments that takes the least time. An item takes the time of its bands and of
-  // kItem more, and adding the partial sums of kBlocks blocks that of one. Tuned on an H200, which
-  // runs 132 x 4 blocks at a time.
+  // Selects the number of segments with the shortest estimated time, in units of one band: an item
+  // costs its bands plus kItem, and adding the partial sums of kBlocks blocks costs one. Tuned on
+  // an H200, on which 132 x 4 blocks are resident.
   constexpr std::int64_t kWave = 528, kItem = 8, kBlocks = 64;
   std::int64_t least = 0;
   const auto consider = [&](std::int64_t segments) {
@@ -85,9 +88,9 @@ inline Extent grid_of_items(const Gpp& p, Extent) {
 
 #ifdef __CUDACC__
 
-// The number of blocks of a launch that have stored their partial sums. It is 0 before and after
-// each launch. Calls that run at the same time must have different counters, so a call takes the
-// next of many.
+// Each counter is the number of blocks of a launch that have stored their partial sums. It is 0
+// before and after each launch. Concurrent launches must use different counters, so each launch
+// uses the next one of kArrivalCounters.
 inline constexpr unsigned kArrivalCounters = 1 << 14;
 __device__ unsigned arrivals[kArrivalCounters];
 
@@ -98,7 +101,7 @@ __device__ inline bool arrives_last(unsigned counter) {
   __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned blocks = gridDim.x;
-    last = atomicInc(&arrivals[counter], blocks - 1) == blocks - 1;  // becomes 0 again
+    last = atomicInc(&arrivals[counter], blocks - 1) == blocks - 1;  // wraps to 0
   }
   __syncthreads();
   return last;
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
   // The next chunk to be copied: the index of its item, its first band, and the end of the item.
   unsigned next_index = blockIdx.x;
   std::int64_t next_first = 0, next_last = 0;
-  const Complex *next_aqsn = nullptr, *next_aqsm = nullptr;  // copied first by this thread
+  const Complex *next_aqsn = nullptr, *next_aqsm = nullptr;  // first copy of this thread
   bool copies_aqsn = false, copies_aqsm = false;
   const auto start_item = [&] {
     if (next_index >= items.count) return;
@@ -186,7 +189,7 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
   };
 
   ThreadSums<kF> sums;
-  // wtilde of the thread's pair of an item; prefetches i_eps.
+  // Loads wtilde for the thread's pair of an item, and prefetches i_eps to L2.
   const auto pole_at = [&](unsigned index) {
     if (index >= items.count) return Complex{};
     const Item item = item_at(index);
@@ -231,7 +234,8 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
           x[f] = chunk.wx[k][f];
           signs |= __double2hiint(x[f]);
         }
-        // Comparisons of integers do not use the FP64 pipe. The occupation may be -0.
+        // Integer comparisons do not use the FP64 pipe. The shift removes the sign, because the
+        // occupation may be -0.
         const bool empty = (__double_as_longlong(occ) << 1) == 0;
         const bool full = __double_as_longlong(occ) == __double_as_longlong(1.0) && signs >= 0;
         if (empty) {

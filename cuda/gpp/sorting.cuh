@@ -30,10 +30,11 @@ ADO_ANYWHERE constexpr std::int64_t round_up(std::int64_t count, std::int64_t to
   return (count + to - 1) / to * to;
 }
 
-// The energies of a chunk in a pass.
+// The range of the energies of a chunk in a pass.
 struct alignas(16) Range {
   double low, high;
-  // With two frequencies: the largest deviation of their difference from that of the first band.
+  // With two frequencies: for the difference of the two energies of a band, the largest deviation
+  // from that of band 0.
   double deviation, unused;
 };
 

@@ -2,11 +2,12 @@
 // for empty bands and the arithmetic of moments.cuh. 34.8 ms instead of 38.6 for two_rows.
 //
 // A kernel for one kind of bands has fewer sums per thread. One kernel for all bands with this
-// arithmetic takes as long as two_rows, although it executes 10 % fewer FP64 instructions: its
-// loops have too few registers to process independent terms at the same time.
+// arithmetic is as slow as two_rows, although it executes 10 % fewer FP64 instructions: its loops
+// have too few registers to interleave independent terms.
 //
-// Full bands are sorted by descending energy, so the chunks beyond all poles come first. Their
-// moments are in the registers of pair_sums until the first chunk that cannot use them.
+// Full bands are sorted by descending energy, so the chunks with energies above all poles come
+// first. For these chunks, pair_sums contains moments. Before the first chunk that cannot use
+// moments, they are converted to coefficients.
 #pragma once
 
 #include "gpp/moments.cuh"
@@ -16,18 +17,19 @@ namespace ado::cuda::gpp {
 
 inline constexpr int kSplitRows = 2;  // igp per thread
 
-// Both kernels have the grid of tiles. Their partial sums are behind each other.
+// Both kernels use the grid of tiles. For each sum, the partial sums of the second kernel follow
+// those of the first kernel.
 inline Extent grid_of_split_sums(Extent grid) { return {2 * grid.x, grid.y, grid.z}; }
 
 #ifdef __CUDACC__
 
-// What a block of a launch for one kind of bands processes. Places are counted from `first`.
+// The work of a block in a launch for occupied or for empty bands. Places are relative to `first`.
 struct SplitTile {
   std::int64_t across, down, igp, ig;  // the first igp of the thread
   std::int64_t first;
   int length;
 
-  // Distributes the chunks with the places [begin, end) of the sorted list over the segments.
+  // Divides the chunks of places [begin, end) of the sorted list among the segments.
   __device__ SplitTile(const Tiling& tiling, std::int64_t begin, std::int64_t end)
       : across(block_x() % tiling.across), down(block_y()) {
     igp = across * kTileRows<kSplitRows> + threadIdx.x / kWarpSize * kSplitRows;
@@ -39,7 +41,7 @@ struct SplitTile {
     length = static_cast<int>(per_segment * kChunk);
   }
 
-  // The place `end` of the sorted list, or the nearest place of the block.
+  // Place `end` of the sorted list, relative to `first` and clamped to the block.
   __device__ int place_of(std::int64_t end) const {
     return static_cast<int>(min(max(end - first, std::int64_t{0}), std::int64_t{length}));
   }
@@ -87,7 +89,7 @@ __device__ void add_split_pairs(const Inputs& p, const Pass<kF>& pass, const Sor
           [&](std::int64_t i) { return sorted.band[tile.first + from + i]; }, sums);
 }
 
-inline constexpr int kSplitBlocks = 3;  // per multiprocessor; leaves 168 registers per thread
+inline constexpr int kSplitBlocks = 3;  // per multiprocessor; allows 168 registers per thread
 
 // Full and weighted bands.
 template <int kF>
@@ -186,7 +188,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
             constants[row] = EmptyBandMoments::of(opaque(poles[row]), range.h);
           constexpr int kBands = 4;
           for_groups<kBands>(chunk, begin - place, end - place, [&](const auto& group, int) {
-            BandGroup<kBands, kSplitRows, 1> first;  // frequency
+            BandGroup<kBands, kSplitRows, 1> first;  // the first frequency only
 #pragma unroll
             for (int i = 0; i < kBands; ++i) {
               first.x[i][0] = group.x[i][0];

@@ -164,7 +164,7 @@ __device__ void copy_by_block(T* to, const T* from) {
                               reinterpret_cast<const Bytes*>(from) + i, kVectorBytes);
 }
 
-// The gathered operands of a tile, from its place `first` on, and their copies to shared memory.
+// The gathered operands of a tile from place `first` on. Copies them to shared memory.
 template <int kRowsPerThread, int kF>
 class TileOperands {
  public:
@@ -220,8 +220,8 @@ struct BandGroup {
   Complex m[kBands][kRowsPerThread];
 };
 
-// Calls add_group(group, k) for kBands bands at a time, at places k from `from` to `to` of the
-// chunk. Kinds are padded to multiples of kGroup.
+// Calls add_group(group, k) for kBands bands at a time, at places k in [from, to) of the chunk.
+// Each kind of bands is padded to a multiple of kGroup.
 template <int kBands, int kRowsPerThread, int kF, class AddGroup>
 __device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int from, int to,
                            AddGroup add_group) {
@@ -244,7 +244,7 @@ __device__ void for_groups(const StagedBands<kRowsPerThread, kF>& chunk, int fro
   }
 }
 
-// The poles of a thread. Lanes outside the matrix compute the last row or column.
+// Loads the poles of a thread. Lanes outside the matrix load those of the last row or column.
 template <int kRowsPerThread>
 __device__ void load_poles(const Inputs& p, std::int64_t igp, std::int64_t ig,
                            Pole (&poles)[kRowsPerThread]) {
@@ -346,7 +346,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
   sums.store(pass);
 }
 
-// Sorts and gathers the bands, behind the partial sums of the grid of `go`.
+// Sorts and gathers the bands. In scratch memory, they follow the partial sums of the grid of `go`.
 template <int kRowsPerThread>
 SortedBands gather_tiles(const Gpp& p, const Launch& go) {
   ScratchCursor scratch = behind_partials(go);

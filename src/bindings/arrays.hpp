@@ -59,7 +59,7 @@ py::tuple shape_of(const Array& view);
 std::string type_name(const py::handle& object);
 ElementType element_type(const py::dtype& dtype);
 py::dtype numpy_dtype(const ElementType& type);
-// Whether elements refer to Python objects. Those must not be copied as bytes.
+// Returns true if elements hold references to Python objects. They must not be copied as bytes.
 bool has_references(const py::dtype& dtype);
 
 }  // namespace ado::bindings

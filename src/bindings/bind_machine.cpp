@@ -93,7 +93,7 @@ void bind_machine(py::module_& m) {
         set_max_threads(threads, at_any_size);
       },
       py::arg("threads"), py::arg("at_any_size") = false,
-      "Set the number of threads that CPU variants use on large problems, or on all problems.");
+      "Set the number of threads that CPU variants use on large problems, or at any size.");
   m.def(
       "thread_costs",
       [] {

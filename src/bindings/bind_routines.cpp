@@ -112,7 +112,8 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
   return list;
 }
 
-// The variant that a call would run, and (variant, reason) of each later one that it skips.
+// Returns the variant that a call would run, and (variant, reason) of each later variant that it
+// skips.
 py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::dict& options,
                  const py::object& device, const py::object& out,
                  const std::optional<std::pair<int, std::int64_t>>& gpu) {
@@ -232,8 +233,8 @@ void bind_routines(py::module_& m) {
           py::arg("variant"), py::arg("arguments"), py::arg("options"))
       .def("choose", &choose, py::arg("arguments"), py::arg("options"),
            py::arg("device") = py::none(), py::arg("out") = py::none(), py::arg("gpu") = py::none(),
-           "The variant that a call would run, and (variant, reason) of those that it skips. With "
-           "gpu=(multiprocessors, L2 bytes): on that GPU.")
+           "Return the variant that a call would run, and (variant, reason) of each later variant "
+           "that it skips. With gpu=(multiprocessors, L2 bytes), the choice is for that GPU.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
   bind_direct_call(m);

@@ -1,6 +1,6 @@
-// A call of a routine with NumPy arrays, in C: ado.transpose(a), and the same with out= or
-// device="cpu". It uses runtime/direct.hpp. All other calls, and all that are not valid, go to the
-// method `_general_call` of the Python class.
+// The fast path for calls of a routine with NumPy arrays: ado.transpose(a), also with out= or
+// device="cpu". It executes no Python code and uses runtime/direct.hpp. All other calls and all
+// invalid calls are passed to the method `_general_call` of the Python class.
 #include "bindings/direct_call.hpp"
 
 #include <pybind11/numpy.h>
@@ -26,10 +26,10 @@ struct DirectCall {
   const Routine* routine;
 };
 
-// Names that are compared by their addresses, because Python interns names in source code.
+// Interned names. They are compared by address, because Python interns names in source code.
 PyObject *name_out, *name_device, *name_general_call;
 
-// The keywords of a direct call.
+// The keyword arguments of a direct call.
 struct Keywords {
   PyObject* out = nullptr;  // borrowed
   bool on_cpu = false;      // device="cpu"
@@ -53,7 +53,8 @@ bool read_keywords(PyObject* names, PyObject* const* values, Keywords& keywords)
   return true;
 }
 
-// A view of a NumPy array. Returns false for any other object, also of a subclass.
+// Sets `view` to the elements of a NumPy array. Returns false if the array is not supported, and
+// for any other object, including arrays of a subclass.
 bool view_of(PyObject* object, Array& view) {
   if (Py_TYPE(object) != py::detail::npy_api::get().PyArray_Type_) return false;
   const auto* const array = py::detail::array_proxy(object);
@@ -68,7 +69,7 @@ bool view_of(PyObject* object, Array& view) {
   return true;
 }
 
-// The dtype of this type; a new reference. dtypes are kept, because NumPy parses their names.
+// Returns the dtype of this type. dtypes are cached, because NumPy parses their names.
 py::object dtype_of(const ElementType& type) {
   static auto* const known = new std::vector<std::pair<ElementType, py::dtype>>;
   for (const auto& [kept, dtype] : *known)
@@ -77,7 +78,7 @@ py::object dtype_of(const ElementType& type) {
   return known->back().second;
 }
 
-// A new array for output i. Its dtype is that of the operand with the same type.
+// Returns a new array for output i. If an input must have the same type, its dtype is used.
 py::object new_result(const DirectProblem& problem, const OperandInfo& info, std::size_t i,
                       PyObject* const* inputs) {
   const auto& numpy = py::detail::npy_api::get();
@@ -88,7 +89,7 @@ py::object new_result(const DirectProblem& problem, const OperandInfo& info, std
       info.same_as >= 0
           ? py::reinterpret_borrow<py::object>(py::detail::array_proxy(inputs[info.same_as])->descr)
           : dtype_of(info.type.fixed);
-  // PyArray_NewFromDescr takes over the reference to the dtype.
+  // PyArray_NewFromDescr steals the reference to the dtype.
   PyObject* const array =
       numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, dtype.release().ptr(), shape.rank, lengths,
                                   nullptr, nullptr, 0, nullptr);
@@ -96,7 +97,7 @@ py::object new_result(const DirectProblem& problem, const OperandInfo& info, std
   return py::reinterpret_steal<py::object>(array);
 }
 
-// Returns the results, or an empty object if the call is of another kind or not valid.
+// Returns the results, or an empty object if the call is not direct or not valid.
 py::object call_directly(const Routine& routine, PyObject* const* arguments, std::size_t count,
                          PyObject* names) {
   Keywords keywords;
@@ -111,7 +112,7 @@ py::object call_directly(const Routine& routine, PyObject* const* arguments, std
   for (std::size_t i = 0; i < count; ++i) {
     Array view;
     if (!view_of(arguments[i], view) || !problem.bind_input(i, view)) return {};
-    // Types of equal size and kind may still differ, for example in their units.
+    // dtypes of equal kind and size may still differ, for example in their units.
     const int same_as = routine.inputs[i].same_as;
     if (same_as >= 0 && py::detail::array_proxy(arguments[i])->descr !=
                             py::detail::array_proxy(arguments[same_as])->descr)
@@ -164,7 +165,7 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   const bool single = PyTuple_GET_SIZE(arguments) == 1 && keywords == nullptr;
   const py::handle core = single ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
   if (!core || !py::isinstance<Routine>(core)) {
-    PyErr_Format(PyExc_TypeError, "%s() takes a Routine of the core", type->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s() requires one argument, a _core.Routine", type->tp_name);
     return nullptr;
   }
   PyObject* const self = type->tp_alloc(type, 0);
@@ -182,8 +183,8 @@ void bind_direct_call(py::module_& m) {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(DirectCall, call), READONLY, nullptr}, {}};
   static PyType_Slot slots[] = {
       {Py_tp_doc,
-       const_cast<char*>("A routine of the core as a callable. Calls that are not of the "
-                         "most common kind go to its method _general_call.")},
+       const_cast<char*>("Base class of routines. Its instances are callable; all but the most "
+                         "common calls are passed to the method _general_call.")},
       {Py_tp_new, reinterpret_cast<void*>(make)},
       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
       {Py_tp_members, members},

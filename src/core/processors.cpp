@@ -12,7 +12,7 @@
 namespace ado {
 namespace {
 
-// The processor time per second of the control group in `folder`, or 0 if it has no limit.
+// CPU time per second that the control group in `folder` allows, or 0 if it has no limit.
 double quota_of(const std::string& folder) {
   std::string quota;
   double period = 0;
@@ -23,7 +23,7 @@ double quota_of(const std::string& folder) {
     std::ifstream(folder + "/cpu.cfs_period_us") >> period;
   }
   double time = 0;
-  std::istringstream(quota) >> time;  // "max" and "-1" are no limits
+  std::istringstream(quota) >> time;  // "max" and "-1" mean no limit
   return time > 0 && period > 0 ? time / period : 0;
 }
 
@@ -38,8 +38,8 @@ double processor_quota(const std::string& list, const std::string& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool version_2 = controllers.empty();
     if (!version_2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    // The group and all groups that contain it. In a container, the path may be that of the host,
-    // so folders may be missing.
+    // Reads the limits of the group and of all groups that contain it. In a container, the path may
+    // be that of the host, so some folders may not exist.
     std::string path = line.substr(second + 1);
     for (;;) {
       if (path == "/") path.clear();
@@ -54,7 +54,7 @@ double processor_quota(const std::string& list, const std::string& root) {
 }
 
 int processors_in_affinity_mask() {
-  for (int size = CPU_SETSIZE; size <= 1 << 20; size *= 2) {  // a larger kernel needs a larger set
+  for (int size = CPU_SETSIZE; size <= 1 << 20; size *= 2) {  // more processors need a larger set
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(size));
     if (set == nullptr) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));

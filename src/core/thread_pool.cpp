@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a thread of the pool looks for the next job before it sleeps. To wake a sleeping thread
-// takes 12 us (Xeon, 16 cores) to 40 us (virtual machine of 2); one that still looks begins at
+// How long a thread of the pool spins for the next job before it sleeps. Waking a sleeping thread
+// takes 12 us (Xeon, 16 cores) to 40 us (virtual machine, 2 cores). A spinning thread starts at
 // once.
 constexpr auto kSpinBetweenJobs = std::chrono::microseconds(50);
-// How long the calling thread waits for claimed parts before it sleeps. It is short, because a
-// sleeping caller leaves its processor to a thread of the pool that has none.
+// How long the calling thread spins for claimed parts before it sleeps. The time is short, because
+// a sleeping caller frees its processor for a thread of the pool that has no processor.
 constexpr auto kSpinForParts = std::chrono::microseconds(20);
 
 void relax() {
@@ -34,7 +34,7 @@ void relax() {
 #endif
 }
 
-// Waits actively until done() returns true or the time is over. Returns done().
+// Spins until done() returns true or the time has elapsed. Returns done().
 template <class Done>
 bool spin(Clock::duration time, const Done& done) {
   const Clock::time_point end = Clock::now() + time;
@@ -78,8 +78,8 @@ class Pool {
            !busy_.exchange(true, std::memory_order_acquire);
   }
 
-  // Starts threads until there are `wanted`. The system may refuse to start more; then the pool has
-  // fewer. They block all signals, because Python's handlers belong to its own threads.
+  // Starts threads until the pool has `wanted` threads, or fewer if the system cannot start more.
+  // The threads block all signals, because Python's signal handlers must run on Python's threads.
   void start(int wanted) {
     if (threads_ >= wanted || no_more_threads_) return;
     spins_ = wanted < available_processors();
@@ -95,7 +95,8 @@ class Pool {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  // A thread that has claimed a part keeps the job alive: its caller waits for unfinished_.
+  // After a thread has claimed a part, the job remains valid until the part is finished, because
+  // the caller waits for unfinished_.
   bool claim() {
     int left = unclaimed_.load(std::memory_order_relaxed);
     while (left > 0)
@@ -103,8 +104,9 @@ class Pool {
     return false;
   }
 
-  // Executes one part, preferably the one with the thread's own number, because its data of the
-  // previous job may be in the cache of that processor. The claim guarantees that there is one.
+  // Executes one part, preferably the part with the thread's own number, because the data of this
+  // part may be in the cache of its processor from the previous job. The claim guarantees that a
+  // part is left.
   void execute(int id) {
     const int parts = parts_;
     int part = id % parts;
@@ -114,8 +116,8 @@ class Pool {
     if (unfinished_.fetch_sub(1) == 1 && caller_sleeps_.load()) unfinished_.notify_one();
   }
 
-  // Wakes at most two threads. Those wake further ones, so that waking many does not delay the
-  // caller.
+  // Wakes at most two threads. These threads wake further threads, so that the caller does not have
+  // to wake them all.
   void wake() {
     const int most = std::min(unclaimed_.load() - 1, 2);
     for (int i = 0; i < most && sleeping_.load() > i; ++i) unclaimed_.notify_one();
@@ -160,8 +162,8 @@ class Pool {
   bool no_more_threads_ = false;
 };
 
-// The pool is never destroyed, because its threads run until the process ends. A forked child has
-// none of them, so it must not use the pool of its parent.
+// The pool is never destroyed, because its threads run until the process ends. A forked child does
+// not have these threads, so it must not use the pool of its parent.
 std::atomic<Pool*> current = nullptr;
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { current = nullptr; });
 

@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Below this size, one thread is always fastest, and the costs need not be measured.
+// Below this number of bytes, one thread is always fastest, and the costs are not needed.
 constexpr std::int64_t kSmall = 64 << 10;
 
 std::atomic<int> chosen_threads = 0;  // 0: not chosen yet
@@ -36,8 +36,8 @@ int default_threads() {
   return std::min(wanted > 0 ? wanted : available_processors(), kMaxParts);
 }
 
-// Bytes read and written per second by one thread that copies 1 MiB. Calls for which one thread and
-// several are about equally fast move this number of bytes.
+// Bytes read and written per second by one thread that copies 1 MiB. Calls move about this number
+// of bytes if one thread and several threads are equally fast.
 double measure_bandwidth() {
   constexpr std::size_t kBytes = 1 << 20;
   const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[2 * kBytes]());
@@ -59,11 +59,11 @@ struct Rendezvous {
   std::atomic<double> last = 0;  // time of the last arrival
 };
 
-// The time until a sleeping thread has begun to work.
+// Measures the time until a sleeping thread has started to work.
 double measure_wake() {
-  // On a busy machine, the thread may have no processor. Its time then says nothing about later
-  // calls, and a limit that is too low costs little, because a thread that is late is not waited
-  // for.
+  // On a busy machine, the thread may have no processor. The measured time is then not
+  // representative of later calls. A limit that is too low costs little, because the caller does
+  // not wait for late threads.
   constexpr double kLimit = 30e-6;
   constexpr auto kUntilAsleep = std::chrono::microseconds(100);
   double least = kLimit;
@@ -90,7 +90,7 @@ enum State { kUnmeasured, kMeasuring, kMeasured };
 std::atomic<int> state = kUnmeasured;
 ThreadCosts costs{};
 
-// A forked child does not have the thread that was measuring.
+// If another thread is measuring during a fork, the child does not have this thread.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
   int expected = kMeasuring;
   state.compare_exchange_strong(expected, kUnmeasured);
@@ -130,8 +130,8 @@ const ThreadCosts& thread_costs() {
 int threads_for_seconds(double seconds) {
   const int most = max_threads();
   if (most == 1 || fixed_threads) return most;
-  // The time that a part takes should not be shorter than the time to wake a thread. More threads
-  // than that save little, but they cost little too: a thread that is late is not waited for.
+  // The time per part should not be shorter than the time to wake a thread. More threads save
+  // little time. They also cost little, because the caller does not wait for late threads.
   const double wake = thread_costs().wake;
   const int threads = static_cast<int>(std::min<double>(seconds / wake, most));
   constexpr double kLeastGain = 1.2;  // because the costs vary from call to call

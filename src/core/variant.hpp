@@ -41,7 +41,7 @@ struct Launch {
   cuda::KernelRecorder* recorder = nullptr;
 };
 
-// What the default variant depends on besides the problem: properties of the current GPU.
+// Properties of the current GPU on which the choice of the default variant depends.
 struct Hardware {
   int multiprocessors = 0;
   std::int64_t l2_bytes = 0;
@@ -66,8 +66,9 @@ struct Variant {
   // Returns the reason why this variant cannot solve the problem, or nullptr. The reason is a
   // string literal, so no memory is allocated.
   const char* (*why_not)(const Routine&) = nullptr;
-  // Returns the reason why another variant is faster for the problem, or nullptr. The default skips
-  // the variant, but a call can name it. The limits are measured crossovers.
+  // Returns the reason why another variant is faster for the problem, or nullptr. The variant is
+  // then not chosen as the default, but a call can still name it. The limits are measured
+  // crossovers.
   const char* (*why_slower)(const Routine&, const Hardware&) = nullptr;
 
   Blocks blocks = {};

@@ -53,12 +53,12 @@ Launch launch_for(const Routine& routine, const AnyVariant& variant, const Probl
   return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant.blocks, block));
 }
 
-// Addresses that no array has, aligned like device memory.
+// Returns distinct addresses that no array has, aligned like device memory.
 std::byte* dummy_address(std::uintptr_t index) {
   return reinterpret_cast<std::byte*>((index + 1) << 52);
 }
 
-// A copy of the problem with arrays at dummy addresses on the device.
+// Returns a copy of the problem with arrays at dummy addresses on the device.
 std::unique_ptr<Problem> without_memory(const Problem& problem) {
   std::uintptr_t arrays = 0;
   std::unique_ptr<Problem> dummy = problem.clone();

@@ -140,8 +140,9 @@ class Call {
 void run(const BoundProblem& bound, const AnyVariant* variant,
          const std::optional<std::string>& device, const Block& block);
 
-// Returns the variant that run() would select, and why. Host operands that a GPU would process are
-// judged by their copies in device memory. With `hardware`, it returns the choice on that GPU.
+// Returns the variant that run() would select, and the reasons. If a GPU would process host
+// operands, the choice is the one for their copies in device memory. With `hardware`, it is the
+// choice for that GPU.
 Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
               const Hardware* hardware = nullptr);
 

@@ -38,7 +38,7 @@ bool DirectProblem::bind_output(std::size_t i, const Array& view, bool given) {
   const ElementType type = info.same_as < 0
                                ? info.type.fixed
                                : problem_->inputs[static_cast<std::size_t>(info.same_as)]->type;
-  // Whether strided elements share memory takes longer to decide.
+  // The test whether strided elements share memory is too slow for this path.
   if (view.type != type || !view.packed() || !lengths_.fits(info.name, info.shape, view))
     return false;
   for (const Array* input : problem_->inputs)

@@ -1,9 +1,9 @@
-// Calls of the most common kind, without memory allocations and texts: operands in host memory,
-// options with their default values, and the default variant on the CPU. Such a call of a small
-// problem takes less time than its preparation in call.hpp.
+// The fast path for the most common calls: operands in host memory, options with their default
+// values, and the default variant on the CPU. It allocates no memory and formats no text. For a
+// small problem, the whole call takes less time than its preparation in call.hpp.
 //
-// Nothing here throws an error about the caller's mistakes. If a function returns false, the call
-// is not of this kind or not valid. The caller then takes the way of call.hpp, which reports the
+// The bind functions and check() do not throw for invalid arguments. If one of them returns false,
+// the call is not supported here or not valid. The caller then uses call.hpp, which reports the
 // error.
 #pragma once
 
@@ -16,24 +16,24 @@ namespace ado {
 
 class DirectProblem {
  public:
-  // The problem of this routine that the calling thread uses for all its calls.
+  // Returns the problem of this routine that the calling thread uses for all its calls.
   static DirectProblem& of(const Routine& routine);
 
   // Call these functions in this order: begin, bind_input for every input, bind_output for every
   // output, check, run.
   void begin();
   bool bind_input(std::size_t i, const Array& view);
-  // The shape and type of an output, from the inputs. The type is that of the input number
-  // outputs[i].same_as, unless that is -1.
+  // Returns the shape of output i, computed from the inputs. Its type is that of input
+  // outputs[i].same_as, or a fixed type if same_as is -1.
   Shape result_shape(std::size_t i) const { return lengths_.shape_of(routine_.outputs[i].shape); }
-  // `given`: the caller passed the output, so shape, type and overlap are checked.
+  // `given` means that the caller passed the output, so shape, type and overlap are checked.
   bool bind_output(std::size_t i, const Array& view, bool given);
   bool check() const;
-  // Checks the values of operands and runs. Throws ValueError for a wrong value, and
-  // std::bad_alloc. Does not need the GIL.
+  // Checks the values of operands and runs the default variant. Throws ValueError for an invalid
+  // value, or std::bad_alloc. Does not need the GIL.
   void run();
 
-  // Whether a run takes so little time that it is not worth to release the GIL.
+  // Returns true if a run is too short for a release of the GIL to pay off.
   bool small() const;
 
  private:

@@ -29,8 +29,8 @@ struct OptionSlot {
   void (*set)(void* member, const OptionValue& value) = nullptr;
 };
 
-// Whether the address ranges of two arrays overlap. Arrays that are interleaved need not share an
-// element.
+// Returns true if the address ranges of two arrays overlap. Interleaved arrays overlap, even if
+// they share no element.
 bool extents_overlap(const Array& a, const Array& b);
 
 class Problem {

@@ -55,12 +55,12 @@ class AnyVariant {
   std::vector<Extent> blocks;  // the default first; empty: takes no block
   std::vector<Stage> stages;
 
-  bool available() const;  // whether why_unavailable() is empty, without building a text
+  bool available() const;  // true if why_unavailable() is empty; formats no text
   // Empty if the variant can run on this machine. For a CUDA variant, the call starts the driver.
   std::string why_unavailable() const;
 
   virtual const char* why_not(const Problem& problem) const = 0;  // nullptr if it can solve it
-  // Why another variant is faster; nullptr if none is known to be.
+  // The reason why another variant is faster, or nullptr.
   virtual const char* why_slower(const Problem& problem, const Hardware& hardware) const = 0;
   virtual Launch launch(const Problem& problem, Extent block) const = 0;
   virtual std::size_t scratch_bytes(const Problem& problem) const = 0;
@@ -82,7 +82,7 @@ struct OperandType {
 // Lengths by name, to determine shapes without arrays.
 using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
 
-// The variant that a call would run, and why later variants of the ladder do not run.
+// The variant that a call would run, and the reasons why it skips later variants of the ladder.
 struct Choice {
   struct Skipped {
     const AnyVariant* variant;
@@ -110,11 +110,11 @@ class Routine {
   std::vector<const AnyVariant*> variants(Device device) const;
   const AnyVariant& find(const std::string& variant) const;  // throws NameError
   // Returns the last variant of the device's ladder that is available, is not a ceiling, can solve
-  // the problem and is not slower than another one. Throws Unavailable or ValueError if there is
-  // none.
+  // the problem and is not known to be slower than another variant. Throws Unavailable or
+  // ValueError if there is none.
   const AnyVariant& best(const Problem& problem, Device device) const;
-  // The same with the reasons. If `hardware` is not null, it returns the choice on that GPU, and
-  // this machine needs none.
+  // Like best(), with the reasons. If `hardware` is not null, it returns the choice for that GPU,
+  // and this machine does not need a GPU.
   Choice choose(const Problem& problem, Device device, const Hardware* hardware = nullptr) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(); }

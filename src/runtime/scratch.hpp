@@ -1,5 +1,5 @@
-// Scratch memory of variants on the CPU, aligned to cache lines. It is not initialised, because a
-// variant writes its scratch memory before it reads it.
+// Scratch memory of CPU variants, aligned to cache lines. It is not initialised, because a variant
+// writes its scratch memory before it reads it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ struct FreeHostMemory {
 using HostMemory = std::unique_ptr<std::byte, FreeHostMemory>;
 HostMemory allocate_host_memory(std::size_t bytes);  // throws std::bad_alloc
 
-// The scratch memory of one call. If it is small, it is a buffer of the calling thread, which is
-// allocated once.
+// The scratch memory of one call. Small scratch memory is a buffer that is allocated once per
+// calling thread.
 class HostScratch {
  public:
   explicit HostScratch(std::size_t bytes);  // 0: none. Throws std::bad_alloc.

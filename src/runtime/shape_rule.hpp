@@ -40,7 +40,7 @@ struct Shape {
 };
 
 // The values of the named lengths and the batch dimensions, determined by the operands bound so
-// far. Only errors allocate memory.
+// far. Memory is allocated only for error messages.
 class Lengths {
  public:
   explicit Lengths(const std::vector<std::string>& names) : names_(&names) {
@@ -57,16 +57,16 @@ class Lengths {
   // The shape of a result, or of an operand whose named lengths are all known. If a fixed length
   // has several choices, the last one is used. Throws ValueError for more than kMaxRank dimensions.
   Shape shape_of(const ShapeRule& rule) const;
-  std::vector<std::int64_t> resolve(const ShapeRule& rule) const;  // the same as a vector
+  std::vector<std::int64_t> resolve(const ShapeRule& rule) const;  // shape_of() as a vector
 
  private:
   static constexpr std::int64_t kUnknown = -1;
 
-  // What contradicts a shape rule.
+  // The part of a shape rule that an array violates.
   enum class Conflict { kNone, kShape, kBatch, kLength };
   struct Finding {
     Conflict conflict = Conflict::kNone;
-    std::size_t name = 0;  // of the length, for kLength
+    std::size_t name = 0;  // index of the length, for kLength
   };
   Finding compare(const char* operand, const ShapeRule& rule, const Array& array);
 
