@@ -320,9 +320,9 @@ ADO_INLINE Uint16s weighted_pairs(Bytes v) {
 }
 
 // Gaussian blur with the default taps. Along the row, four vectors of pixels, two columns apart,
-// contain all neighbours of the even and of the odd columns as pairs of bytes. Down the column, 1 2
-// 3 4 3 2 1 is the convolution of 1 1, 1 0 1, 1 1 and 1 0 1, so four additions per row are
-// sufficient. No sum exceeds 65280.
+// contain all neighbours of the even and of the odd columns as pairs of bytes. Down the column, the
+// taps 1 2 3 4 3 2 1 are the convolution of 1 1, 1 0 1, 1 1 and 1 0 1, so four additions per row
+// are sufficient. No sum exceeds 65280.
 struct BlurWindow {
   static constexpr int kRadius = 3;
 
