@@ -34,11 +34,11 @@ class Problem:
 def made(
     makers: Mapping[str, Callable[..., Peers]], args: Sequence[Any]
 ) -> tuple[Peers, dict[str, str]]:
-    """The peers of each library, and why libraries are left out."""
+    """Return the peers of each library, and the reason for each library that is left out."""
     peers: Peers = {}
     left_out: dict[str, str] = {}
     for library, make in makers.items():
-        if not importlib.util.find_spec(library.partition(".")[0]):  # of torch.compile: torch
+        if not importlib.util.find_spec(library.partition(".")[0]):  # torch.compile needs torch
             left_out[library] = "not installed"
             continue
         try:
@@ -51,7 +51,7 @@ def made(
 def correct(
     peers: Peers, error_of: Callable[[str, Any], float], tolerance: float
 ) -> tuple[Peers, dict[str, str], dict[str, str]]:
-    """The peers with correct results, why others are left out, and whose results are wrong."""
+    """Return the correct peers, the reasons why others are left out, and the wrong peers."""
     kept: Peers = {}
     left_out: dict[str, str] = {}
     wrong: dict[str, str] = {}
@@ -64,7 +64,7 @@ def correct(
         if found <= tolerance:
             kept[name] = run
         else:
-            wrong[name] = f"error {found:.3g} above the tolerance of {tolerance:.3g}"
+            wrong[name] = f"error {found:.3g} exceeds the tolerance of {tolerance:.3g}"
     return kept, left_out, wrong
 
 

@@ -1,9 +1,10 @@
-"""Overhead of a call: each routine with its smallest operands, beside its NumPy expression.
+"""Overhead per call: each routine on its smallest operands, compared with a NumPy expression.
 
 python benchmarks/call_overhead.py
 
-The goal: a call costs at most 1.5 us more than NumPy's. Times are minima over interleaved rounds.
-"general" is the same call with ``variant=``, which is not direct (src/bindings/direct_call.cpp).
+The target is at most 1.5 us per call more than NumPy. Times are minima over interleaved rounds.
+"general" is the same call with ``variant=``, which does not use the direct path
+(src/bindings/direct_call.cpp).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
 
 
 def microseconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The least time per call of each function."""
+    """Return the minimum time per call of each function, in microseconds."""
     timers = {name: timeit.Timer(call) for name, call in calls.items()}
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(ROUNDS):

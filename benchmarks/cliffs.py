@@ -1,11 +1,11 @@
-"""Looks for cliffs: how much longer a default call takes when one side grows by 10 %.
+"""Finds performance cliffs: large changes in time when one side of a problem grows by 10 %.
 
     python benchmarks/cliffs.py                         # on the CPU
     python benchmarks/cliffs.py --device cuda transpose
 
-The script draws random shapes (random_shapes.py), lets one side of at least 10 grow by 10 %, times
-both problems in the same rounds, and prints the steps with the largest and the smallest ratios. The
-exit code is 1 if a ratio is outside of the bounds.
+The script draws random shapes (random_shapes.py) and increases one side of at least 10 by 10 %. It
+times the default calls for both problems in the same rounds, and prints the pairs with the largest
+and the smallest ratios of times. The exit code is 1 if a ratio is out of bounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shape_peers import OURS, Bench
 import adokernels as ado
 
 GROWTH, SHORTEST = 1.1, 10
-TOLERANCE = 1.3  # of the ratio of times, relative to the growth of the operand
+TOLERANCE = 1.3  # a cliff is a ratio above GROWTH * TOLERANCE or below 1 / TOLERANCE
 SHOWN = 5
 SECONDS = {"cpu": 0.2, "cuda": 0.1}
 
@@ -44,12 +44,12 @@ class Step:
 
     @property
     def is_cliff(self) -> bool:
-        """Whether the time grows much faster than the operand, or shrinks."""
+        """Whether the time increases much more than the operand, or decreases."""
         return self.ratio > GROWTH * TOLERANCE or self.ratio < 1 / TOLERANCE
 
 
 def grown(case: Case, rng: np.random.Generator) -> Case | None:
-    """The problem with one longer side; none if all sides are short."""
+    """The problem with one longer side; None if all sides are short."""
     sides = [axis for axis, length in enumerate(case.shape) if length >= SHORTEST]
     if not sides:
         return None

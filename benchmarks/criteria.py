@@ -1,4 +1,4 @@
-"""What default calls must reach: bounds on ratios of times, and which problems they are about."""
+"""Criteria for default calls: bounds on ratios of times, and the problems to which they apply."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shape_report import EQUAL, Record, geometric_mean
 
 MIB = 2**20
 VIDEO = ((1080, 1920), (2160, 3840))
-#: A batch, and one image of as many pixels.
+#: A batch, and one image with the same number of pixels.
 BATCHES = (
     ((64, 224, 224), (1792, 1792)),
     ((16, 512, 512), (2048, 2048)),
     ((9, 1001, 1503), (3003, 4509)),
 )
-SLOWEST_BATCH = 1.25  # times one image
-SHORT_CALL = 5e-6  # seconds of a peer: below it, the overhead of a call dominates
+SLOWEST_BATCH = 1.25  # maximum time of a batch, relative to one image
+SHORT_CALL = 5e-6  # time of a peer in seconds, below which the overhead per call dominates
 
 
 def pixels_of(case: Case) -> tuple[int, ...]:
@@ -29,7 +29,7 @@ def pixels_of(case: Case) -> tuple[int, ...]:
 
 
 def standard_cases(routine: str) -> Iterator[Case]:
-    """The images and batches that the criteria name."""
+    """The images and batches to which the criteria apply."""
     channels = ((3,), (4,)) if is_colour(routine) else ((),)
     for last in channels:
         for shape in (*VIDEO, *(shape for pair in BATCHES for shape in pair)):
@@ -41,7 +41,7 @@ def share(record: Record) -> float:
 
 
 def against(*peers: str) -> Callable[[Record], float]:
-    """Time of the fastest of the peers whose names begin like that, over our time."""
+    """Time of the fastest peer with one of these name prefixes, divided by our time."""
 
     def ratio(record: Record) -> float:
         seconds = [s for name, s in record.peers.items() if name.startswith(peers)]
@@ -93,7 +93,7 @@ def long(record: Record) -> bool:
 
 @dataclass(frozen=True)
 class Bound:
-    """The smallest value of a ratio over some problems, and its geometric mean."""
+    """Lower bounds on a ratio: on its value for each problem, and on its geometric mean."""
 
     name: str
     value: Callable[[Record], float]
@@ -102,7 +102,7 @@ class Bound:
     mean: float = 0.0
 
     def verdicts(self, records: Sequence[Record]) -> Iterator[str]:
-        """Lines that say whether the bound holds; none if it is about none of the problems."""
+        """Lines that state whether the bound holds; no lines if it applies to no problem."""
         values = [(self.value(r), r.case) for r in records if self.about(r)]
         values = [(value, case) for value, case in values if not math.isnan(value)]
         if not values:
@@ -120,17 +120,20 @@ class Bound:
 
 
 OF_FILTERS = (
-    Bound("share of the copy from 64 MiB of traffic", share, 0.75, of_bytes(64 * MIB)),
-    Bound("the same with rows at multiples of 4 bytes", share, 0.8, aligned),
-    Bound("share of the copy from 4 MiB of traffic", share, 0.6, of_bytes(4 * MIB)),
+    Bound("share of the copy, traffic >= 64 MiB,", share, 0.75, of_bytes(64 * MIB)),
+    Bound("share of the copy, traffic >= 64 MiB, width a multiple of 4,", share, 0.8, aligned),
+    Bound("share of the copy, traffic >= 4 MiB,", share, 0.6, of_bytes(4 * MIB)),
     Bound("share of the copy at 1080p and 4K", share, 1 / 1.5, video),
 )
 BOUNDS: dict[tuple[str, str], tuple[Bound, ...]] = {
     ("transpose", "cuda"): (
         Bound("against the best peer", any_peer, EQUAL, mean=1.8),
-        Bound("share of the copy with one row or column from 64 MiB", share, 0.95, single),
+        Bound("share of the copy, one row or column, traffic >= 64 MiB,", share, 0.95, single),
         Bound(
-            "share of the copy if thin or of 1 or 2 bytes, from 64 MiB", share, 0.8, thin_or_small
+            "share of the copy, thin or 1-byte or 2-byte elements, traffic >= 64 MiB,",
+            share,
+            0.8,
+            thin_or_small,
         ),
     ),
     ("average_matvec", "cuda"): (
@@ -158,7 +161,7 @@ BOUNDS: dict[tuple[str, str], tuple[Bound, ...]] = {
 
 
 def verdicts(routine: str, device: str, records: Sequence[Record]) -> Iterator[str]:
-    """The lines of all criteria that are about any of the problems."""
+    """The lines of all criteria that apply to any of the problems."""
     for bound in BOUNDS.get((routine, device), ()):
         yield from bound.verdicts(records)
     if device == "cuda" and routine in FILTERS:
@@ -166,7 +169,7 @@ def verdicts(routine: str, device: str, records: Sequence[Record]) -> Iterator[s
 
 
 def batch_verdicts(records: Sequence[Record]) -> Iterator[str]:
-    """Times of batches over the time of one image of as many pixels."""
+    """Times of batches divided by the time of one image with the same number of pixels."""
     by_shape = {record.case.shape: record for record in records}
     for record in records:
         for batch, image in BATCHES:
@@ -175,6 +178,6 @@ def batch_verdicts(records: Sequence[Record]) -> Iterator[str]:
             if pixels_of(record.case) == batch and one:
                 ratio = record.ours / one.ours
                 yield (
-                    f"at most {SLOWEST_BATCH} times one image of as many pixels: "
+                    f"batch at most {SLOWEST_BATCH} times one image with as many pixels: "
                     f"{'met' if ratio <= SLOWEST_BATCH else 'MISSED'}, {ratio:.2f} at {record.case}"
                 )

@@ -5,11 +5,12 @@
     cuobjdump -sass -arch sm_90 .../adokernels/_core*.so > sass.txt
     python benchmarks/gpp_bound.py rates.txt sass.txt [--measured 34.8]
 
-FP64 instructions are counted by the registers that they must read: registers that the operand cache
-holds (`.reuse` of the previous instruction, same operand) are not read again. Each class takes the
-time that fp64_operands measures, and instructions of other pipes take the time that a selection
-adds. The number of executions of each loop comes from the energies and poles of ``gpp_problem``.
-Instructions outside these loops, latencies and barriers are not part of the bound.
+FP64 instructions are classified by the number of registers that they must read. A register in the
+operand reuse cache (`.reuse` on the same operand of the previous instruction) is not read again.
+fp64_operands measures the time per instruction of each class. The time per instruction of other
+pipes is the time that a SEL instruction adds to a DMUL instruction. The number of iterations of
+each loop is computed from the energies and poles of ``gpp_problem``. The bound excludes
+instructions outside these loops, latencies and barriers.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from adokernels.tasks.gpp import GPP_SIZES, GppProblem
 
 CHUNK, LANES, ROWS, WARPS = 16, 32, 2, 4
 FP64 = {"DADD", "DMUL", "DFMA", "DSETP"}
-#: The loops of each kernel in the order of the code, with the bands per iteration.
+#: The loops of each kernel in code order, with the number of bands per iteration.
 LOOPS = {
     "gpp_occupied_tileILi2E": (("full, moments", 1), ("full, selection", 2), ("weighted", 1)),
     "gpp_empty_tileILi2E": (("empty, coefficients", 2), ("empty, moments", 4)),
 }
-#: The time of a class of instructions: the line of fp64_operands that measures it.
+#: For each class of instructions: the line in the output of fp64_operands with its throughput.
 CLASSES = {
     "two": "DADD",
     "reused": "DFMA, three registers, one shared by all",
@@ -44,7 +45,7 @@ WITH_SELECTION, WITHOUT = "DMUL and SEL", "DMUL"
 
 
 class Instruction(NamedTuple):
-    """A line of SASS."""
+    """One SASS instruction."""
 
     address: int
     name: str  # without modifiers
@@ -70,7 +71,7 @@ def kernels(sass: str) -> dict[str, list[Instruction]]:
 
 
 def innermost_loops(code: Sequence[Instruction]) -> list[list[Instruction]]:
-    """Return the loops without branches inside that sum real coefficients times m."""
+    """Return the loops with more than 32 DFMA instructions and no inner branches or calls."""
     loops = []
     for branch in code:
         if branch.target is None or branch.target >= branch.address:
@@ -83,7 +84,7 @@ def innermost_loops(code: Sequence[Instruction]) -> list[list[Instruction]]:
 
 
 def classes(loop: Iterable[Instruction]) -> Counter[str]:
-    """Count the FP64 instructions by the registers that they read, and all others."""
+    """Count the FP64 instructions by the number of registers that they read, and all others."""
     counts: Counter[str] = Counter()
     cached: list[str | None] = []
     for i in loop:
@@ -104,7 +105,7 @@ def classes(loop: Iterable[Instruction]) -> Counter[str]:
 
 
 def seconds_of_classes(text: str) -> dict[str, float]:
-    """Return the seconds per instruction of a thread, from the output of fp64_operands."""
+    """Return the seconds per thread-level instruction, from the output of fp64_operands."""
     lines = (re.match(r"(.*?) +([\d.]+) T FP64", line) for line in text.splitlines())
     rates = {match[1]: float(match[2]) * 1e12 for match in lines if match}
     seconds = {kind: 1 / rates[name] for kind, name in CLASSES.items()}
@@ -138,7 +139,7 @@ def bands_of_loops(problem: GppProblem, warps: int = 256) -> dict[str, float]:
 
 
 def chunks(energies: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Split the energies of sorted bands."""
+    """Split the energies of sorted bands into chunks of CHUNK bands."""
     return [energies[i : i + CHUNK] for i in range(0, len(energies), CHUNK)]
 
 

@@ -1,4 +1,4 @@
-"""The default variant of ``ado.gpp`` and all others as its peers, for one random problem."""
+"""Compares the default variant of ``ado.gpp`` with all other variants, for one random problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SENTINEL = 0xFF  # bytes of results before they are computed: NaN
 
 
 def sparsified(problem: GppProblem, rng: np.random.Generator) -> GppProblem:
-    """Set aqsm to 0, except for its corners and a sample with few terms."""
+    """Set aqsm to 0, except for its corners and a random sample of about CHECKED_TERMS terms."""
     each = problem.aqsn.shape[1] * problem.wx.shape[1]
     if problem.aqsm.size * each <= CHECKED_TERMS:
         return problem
@@ -30,7 +30,7 @@ def sparsified(problem: GppProblem, rng: np.random.Generator) -> GppProblem:
 
 
 class Variants:
-    """The variants that can solve a problem, as prepared calls by name."""
+    """Prepared calls of all variants that can solve a problem."""
 
     def __init__(self, problem: GppProblem, device: str, rng: np.random.Generator) -> None:
         self.device = device
@@ -48,7 +48,7 @@ class Variants:
         return ado.gpp.problem(*args, device=self.device)
 
     def calls(self) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-        """The calls with correct results, why others are left out, and whose results are wrong."""
+        """Return the correct calls, the reasons why others are left out, and the wrong variants."""
         calls: dict[str, Any] = {}
         left_out: dict[str, str] = {}
         wrong: dict[str, str] = {}
@@ -65,7 +65,7 @@ class Variants:
         return calls, left_out, wrong
 
     def _error(self, name: str) -> str:
-        """What is wrong with a result; empty if it is correct."""
+        """Return the error message for a wrong result; empty if the result is correct."""
         self._checked.fill_results(SENTINEL)
         self._checked.prepare(name).run()
         try:

@@ -25,14 +25,14 @@ Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
 
 WEIGHTS = (0.298839, 0.586811, 0.114350)
-GRAY_WEIGHTS = (19585, 38457, 7494)  # those of adokernels, in units of 2^-16
+GRAY_WEIGHTS = (19585, 38457, 7494)  # weights of adokernels, in units of 2^-16
 INTEGER_TAPS = (1, 2, 3, 4, 3, 2, 1)
 TAPS = np.array(INTEGER_TAPS) / 16
 SIGMA = 2.5**0.5  # standard deviation of a Gaussian with the variance of those taps
 RADIUS = 3
 POISON = 0xA5  # sentinel value of results before they are computed
 STRIP = 256  # number of rows compared at each edge
-Edge = tuple[slice, slice]  # the part of an axis, and the part of that part
+Edge = tuple[slice, slice]  # a strip of an axis, and the part of the strip to compare
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stage:
     keep: Image = None  # buffer with the same lifetime
 
     def error(self) -> int:
-        """Largest difference from the reference, in levels, in the corners."""
+        """Largest difference from the reference in the corners, in levels."""
         rows, cols = self.source.shape[:2]
         return max(
             self._error(down, along)
@@ -62,7 +62,7 @@ class Stage:
 
 
 def edges(length: int, strip: int) -> list[Edge]:
-    """Both ends of an axis, and what a filter computes of them without their neighbours."""
+    """Strips at both ends of an axis, and the parts that depend on no pixel outside the strip."""
     if length <= 4 * strip:
         return [(slice(None), slice(None))]
     return [
@@ -186,7 +186,7 @@ def torch_filters(search: bool) -> Library:
     import torch
     import torch.nn.functional as nn
 
-    torch.backends.cudnn.benchmark = search  # for the fastest algorithm, once per shape
+    torch.backends.cudnn.benchmark = search  # finds the fastest algorithm once per shape
 
     def kernels(*weights: np.ndarray) -> torch.Tensor:
         return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
@@ -224,7 +224,7 @@ def torch_filters(search: bool) -> Library:
 
 
 def torch_compiled_filters() -> Library:
-    """Integer formulas, which torch compiles to one kernel or two."""
+    """Integer formulas, which torch compiles to one or two kernels."""
     import torch
     import torch.nn.functional as nn
 
@@ -469,7 +469,7 @@ def cvcuda_filters() -> Library:
 
 
 def libraries(device: str, threads: int, *, search: bool = True) -> dict[str, Library]:
-    """The libraries that can be loaded; `search` is for fast algorithms of each shape."""
+    """The libraries that can be loaded; with `search`, cuDNN searches algorithms per shape."""
     makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
     if device == "cuda":
         makers = {
@@ -491,9 +491,9 @@ def libraries(device: str, threads: int, *, search: bool = True) -> dict[str, Li
 def correct_filters(
     routine: str, image: Image, found: Mapping[str, Library]
 ) -> tuple[Peers, dict[str, str], dict[str, str]]:
-    """The peers with correct results, why others are left out, and whose results are wrong.
+    """Return the correct peers, the reasons why others are left out, and the wrong peers.
 
-    A batch is one call per image, except for grayscale, which does not depend on neighbours.
+    A batch needs one call per image. Grayscale needs one call, because its pixels are independent.
     """
     peers: Peers = {}
     left_out: dict[str, str] = {}

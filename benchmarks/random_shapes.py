@@ -1,7 +1,7 @@
-"""Random problems: log-uniform in size and aspect, with the shapes that kernels find hard.
+"""Draws random problems with log-uniform sizes and aspect ratios, including difficult shapes.
 
 Sides of 1 and thin sides are frequent, and most lengths are odd. The same seed gives the same
-problems, whatever other routines are drawn.
+problems of a routine, independent of the other routines that are drawn.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
 THICKEST = 32
 ODD, POWER_OF_TWO = 0.75, 0.1  # shares of the other lengths
-BATCHED = 0.25  # share of problems of several images
+BATCHED = 0.25  # share of problems with several images
 PHOTOGRAPHS = 0.6  # share of images whose aspect ratio is at most 4
 SMALLEST_GPP, LARGEST_GPP = (8, 8, 64, 1), (800, 1385, 11075, 2)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem: the shape of the first operand (of gpp: its four lengths), and the dtype."""
+    """One problem: the shape of the first operand (for gpp: its four lengths), and the dtype."""
 
     routine: str
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest problems to draw: bytes of the first operand, pixels, FLOPs, terms of gpp."""
+    """Maxima of the drawn problems: bytes of the first operand, pixels, FLOPs, terms of gpp."""
 
     bytes: float
     pixels: float
@@ -50,7 +50,7 @@ LIMITS = {
 
 
 def is_colour(routine: str) -> bool:
-    """Whether the routine takes RGB and RGBA images."""
+    """Whether the routine accepts RGB and RGBA images."""
     return routine in ("grayscale", "edge_detect")
 
 
@@ -65,7 +65,7 @@ def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def length(rng: np.random.Generator, about: float) -> int:
-    """A length of about this size: odd, a power of two, or any."""
+    """A length near `about`: odd, a power of two, or arbitrary."""
     kind = rng.random()
     if about < 2:
         return 1
@@ -106,7 +106,7 @@ def draw_averages(routine: str, rng: np.random.Generator, limits: Limits) -> Cas
     most = limits.bytes / np.dtype(dtype).itemsize
     sets, rows, samples = sides(rng, log_uniform(rng, 1, most), 3)
     largest = int(min(math.sqrt(most), math.sqrt(limits.flops / (2 * sets))))
-    if rows > largest:  # moves the excess into the averages
+    if rows > largest:  # moves the excess to the number of samples
         samples = length(rng, samples * rows / max(1, largest))
         rows = max(1, largest)
     return Case(routine, (sets, rows, samples), dtype)

@@ -33,12 +33,12 @@ LENGTHS = {name: len(cases[0][0]) for name, cases in CASES.items()}
 Array = Any  # array of any library; peers return their result
 
 
-# Averages: reading the vectors takes most of the time. All arrays are preallocated, unless a peer
-# is asked for new results.
+# average_matvec: reading the vectors takes most of the time. All arrays are preallocated, unless
+# `new_results` is set.
 
 
 def numpy_averages(vectors: np.ndarray, matrix: np.ndarray, *, new_results: bool = False) -> Peers:
-    """The formula literally; einsum, which sums faster than mean; a matrix-vector product."""
+    """The plain formula; einsum, which sums faster than mean; a matrix-vector product."""
     sets, length, samples = vectors.shape
     rows = vectors.reshape(-1, samples)
     weights = np.full(samples, 1 / samples, vectors.dtype)
@@ -112,14 +112,14 @@ def cupy_averages(vectors: ado.DeviceArray, matrix: ado.DeviceArray) -> Peers:
     return {"cupy": mean}
 
 
-# Largest sums.
+# max_plus
 
 BLOCK = 1 << 14  # number of points that fit in a core's cache with their sums
-MOST_ROWS = 100_000  # of a loop in Python, which takes 2 us per row
+MOST_ROWS = 100_000  # maximum for Python loops, which take 2 us per row
 
 
 def numpy_max_plus(big: np.ndarray, small: np.ndarray, *, new_results: bool = False) -> Peers:
-    """The formula literally; row by row; row by row of blocks that fit in the cache."""
+    """The plain formula; row by row; row by row in blocks that fit in the cache."""
     points = big.shape[1]
     sums = out = None
     if not new_results:
@@ -249,7 +249,7 @@ def main() -> None:
         nargs="+",
         choices=("float32", "float64"),
         default=["float32", "float64"],
-        help="types for --shapes; three lengths are for average_matvec, two for max_plus",
+        help="types for --shapes; three lengths select average_matvec, two max_plus",
     )
     options = arguments.parse_args()
     chosen = {

@@ -1,8 +1,8 @@
-"""Times functions in the same rounds, with few samples, for comparisons of many problems.
+"""Times functions in interleaved rounds with few samples, to compare them on many problems.
 
 ``ado.sweep`` samples until the medians have converged, which takes seconds per problem. On the CPU
-it excludes the overhead of Python calls, which users pay on small operands. Here a sample on the
-CPU calls a function as Python does, and follows an untimed call of the same function.
+it excludes the overhead of Python calls, which is significant for small operands. Here, a sample on
+the CPU includes this overhead. It follows an untimed call of the same function.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from adokernels.measuring.sampling import Sampler
 
-SAMPLE_SECONDS = 100e-6  # CPU: a sample consists of calls that take at least this long together
-LONG_CALL = 10e-3  # CPU: samples of longer calls do not follow an untimed call
-FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 25}  # rounds
-#: Functions that are at least this many times slower than the fastest get at most so many samples.
+SAMPLE_SECONDS = 100e-6  # CPU: a sample repeats calls for about this time
+LONG_CALL = 10e-3  # CPU: no untimed call before samples of calls that take longer
+FEWEST, MOST = {"cpu": 7, "cuda": 5}, {"cpu": 61, "cuda": 25}  # number of rounds
+#: (slowdown, samples): maximum number of samples for a slowdown relative to the fastest function.
 FEW_SAMPLES = ((3.0, 3), (30.0, 1))
-FEWEST_OF_LONG = 3  # rounds, if a round takes longer than the time for all
+FEWEST_OF_LONG = 3  # minimum number of rounds after more than 4 times the sampling time
 
 
 @dataclass
@@ -69,7 +69,10 @@ def on_cpu(work: Callable[[], object]) -> Take:
 
 
 def on_cuda(work: Any) -> Take:
-    """Cold caches; `work` is a prepared call or a function that launches on the default stream."""
+    """Sample with cold caches.
+
+    `work` is a prepared call, or a function that launches on the default stream.
+    """
     prepared = hasattr(work, "variant")
     sampler = (
         Sampler.of_call(work, cold=True)
@@ -88,10 +91,10 @@ def on_cuda(work: Any) -> Take:
 def interleaved(
     functions: Mapping[str, Any], ours: str, copy: str, device: str, seconds: float
 ) -> dict[str, Times]:
-    """Sample all functions once per round, in random order, for about `seconds` in all.
+    """Sample all functions once per round, in random order, for about `seconds` in total.
 
     Peers that are much slower than the fastest function are sampled in the first rounds only. The
-    copy does not count as the fastest.
+    copy is ignored when the fastest function is determined.
     """
     takes = {n: (on_cpu if device == "cpu" else on_cuda)(work) for n, work in functions.items()}
     found: dict[str, list[float]] = {name: [] for name in takes}
@@ -112,7 +115,7 @@ def interleaved(
 
 
 def sampled_on(found: Mapping[str, Sequence[float]], ours: str, copy: str) -> list[str]:
-    """The functions that need more samples, by the samples so far."""
+    """Return the functions that need more samples, given the samples so far."""
     fastest = min(min(samples) for name, samples in found.items() if name != copy)
 
     def enough(name: str) -> bool:

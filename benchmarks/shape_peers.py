@@ -24,14 +24,14 @@ import adokernels as ado
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64
-LARGEST_FOR_NUMPY = 1 << 18  # pixels: the formulas of the filters in NumPy
+LARGEST_FOR_NUMPY = 1 << 18  # pixels; maximum for the filters in NumPy
 SMALLEST_FOR_NPP = 16  # also for CV-CUDA
-LARGEST_FOR_PEERS = 1 << 28  # pixels: peers on the GPU need many times the memory
-MOST_IMAGES = 32  # of a batch, for which peers launch kernels per image
+LARGEST_FOR_PEERS = 1 << 28  # pixels; peers on the GPU need many times the memory of the image
+MOST_IMAGES = 32  # maximum images per batch; peers launch kernels per image
 
 
 class WrongResult(Exception):
-    """Our result is wrong, so nothing is timed."""
+    """The result of adokernels is wrong; nothing is timed."""
 
 
 @dataclass
@@ -45,13 +45,13 @@ class Compared:
     bytes
         Compulsory bytes of the problem.
     functions
-        The default call (``OURS``), the peers and the copy of as many bytes (``COPY``).
+        The default call (``OURS``), the peers, and a copy of the same number of bytes (``COPY``).
     left_out
         Why peers are not timed.
     wrong
         Peers whose results are wrong, and how.
     phases
-        Seconds that it took to make operands, to check our result, and to make and check peers.
+        Durations in seconds: making operands, checking our result, making and checking peers.
     """
 
     variant: str
@@ -70,7 +70,7 @@ class Clock:
         self._start = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        """The end of a phase."""
+        """End the current phase and store its duration."""
         now = time.perf_counter()
         self.laps[phase] = now - self._start
         self._start = now
@@ -79,7 +79,7 @@ class Clock:
 class Bench:
     """Makes operands on a device, and the functions to compare on them.
 
-    With `new_results`, functions on the CPU allocate their results, as far as peers can do so.
+    With `new_results`, functions on the CPU allocate their results, except for OpenCV's filters.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Bench:
         self.rng = np.random.default_rng(seed)
 
     def compared(self, case: Case, seed: int) -> Compared:
-        """The functions for one problem, each after a first call whose result is checked.
+        """Return the functions for one problem. Each has been called once, and its result checked.
 
         Raises
         ------
         WrongResult
-            If our result is wrong.
+            If the result of adokernels is wrong.
         """
         if case.routine == "gpp":
             return self._own_variants(case, seed)
@@ -119,7 +119,7 @@ class Bench:
         return found
 
     def alone(self, case: Case) -> Compared:
-        """The default call alone; its result is not checked."""
+        """Return only the default call; its result is not checked."""
         return self._default_call(case, self._operands(case), lambda *_: 0.0, 0.0)
 
     def _default_call(
@@ -141,7 +141,7 @@ class Bench:
         else:
             result = routine(*args)
         if (error := error_of(OURS, result)) > tolerance:
-            raise WrongResult(f"error {error:.3g} above the tolerance of {tolerance:.3g}")
+            raise WrongResult(f"error {error:.3g} exceeds the tolerance of {tolerance:.3g}")
         return Compared(call.variant, call.cost.bytes, {OURS: ours})
 
     def _operands(self, case: Case) -> tuple[Any, ...]:
@@ -155,7 +155,7 @@ class Bench:
     def _reference(
         self, case: Case, arrays: tuple[Array, ...]
     ) -> tuple[Callable[[str, Any], float], dict[str, float]]:
-        """A function that returns the error of a result, and the tolerances."""
+        """Return a function that computes the error of a result, and the tolerances."""
         unit = None
         tolerance = {OURS: 0.0, "peers": 0.0}
         if case.routine == "average_matvec":
@@ -170,7 +170,7 @@ class Bench:
 
         def error_of(name: str, result: Any) -> float:
             got = self.xp.asarray(result)
-            if got.dtype.kind == "i":  # torch's type for unsigned integers
+            if got.dtype.kind == "i":  # torch peers use signed instead of unsigned integers
                 got = got.view(expected.dtype)
             with references.plain_reductions(self.xp):
                 return references.error(self.xp, got, expected, unit)
@@ -224,7 +224,7 @@ class Bench:
         return peers | kept
 
     def _copy(self, nbytes: float) -> Callable[[], None]:
-        """A copy that reads and writes as many bytes in all."""
+        """Return a copy function whose reads and writes total `nbytes`."""
         half = max(1, int(nbytes) // 2)
         source, target = self.xp.ones(half, "u1"), self.xp.empty(half, "u1")
         if self.device == "cpu":
@@ -238,7 +238,7 @@ class Bench:
         return run
 
     def _own_variants(self, case: Case, seed: int) -> Compared:
-        """The default variant, and all others as its peers."""
+        """Return the default variant, and all other variants as its peers."""
         clock = Clock()
         problem = ado.gpp_problem(case.shape, seed=seed)
         clock.lap("operands")
@@ -259,12 +259,12 @@ class Bench:
 
     @property
     def free_memory(self) -> int:
-        """Free bytes of the GPU."""
+        """Free GPU memory in bytes."""
         free, _ = self.xp.cuda.runtime.memGetInfo()
         return int(free)
 
     def release(self) -> None:
-        """Return the unused GPU memory of CuPy and torch, which do not share it."""
+        """Free the unused GPU memory that CuPy and torch cache, each for itself."""
         gc.collect()
         if self.device == "cpu":
             return

@@ -1,7 +1,7 @@
-"""Random operands and reference results for NumPy arrays and for CuPy arrays, in limited memory.
+"""Random operands and reference results for NumPy and CuPy arrays, with limited memory use.
 
-The reference results of `adokernels.tasks` are for NumPy arrays only, and for long reductions they
-take minutes.
+The references of `adokernels.tasks` support only NumPy arrays. They need minutes for long
+reductions.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from image_peers import GRAY_WEIGHTS, INTEGER_TAPS
 from random_shapes import Case, is_colour
 
-Array = Any  # of NumPy or of CuPy
+Array = Any  # NumPy or CuPy array
 
-#: Number of elements that are processed at a time, by library.
+#: Number of elements per piece, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 
 
 @contextmanager
 def plain_reductions(xp: Any) -> Iterator[None]:
-    """Reductions of CuPy without CUB, whose kernels take seconds to compile."""
+    """Disable CUB in CuPy's reductions, because its kernels take seconds to compile."""
     if xp is np:
         yield
         return
@@ -48,7 +48,7 @@ def operand_shapes(case: Case) -> list[tuple[int, ...]]:
 
 
 def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
-    """Floating-point numbers lie between -0.5 and 0.5. For other types, every byte is random."""
+    """Fill an array with numbers from -0.5 to 0.5, or with random bytes if it has no floats."""
     real = {"f4": "f4", "f8": "f8", "c16": "f8"}.get(array.dtype.str[1:])
     flat = array.reshape(-1).view(real or "u1")
     if xp is not np:
@@ -64,7 +64,7 @@ def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
 
 @functools.cache
 def hashed_indices(cupy: Any, kind: str) -> Any:
-    """A kernel that fills an array with the hash function of the generator splitmix64."""
+    """A kernel that fills an array with hashes of its indices (hash function of splitmix64)."""
     number = "(double)(h >> 40) / (1 << 24) - 0.5" if kind in "fc" else "h"
     return cupy.ElementwiseKernel(
         "uint64 seed",
@@ -81,7 +81,7 @@ def hashed_indices(cupy: Any, kind: str) -> Any:
 
 
 def pieces(xp: Any, length: int, other: int = 1) -> Iterator[slice]:
-    """Slices of an axis such that a slice has about PIECE elements, with `other` per index."""
+    """Slices of an axis with about PIECE elements each; every index has `other` elements."""
     step = max(1, PIECE[xp.__name__] // max(1, other))
     for first in range(0, length, step):
         yield slice(first, min(first + step, length))
@@ -123,7 +123,7 @@ def gray(xp: Any, wide: Array) -> Array:
 
 
 def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
-    """Weighted sum of neighbours along an axis, without the ends, which lack neighbours."""
+    """Weighted sum of neighbours along an axis; the ends, which lack neighbours, are omitted."""
     length = wide.shape[axis] - len(weights) + 1
     parts = (
         weight * (wide[:, i : i + length] if axis == 1 else wide[:, :, i : i + length])
@@ -147,7 +147,7 @@ def gradient(xp: Any, wide: Array) -> Array:
 
 
 def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: int) -> Array:
-    """Apply a filter to tiles of (B, H, W) or (B, H, W, C) images as int32, zeros outside."""
+    """Apply a filter to int32 tiles of (B, H, W) or (B, H, W, C) images, padded with zeros."""
     count, rows, cols = images.shape[:3]
     out = xp.empty((count, rows, cols), "u1")
     for j in pieces(xp, cols):
@@ -168,7 +168,7 @@ def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: in
 
 
 def filtered(xp: Any, routine: str, image: Array) -> Array:
-    """The filters on an image or a batch; zeros outside."""
+    """The result of a filter for an image or a batch, padded with zeros."""
     rank = 3 if is_colour(routine) else 2
     shape = image.shape[: image.ndim - (rank - 2)]
     images = image.reshape(-1, *image.shape[image.ndim - rank :])
@@ -182,7 +182,11 @@ def filtered(xp: Any, routine: str, image: Array) -> Array:
 
 
 def error(xp: Any, result: Array, expected: Array, unit: Array | None = None) -> float:
-    """Largest difference: in `unit`; else in levels of bytes; else 1 if any element differs."""
+    """Return the largest difference.
+
+    It is in multiples of `unit` if that is given, and in levels for uint8. For other types, it is 1
+    if any element differs, and else 0.
+    """
     if result.shape != expected.shape:
         return np.inf
     got, want = result.reshape(-1), expected.reshape(-1)

@@ -1,4 +1,4 @@
-"""Records of timed problems, their statistics, and the tables that show them."""
+"""Records of timed problems, with statistics and tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.table import Table
 from rounds import Times
 from shape_peers import COPY, OURS
 
-EQUAL = 0.97  # a ratio from which two times count as equal
+EQUAL = 0.97  # minimum ratio at which two times count as equal
 WORST = 10  # rows of the table
-SHORT = 64  # characters of a reason
+SHORT = 64  # maximum number of characters of a reason
 
 
 @dataclass(frozen=True)
 class Record:
-    """One problem: which variant ran, and the times by function."""
+    """One problem, the variant that ran, and the times of all functions."""
 
     case: Case
     variant: str
@@ -56,13 +56,13 @@ class Record:
 
     @property
     def ratio(self) -> float:
-        """Time of the best peer over our time; not a number without peers."""
+        """Time of the fastest peer divided by our time; NaN without peers."""
         peers = self.peers
         return min(peers.values()) / self.ours if peers else math.nan
 
     @property
     def share_of_copy(self) -> float:
-        """Time of the copy over our time."""
+        """Time of the copy divided by our time."""
         return self.seconds(COPY) / self.ours
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def statistics(ratios: Sequence[float]) -> dict[str, float]:
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
-    """Statistics of our speed relative to the best peer, to each peer, and to the copy."""
+    """Statistics of our speed relative to the fastest peer, each peer, and the copy."""
     against: dict[str, list[float]] = {}
     for record in records:
         if not math.isnan(record.ratio):
@@ -134,7 +134,7 @@ def summary_table(routine: str, records: Sequence[Record]) -> Table:
 
 
 def worst_table(records: Sequence[Record]) -> Table:
-    """The problems with the smallest ratio; without peers, with the smallest share of the copy."""
+    """The problems with the smallest ratios; without peers, the smallest shares of the copy."""
     with_peers = [record for record in records if not math.isnan(record.ratio)]
     worst = sorted(with_peers, key=lambda record: record.ratio)[:WORST]
     if not worst:
@@ -169,7 +169,7 @@ def problem_table(title: str, records: Sequence[Record]) -> Table:
 
 
 def phases_line(records: Sequence[Record]) -> str:
-    """The seconds that the phases of all problems took."""
+    """The total duration of each phase over all problems."""
     phases: dict[str, float] = {}
     for record in records:
         for name, seconds in record.phases.items():

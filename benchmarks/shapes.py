@@ -1,23 +1,24 @@
-"""Compares default calls with their peers on random shapes and types, in the same rounds.
+"""Compares default calls with their peers on random shapes and types, in interleaved rounds.
 
     python benchmarks/shapes.py                           # NumPy and OpenCV, on the CPU
     python benchmarks/shapes.py --device cuda --count 100 # torch, CuPy, cuBLAS, NPP and CV-CUDA
     python benchmarks/shapes.py --seed 3 transpose sobel
     python benchmarks/shapes.py --shapes 399x481 7x30000 --dtypes u1 f8 transpose
 
-The script prints the geometric mean and the worst of (time of the best peer / our time), the ten
-worst shapes, and whether the bounds of criteria.py hold. Sizes and aspect ratios are log-uniform
-(random_shapes.py). Every result, ours and the peers', is compared with a reference before it is
-timed; a wrong result makes the exit code 1.
+A ratio is the time of the fastest peer divided by our time. The script prints the geometric mean
+and the minimum of the ratios, the ten shapes with the smallest ratios, and whether the bounds in
+criteria.py hold. Sizes and aspect ratios are log-uniform (random_shapes.py). The results of
+adokernels and of the peers are compared with a reference before they are timed. If a result is
+wrong, the exit code is 1.
 
-CPU: a sample includes the overhead of the Python calls and finds the operands in the caches, as
-far as they fit. Results are preallocated (out=) for both sides; with --new-results for neither, as
-in ado.transpose(a) and a.T.copy(). OpenCV is a peer for images of 64x64 pixels and more; its
-transpose is listed but does not count.
+CPU: samples include the overhead of Python calls. The operands are in the caches if they fit.
+Results are preallocated (out=) for adokernels and the peers. With --new-results, both allocate
+their results, as in ado.transpose(a) and a.T.copy(). OpenCV is a peer for images of at least 64x64
+pixels. Its transpose is listed but does not count as a peer.
 
-GPU: device times with cold caches, launch overhead hidden, results preallocated. The copy reads and
-writes as many bytes as the problem; it does not count as a peer. The peers of gpp are its own
-variants.
+GPU: device times with cold caches, hidden launch overhead and preallocated results. The copy reads
+and writes the same number of bytes as the problem; it does not count as a peer. The peers of gpp
+are its own variants.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from adokernels.measuring.context import context
 
 SECONDS = {"cpu": 0.3, "cuda": 0.25}
 MEMORY_PER_OPERAND = 16  # bytes of free GPU memory per byte of the first operand
-EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but no peers
+EXTRA = {("transpose", "cpu"): frozenset(("cv2",))}  # listed, but not counted as peers
 PACKAGES = (
     *("adokernels", "numpy", "opencv-python-headless", "torch", "cupy-cuda13x", "cupy-cuda12x"),
     *("nvidia-npp", "cvcuda-cu13"),
@@ -70,7 +71,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--compile-seconds",
         type=float,
         default=30,
-        help="time per routine for torch.compile; its peers are left out when it is used up",
+        help="compilation time per routine; torch.compile is left out when it is used up",
     )
     options.add_argument(
         "--no-compile",
@@ -82,7 +83,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--new-results",
         action="store_true",
-        help="CPU: no results are preallocated, except for those of OpenCV's filters",
+        help="CPU: do not preallocate results, except for OpenCV's filters",
     )
     options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
     options.add_argument("--json", type=Path, help="folder for the measurements")
@@ -92,8 +93,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         type=shape,
         nargs="+",
         action="extend",
-        help="these shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
-        "of gpp: bands x ngpown x ncouls x frequencies",
+        help="shapes of the first operand instead of random ones, for example 1080x1920x3;\n"
+        "for gpp: bands x ngpown x ncouls x frequencies",
     )
     options.add_argument(
         "--standard",
@@ -101,14 +102,14 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help="1080p, 4K and batches instead of random shapes, for the filters",
     )
     options.add_argument(
-        "--dtypes", nargs="+", default=["f4"], help="for --shapes, where there are several"
+        "--dtypes", nargs="+", default=["f4"], help="types for --shapes, if the routine has several"
     )
     found = options.parse_args(arguments)
     for name in found.routines:
         if name not in DRAW:
             options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
     if found.new_results and found.device == "cuda":
-        options.error("--new-results is for --device cpu")
+        options.error("--new-results requires --device cpu")
     found.routines = found.routines or list(DRAW)
     found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
     return found
@@ -123,7 +124,7 @@ def limits_of(bench: Bench) -> Limits:
 
 
 def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> Iterator[Case]:
-    """The shapes that were asked for, else random ones."""
+    """The requested shapes, or random ones."""
     if options.standard:
         yield from standard_cases(routine) if routine in FILTERS else ()
         return

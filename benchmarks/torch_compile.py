@@ -1,4 +1,4 @@
-"""Peers that torch compiles, with a limit on the time that compilation takes."""
+"""Peers that use torch.compile, with a limit on the compilation time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from beside_peers import Peers
 
 
 class Compiler:
-    """Compiles formulas of torch at their first call.
+    """Compiles torch formulas at their first call.
 
     Attributes
     ----------
     dynamic
-        Whether a formula is compiled for all shapes, except for lengths of 1; else for each shape
-        anew. Set it before the first formula is compiled.
+        Whether a formula is compiled once for all shapes, except for lengths of 1. If false, it is
+        compiled once per shape. Set it before the first formula is compiled.
     budget
-        Seconds that compilation may take. No more formulas are used when they are spent.
+        Remaining seconds for compilation. Compiled peers are unavailable when it is used up.
     spent
-        Seconds that it has taken.
+        Seconds spent on compilation.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Compiler:
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def peers(self, formula: Callable[..., Any], *args: Any) -> Peers:
-        """The compiled formula, after its first call.
+        """Return the compiled formula, after its first call.
 
         Raises
         ------
         TimeoutError
-            If the time is used up.
+            If the budget is used up.
         """
         if self.budget <= 0:
             raise TimeoutError("the time for compilation is used up")
@@ -47,11 +47,11 @@ class Compiler:
         return {"torch.compile": lambda: function(*args)}
 
     def _compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # starting more takes seconds
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more need seconds to start
         import torch
 
         if formula not in self._formulas:
-            # Beyond these limits torch falls back to eager mode.
+            # Beyond these limits, torch falls back to eager mode.
             for limit in ("recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"):
                 if hasattr(torch._dynamo.config, limit):
                     setattr(torch._dynamo.config, limit, 1024)

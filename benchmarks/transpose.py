@@ -63,7 +63,7 @@ def compiled_transposes(a: ado.DeviceArray) -> Peers:
     import torch
 
     if a.dtype.kind == "c":
-        raise TypeError("compiled code of torch has no complex numbers")
+        raise TypeError("torch.compile generates no code for complex numbers")
     x = torch.as_tensor(Signed(a), device="cuda")
     out = torch.empty(a.shape[::-1], dtype=x.dtype, device="cuda")
     return COMPILER.peers(transpose_formula, x, out)
@@ -74,7 +74,7 @@ def transpose_formula(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 class Signed:
-    """An array with signed instead of unsigned integers, because torch supports these better."""
+    """An array with signed instead of unsigned integers, which torch supports less well."""
 
     def __init__(self, a: ado.DeviceArray) -> None:
         self.owner = a
@@ -144,7 +144,7 @@ def problems(
 
 
 def differs(result: np.ndarray, expected: np.ndarray) -> bool:
-    """Compares bytes, because peers may have another type of the same size."""
+    """Compare bytes, because the result of a peer may have another type of the same size."""
     return result.tobytes() != expected.tobytes()
 
 

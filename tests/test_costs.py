@@ -219,9 +219,10 @@ def test_filters_with_partial_tiles():
 
 
 def test_sliding_window_counts_rows_at_seams():
-    """Rows of 64 aligned pixels are 8 lanes of 8 pixels; 4 FLOPs per pixel and row.
+    """8 lanes process a row of 64 aligned pixels, 8 pixels per lane; 4 FLOPs per pixel and row.
 
-    37 rows are 7 bands of at most 6 rows, which take 8 iterations. Their 56 lanes are two warps.
+    37 rows are divided into 7 bands of at most 6 rows, with 8 iterations per band. The 7 bands use
+    56 lanes, which are two warps.
     """
     rows, cols = 37, 64
     flops = executed_flops(ado.sobel["sliding_window"], ((rows, cols), "u1"))

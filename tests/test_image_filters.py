@@ -96,7 +96,7 @@ def test_borders_of_as_many_pixels_as_are_measured(border, rng):
 
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
 @pytest.mark.parametrize("cols", [5, 24, 25, 63, 100, 223, 497, 1001])
-def test_batches_of_every_width(name, variant, cols, rng):
+def test_batches_of_various_widths(name, variant, cols, rng):
     """A warp may contain the end of one image and the beginning of the next one."""
     routine = ado.routines[name]
     for channels in (3, 4) if routine in COLOUR else (1,):
@@ -337,19 +337,20 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
 @pytest.mark.parametrize(
     ("routine", "shape", "default"),
     [
-        # Rows at multiples of 4 bytes.
+        # Rows begin at multiples of 4 bytes.
         (ado.sobel, (1024, 3968), "vectorised"),
         (ado.sobel, (1024, 3972), "sliding_window"),
         (ado.sobel, (500, 28, 28), "vectorised"),
         (ado.sobel, (520, 28, 28), "sliding_window"),
-        # Other rows.
+        # Unaligned rows: to 4 bytes for `sobel`, to 16 bytes for `gaussian_blur`.
         (ado.sobel, (992, 2047), "float_fast"),
         (ado.sobel, (993, 2047), "sliding_window"),
         (ado.gaussian_blur, (1008, 2047), "float_taps"),
         (ado.gaussian_blur, (1009, 2047), "sliding_window"),
         (ado.gaussian_blur, (1008, 2044), "float_taps"),
-        # Rows at multiples of 16 bytes.
+        # Rows begin at multiples of 16 bytes.
         (ado.gaussian_blur, (16, 16), "sliding_window"),
+        # Routines without a crossover.
         (ado.grayscale, (1, 1, 3), "wide"),
         (ado.edge_detect, (1, 1, 3), "fused"),
     ],
@@ -359,7 +360,7 @@ def test_default_on_each_side_of_a_crossover(routine, shape, default):
 
 
 def test_default_for_borders_and_taps():
-    """One variant computes them, so it is the default where another one is faster."""
+    """Only the sliding window supports them, so it is the default even for small images."""
     small = np.zeros((20, 21), "u1")
     assert h200_choice(ado.gaussian_blur, small, border="replicate") == "sliding_window"
     assert h200_choice(ado.gaussian_blur, small, taps=TAPS[1]) == "sliding_window"

@@ -221,13 +221,13 @@ def test_few_blocks_that_keep_a_unit_busy_are_not_too_little_work():
     assert found.kind is Kind.COMPUTE
 
 
-def test_a_unit_that_is_busy_while_multiprocessors_have_work():
+def test_a_unit_that_is_busy_on_active_multiprocessors():
     half = {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 2e6}
     found = limiter(profiled({ISSUE: 45.0, **half}), H200)
     assert (found.kind, found.unit) == (Kind.COMPUTE, "issue slots")
-    assert "90 % of peak on multiprocessors with work, which is 50 % of the time" in repr(found)
+    assert "90 % of peak on active multiprocessors (active for 50 % of the time)" in repr(found)
     assert limiter(profiled({ISSUE: 25.0, **half}), H200).kind is Kind.LATENCY
-    assert limiter(profiled({L2: 45.0, **half}), H200).kind is Kind.LATENCY  # not on an SM
+    assert limiter(profiled({L2: 45.0, **half}), H200).kind is Kind.LATENCY  # not in an SM
 
 
 def test_the_longest_kernel_of_several():
@@ -326,7 +326,7 @@ CASES = {
     "loads again": ({L1: 85.0, **AGAIN}, Step.REUSE),
     "load instructions": ({ISSUE: 90.0, **AGAIN}, Step.REUSE),
     "operations": ({ISSUE: 90.0}, Step.OPERATIONS),
-    "nothing to compute": ({ISSUE: 90.0, **access("ld", 4e6, 1, 32)}, Step.WIDER),
+    "no floating-point operations": ({ISSUE: 90.0, **access("ld", 4e6, 1, 32)}, Step.WIDER),
     "shared memory beside scattered loads": (
         {L1: 85.0, **SCATTERED, **shared(0.82 * CYCLES, 0.0)},
         Step.REUSE,

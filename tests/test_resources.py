@@ -34,6 +34,10 @@ SQUARE = np.zeros((512, 512), np.float32)
 DECLINING = {
     ("transpose", "unaligned_rows"): ((np.zeros((8191, 8193), np.float32),), None),
     ("transpose", "in_place"): ((SQUARE,), SQUARE),
+    ("transpose", "few_columns"): ((np.zeros((8192, 8), np.float32),), None),
+    ("transpose", "few_rows"): ((np.zeros((8, 8192), np.float32),), None),
+    ("transpose", "as_copy"): ((np.zeros((8192, 1), np.float32),), None),
+    ("average_matvec", "small_sets"): ((np.zeros((64, 16, 64)), np.zeros((16, 16))), None),
     ("max_plus", "split_terms"): ((np.zeros((4096, 100)), np.zeros(4096)), None),
 }
 

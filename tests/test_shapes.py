@@ -78,7 +78,7 @@ def test_problems_are_repeatable_valid_and_within_the_limits(routine):
 
 
 @pytest.mark.parametrize("routine", ["transpose", "max_plus"])
-def test_problems_have_the_shapes_that_kernels_find_hard(routine):
+def test_problems_include_difficult_shapes(routine):
     found = drawn(routine, 2000)
     shares = {
         "single": np.mean([min(case.shape) == 1 for case in found]),
@@ -161,7 +161,7 @@ def record(ours, peers, *, size=100, copy=1.0, extra=(), shape=(5, 7)):
     )
 
 
-def test_the_ratio_is_that_of_the_best_peer():
+def test_the_ratio_uses_the_fastest_peer():
     one = record(2.0, {"slow": 6.0, "fast": 4.0, "listed": 1.0}, extra=["listed"])
     assert (one.best_peer, one.ratio, one.share_of_copy) == ("fast", 2.0, 0.5)
     alone = record(2.0, {})
@@ -183,9 +183,7 @@ def test_criteria_of_the_filters():
     assert not lines(small)
     met, missed = record(1.25, {}, size=5 * mib), record(2.0, {}, size=5 * mib)
     (line,) = lines(small, met)
-    assert line.startswith(
-        "share of the copy from 4 MiB of traffic at least 0.60: met, worst 0.800"
-    )
+    assert line.startswith("share of the copy, traffic >= 4 MiB, at least 0.60: met, worst 0.800")
     (line,) = lines(met, missed)
     assert "MISSED, worst 0.500 at sobel (5, 7) u1, 1 of 2 shapes below" in line
     aligned = record(1.3, {}, size=70 * mib, shape=(7, 8))
@@ -228,12 +226,12 @@ def test_tables_have_the_worst_problems_and_all_wrong_results():
     assert text.index("1.000") < text.index("10.000")
 
 
-def test_peers_that_fail_and_peers_that_are_wrong_are_told_apart():
+def test_failing_peers_and_wrong_peers_are_distinguished():
     peers = {"good": lambda: 1, "wrong": lambda: 3, "fails": lambda: 1 // 0}
     kept, left_out, wrong = beside_peers.correct(peers, lambda _, result: abs(result - 1), 1)
     assert list(kept) == ["good"]
     assert left_out == {"fails": "ZeroDivisionError: integer division or modulo by zero"}
-    assert wrong == {"wrong": "error 2 above the tolerance of 1"}
+    assert wrong == {"wrong": "error 2 exceeds the tolerance of 1"}
     made, missing = beside_peers.made({"no_such_library": lambda: peers}, ())
     assert (made, missing) == ({}, {"no_such_library": "not installed"})
 
@@ -257,21 +255,21 @@ def test_slow_functions_are_sampled_less(monkeypatch):
     assert list(samples.values()) == [most, most, most, 3, 1]
 
 
-def test_one_side_grows_by_a_tenth():
+def test_one_side_grows_by_10_percent():
     rng = np.random.default_rng(3)
     found = {cliffs.grown(Case("sobel", (100, 9, 200), "u1"), rng).shape for _ in range(40)}
     assert found == {(110, 9, 200), (100, 9, 220)}
     assert cliffs.grown(Case("grayscale", (9, 5, 4), "u1"), rng) is None
 
 
-def test_cliffs_go_up_and_down():
+def test_cliffs_are_increases_and_decreases():
     case = Case("sobel", (5, 7), "u1")
     ratios = {0.7: True, 0.8: False, 1.1: False, 1.4: False, 1.5: True}
     for ratio, is_cliff in ratios.items():
         assert cliffs.Step(case, case, ("a", "a"), (1.0, ratio)).is_cliff == is_cliff
 
 
-def test_cliffs_are_searched(monkeypatch, capsys):
+def test_cliffs_script_runs(monkeypatch, capsys):
     tiny = random_shapes.Limits(1e5, pixels=1e5, flops=1e5, gpp_terms=1e5)
     monkeypatch.setitem(cliffs.LIMITS, "cpu", tiny)
     monkeypatch.setitem(cliffs.SECONDS, "cpu", 1e-3)
@@ -292,7 +290,7 @@ def run(monkeypatch, tmp_path, *words):
         ado.set_device(device)
 
 
-def test_a_run_stores_what_it_prints(monkeypatch, tmp_path, capsys):
+def test_a_run_stores_its_results(monkeypatch, tmp_path, capsys):
     lengths = {"transpose": "5x7", "average_matvec": "3x5x7", "sobel": "9x11", "gpp": "4x3x5x1"}
     for routine, given in lengths.items():
         assert run(monkeypatch, tmp_path, routine, "--shapes", given) == 0
@@ -337,7 +335,7 @@ def test_results_are_preallocated_for_both_sides_or_for_neither(
     assert [set(one["left_out"]) - {"cv2"} for one in stored["shapes"]] == [set(), set()]
     with pytest.raises(SystemExit):
         run(monkeypatch, tmp_path, "--new-results", "--device", "cuda")
-    assert "is for --device cpu" in capsys.readouterr().err
+    assert "requires --device cpu" in capsys.readouterr().err
 
 
 def test_unknown_routines_are_rejected(monkeypatch, tmp_path, capsys):

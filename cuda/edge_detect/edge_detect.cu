@@ -44,9 +44,10 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
 #endif
 
 // Eight pixels per lane and bands of 56 rows take 329 us, which is 96 % of the speed of a copy.
-// With four rows in the ring instead of eight, they take 337 us. Bands of 16 rows, with which a
-// third of the loaded rows are rows at seams, take 409 us. Five blocks per multiprocessor leave 96
-// registers per thread; with six, registers spill (392 us). Tuned on an H200.
+// With four rows in the ring instead of eight, the kernel takes 337 us. Bands of 16 rows, with
+// which a third of the loaded rows are rows at seams, take 409 us. Five blocks per multiprocessor
+// leave 96 registers per thread. With six, registers spill and the kernel takes 392 us. Tuned on an
+// H200.
 template <int kChannels, int kWords, RowStart kIn, RowStart kOut>
 using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
                                              .words = kWords,
@@ -60,7 +61,7 @@ using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
                                              .warps = 11,
                                              .max_rows = 56}>;
 
-// Images with fewer pixels have too few bands for eight pixels per lane. On an H200, 1600 x 2560
+// Images with fewer pixels have too few warps with eight pixels per lane. On an H200, 1600 x 2560
 // pixels take 13.8 us with four pixels per lane and 14.2 us with eight.
 constexpr std::int64_t kFewPixels = 6 << 20;
 

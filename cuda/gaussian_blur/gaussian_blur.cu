@@ -47,9 +47,9 @@ double flops_of_float_taps(const GaussianBlur& p) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Shapes of the sliding window. With 16 pixels per lane, the fewest additional pixels beside a band
-// are loaded (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels
-// take 8.6 us with 16 and 8.3 us with eight.
+// Shapes of the sliding window. With 16 pixels per lane, the fewest halo pixels are loaded per row
+// (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels take 8.6 us
+// with 16 and 8.3 us with eight.
 //
 // More blocks per multiprocessor provide more warps to hide latency but leave fewer registers per
 // thread. More rows in the ring keep more copies in flight but leave less shared memory for other
@@ -82,8 +82,8 @@ RowStart row_start_of(const GaussianBlur& p) {
   return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
 }
 
-// Measured on an H200, L2 flushed: with 676 x 615 pixels, `float_taps` takes 6.8 us, `dot_product`
-// 26.9 us and the sliding window 11.6 us; with 1081 x 1923 pixels 13.4, 25.1 and 13.1 us.
+// Measured on an H200, L2 flushed: for 676 x 615 pixels, `float_taps` takes 6.8 us, `dot_product`
+// 26.9 us and the sliding window 11.6 us. For 1081 x 1923 pixels, they take 13.4, 25.1 and 13.1 us.
 const char* why_float_taps_is_faster(const GaussianBlur& p, const Hardware&) {
   return why_not_options(p) == nullptr && row_start_of(p) != RowStart::kVectors &&
                  pixels_of_tiles<2, 2>(p, {kBlockCols, kTwoPassBlockRows}) < kFewTilePixels

@@ -18,8 +18,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// In `wide`, a thread has four groups of four pixels in flight. With fewer pixels than kFewPixels,
-// there would be too few blocks, so each thread has one group. Tuned on an H200.
+// In `wide`, each thread has four groups of four pixels in flight. For fewer than kFewPixels
+// pixels, it has one group, because four groups per thread would result in too few blocks. Tuned on
+// an H200.
 constexpr int kManyGroups = 4, kFewGroups = 1;
 constexpr std::int64_t kFewPixels = 1 << 22;
 

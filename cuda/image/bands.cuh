@@ -1,7 +1,7 @@
-// Bands: the parts of an image that the sliding window processes from one end to the other, and
-// their resource usage.
+// Bands: the groups of adjacent rows into which the sliding window divides an image. The grid, the
+// shared memory and the numbers of bytes and pixels of a variant follow from them.
 //
-//              lanes of a row, each a few pixels wide
+//              lanes of a band, a few columns per lane
 //            +--+--+--+--+--+--+--+--+--+
 //   band 0   |  |  |  |  |  |  |  |  |  |    even bands: from the top row down
 //            |  v  |  v  |  v  |  v  |  |
@@ -10,13 +10,13 @@
 //            |  |  |  |  |  |  |  |  |  |
 //            +--+--+--+--+--+--+--+--+--+
 //
-// The lanes of all bands of all images are numbered consecutively, and warps take them in this
-// order. So a warp may contain the end of a band and the beginning of the next one, and few lanes
-// have nothing to do, whatever the width of the image. The lanes of a warp that belong to one band
-// are a segment.
+// The lanes of all bands of all images are numbered consecutively and assigned to warps in this
+// order. Therefore, a warp may contain the last lanes of one band and the first lanes of the next
+// one, and few lanes are idle for any image width. The lanes of a warp that belong to one band are
+// a segment.
 //
 // A lane also loads `radius` rows above and below its band. Directions alternate, so that the two
-// bands at a seam load the rows of the seam at about the same time, and DRAM is read once for both.
+// bands at a seam load the rows of the seam at about the same time and DRAM is read only once.
 #pragma once
 
 #include <algorithm>
@@ -33,16 +33,18 @@ inline constexpr Extent kWindowBlock{128};  // four warps with consecutive lanes
 
 // Tuned on an H200 (132 multiprocessors). The grid is computed before the device is known, so the
 // height of a band does not adapt to the device. The results are the same on every device. On other
-// devices, the end of the kernel, when few blocks are left to run, may take longer.
+// devices, the last phase of the kernel, in which only few blocks run, may take longer.
 inline constexpr int kTunedMultiprocessors = 132;
 
-// Images with at least this many pixels have enough bands for 16 pixels per lane. Tuned on an H200.
+// Images with at least this many pixels have enough warps with 16 pixels per lane. Tuned on an
+// H200.
 inline constexpr std::int64_t kManyPixels = 1 << 24;
 
-// In rows with at most this many columns, a lane has four pixels.
+// Images with at most this many columns are processed with four pixels per lane.
 inline constexpr std::int64_t kNarrowCols = 24;
 
-// Multiples at which all rows of an array begin, in bytes. In `kVectors`, rows also end there.
+// All rows of an array begin at multiples of this number of bytes. With kVectors, they also end at
+// such multiples.
 enum class RowStart { kBytes = 1, kWords = 4, kVectors = 16 };
 
 template <RowStart kStart>
@@ -56,11 +58,12 @@ auto with_row_start(RowStart start, Visit visit) {
                                      : visit(kRowStart<RowStart::kBytes>);
 }
 
-// Where all lanes of a warp are. What a warp does not need is not compiled into its loop.
+// Position of the lanes of a warp in their rows. The loop over rows is compiled once per position,
+// without the checks that this position does not need.
 enum class Place {
-  kInside,    // not at the beginning or end of a row: nothing has to be masked
+  kInside,    // no lane is at the beginning or end of a row: no pixels are masked
   kAtEnds,    // some lanes are at the beginning or end of a row
-  kAnywhere,  // in addition, vectors could be outside the array, or rows shorter than a lane
+  kAnywhere,  // in addition, vectors may be outside the array, or rows are shorter than a lane
 };
 template <Place kPlace>
 using AtPlace = std::integral_constant<Place, kPlace>;
@@ -70,15 +73,15 @@ struct SlidingWindow {
   int channels = 1;
   int words;               // words of four packed pixels per lane
   int radius;              // rows and columns on either side that all stages together need
-  RowStart in, out;        // kVectors for `out`: multiples of the pixels of a lane
-  bool halo_words = true;  // true: every lane also loads the words beside its own. false:
-                           // neighbours come by shuffle, and the outer lanes of a warp only serve
-                           // the others. A second stage always needs the latter.
+  RowStart in, out;        // kVectors for `out`: multiples of the bytes that a lane stores
+  bool halo_words = true;  // true: every lane also loads the word on either side of its own. false:
+                           // pixels of neighbours are shuffled, and the outer lanes of a warp do
+                           // not store. Two or more stages require false.
   bool extends = false;    // true: the border extends the image. false: zeros surround it
-  int min_lanes = 8;       // per row. Rows with fewer pixels leave lanes idle.
+  int min_lanes = 8;       // per band. In narrower images, some lanes are idle.
   int ring_rows = 4;       // rows in the shared-memory ring; all but one are in flight
   int blocks;              // per multiprocessor; limits the registers per thread
-  int warps;               // per multiprocessor; bands become lower until there are this many
+  int warps;               // per multiprocessor; bands are made lower to get this many
   int max_rows;            // approximate limit of a band's height
 };
 
@@ -94,46 +97,47 @@ struct WindowShape {
   static constexpr int kPixels = 4 * kWords;  // per lane
   static constexpr bool kAlignedOut = kOut == RowStart::kVectors;
   static constexpr bool kAlignedIn = kIn == RowStart::kVectors;
-  // True if the lanes at the ends of a row take more instructions than the others.
+  // True if the lanes at the ends of a row execute more instructions than the others.
   static constexpr bool kHasEdges = !kAlignedIn || !kAlignedOut || kExtends;
 
-  static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "a side has one word");
-  static_assert(kHaloWords || kRadius <= kPixels, "one lane on each side serves the others");
+  static_assert(!kHaloWords || (kChannels == 1 && kRadius <= 4), "one halo word per side");
+  static_assert(kHaloWords || kRadius <= kPixels, "one lane per side contains the halo");
   static_assert(!kExtends || kHaloWords, "the pixels outside are inserted into the halo words");
   static_assert((kWords & (kWords - 1)) == 0, "vectors are shifted by powers of two");
 
-  // True if lanes load whole vectors of RGBA pixels even if rows begin between vectors, and move
-  // the luminances instead.
+  // True if each lane loads aligned vectors of RGBA pixels although rows do not begin at vectors,
+  // and shifts the luminances instead of the words.
   static constexpr bool kMovesGray = kChannels == 4 && kIn == RowStart::kWords;
 
-  // The lanes that store are kFirstLane to kLastLane. In unaligned rows, a stored vector combines
-  // the pixels of a lane and of its right neighbour. The moved
-  // luminances of the last lane lack its right neighbour, too.
+  // The lanes kFirstLane to kLastLane store. In unaligned rows, a stored vector combines pixels of
+  // a lane and of its right neighbour. With kMovesGray, up to three pixels of the last lane of a
+  // warp are invalid, because it has no right neighbour. With one word per lane, the pixels that
+  // remain are fewer than the radius.
   static constexpr int kFirstLane = kHaloWords ? 0 : 1;
   static constexpr int kLastLane = kWarpSize - 1 - (kHaloWords ? 0 : 1) - (kAlignedOut ? 0 : 1) -
                                    (kMovesGray && kWords == 1 ? 1 : 0);
   static constexpr int kStoringLanes = kLastLane - kFirstLane + 1;
 
-  // Without halo words, one lane outside the image separates two bands: its pixels are zero.
+  // Without halo words, two bands are separated by one lane outside the image. Its pixels are zero.
   static constexpr int kSeparators = kHaloWords ? 0 : 1;
   static constexpr int kMinLanes = kWindow.min_lanes;
 
-  // Bytes of a lane in a row: kHalo before its own, its own, and kHalo after them. They begin
-  // anywhere in a vector, but at most at byte kLastStart.
+  // In each row, a lane reads kHalo bytes before its own bytes, its own kLaneBytes bytes, and kHalo
+  // bytes after them. kLastStart: the last byte of a vector at which these bytes may begin.
   static constexpr int kLaneBytes = kPixels * kChannels, kHalo = kHaloWords ? 4 : 0;
   static constexpr bool kWholeVectors = kLaneBytes % kVectorBytes == 0;
   static constexpr int kLastStart = kIn == RowStart::kBytes ? kVectorBytes - 1
                                     : !kAlignedIn           ? kVectorBytes - 4
                                     : kWholeVectors         ? (kVectorBytes - kHalo) % kVectorBytes
                                                             : kVectorBytes - 4;
-  // Vectors that contain them. Every lane copies the first ones, which are enough for the next lane
-  // to continue. The last lane of a segment copies all.
+  // Vectors that contain these bytes. Every lane copies the first kOwnVectors of them. The next
+  // lanes copy the others. The last lane of a segment copies all kAllVectors.
   static constexpr int kOwnVectors = (kLaneBytes + kVectorBytes - 1) / kVectorBytes;
   static constexpr int kAllVectors =
       kMovesGray ? kOwnVectors
                  : (kLastStart + kLaneBytes + 2 * kHalo + kVectorBytes - 1) / kVectorBytes;
 
-  // A slot of the ring has one row per segment, with kPadVectors between segments.
+  // A slot of the ring contains one row per segment. kPadVectors vectors separate segments.
   static constexpr int kMaxSegments = (kWarpSize - 2 + kMinLanes) / kMinLanes + 1;
   static constexpr int kPadVectors = kLaneBytes % 8 == 0 ? 2 : 3;
   static constexpr int kSlotBytes =
@@ -149,7 +153,7 @@ struct WindowShape {
 // The bands of a batch, `height` rows each.
 struct Bands {
   std::int64_t images, rows, cols;
-  std::int64_t lanes;  // of a row
+  std::int64_t lanes;  // per band
   std::int64_t down;   // bands per image
   int height;
 
@@ -170,9 +174,10 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 }
 
 // Makes bands as high as possible, within limits, while there are enough warps for the device. A
-// band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. With high bands,
-// few blocks run for a long time at the end. Lower bands in the last quarter of an image, or a
-// number of bands that fills the multiprocessors evenly, gained nothing.
+// band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
+// the last phase of the kernel, in which only few blocks run. Two changes were not faster: lower
+// bands in the last quarter of an image, and a number of bands that fills the multiprocessors
+// evenly.
 template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
   constexpr std::int64_t kMinRows = 4;
@@ -182,18 +187,20 @@ Bands bands_of(const Routine& p) {
   std::int64_t height = even < kMinRows          ? kMinRows
                         : even < Shape::kMaxRows ? static_cast<std::int64_t>(even)
                                                  : Shape::kMaxRows;
-  // Whole iterations of the unrolled loop.
+  // Round up to whole iterations of the unrolled loop.
   height = ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
            2 * Shape::kRadius;
   return bands_of_height<Shape>(p, height);
 }
 
-// Variants of the filters that start a block per tile are faster than the sliding window if the
-// tiles have fewer pixels than this: a warp of the sliding window takes 5 us and more for one band.
-// Measured on an H200: 4.9 against 5.8 us for 16 images of 224 x 224 pixels.
+// Filter variants with one block per tile are faster than the sliding window if all tiles together
+// have fewer pixels than this, because a warp of the sliding window takes at least 5 us per band.
+// On an H200, 16 images of 224 x 224 pixels take 4.9 us with tiles and 5.8 us with the sliding
+// window.
 inline constexpr double kFewTilePixels = 1 << 21;
 
-// The multiple at which all rows of an array begin, up to `vector` bytes.
+// Returns kVectors if all rows of an array begin and end at multiples of `vector` bytes. Otherwise,
+// returns kWords if they do so at multiples of 4 bytes.
 inline RowStart row_start(const Array& array, std::int64_t row_bytes, int vector = kVectorBytes) {
   const auto all_at = [&](int bytes) {
     return row_bytes % bytes == 0 && starts_at_vector(array.data, bytes);
@@ -232,7 +239,7 @@ double window_bytes(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
     const Bands b = bands_of<Shape>(p);
     if (b.down == 0) return 0;
-    // A warp loads the bytes of all its lanes, and the halo at its ends.
+    // A warp loads the bytes of all its lanes and the halo at its ends.
     constexpr double kPerLane =
         static_cast<double>(kWarpSize * Shape::kLaneBytes +
                             (Shape::kAllVectors - Shape::kOwnVectors) * kVectorBytes) /
@@ -245,8 +252,8 @@ double window_bytes(const Routine& p) {
   });
 }
 
-// Pixels that a stage processes, including those of halo rows and halo lanes, and of the iterations
-// that complete the last unrolled loop of a band.
+// Number of pixels that a stage processes. It includes halo rows, halo lanes, and the iterations
+// that are added to complete the unrolled loop.
 template <class Routine, auto kWithShape>
 double window_pixels(const Routine& p) {
   return kWithShape(p, [&]<class Shape>(Shape) -> double {
@@ -260,23 +267,24 @@ double window_pixels(const Routine& p) {
 
 #ifdef __CUDACC__
 
-// Quotient of non-negative numbers. Most numbers have 32 bits, and a 64-bit division takes four
-// times as long.
+// Quotient of non-negative numbers. Most operands fit in 32 bits, and a 64-bit division takes four
+// times as long as a 32-bit division.
 __device__ inline std::int64_t divide(std::int64_t a, std::int64_t b) {
   if (((a | b) >> 32) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
   return a / b;
 }
 
-// Limits a distance within an image to 32 bits. Larger distances become kFar, which is beyond every
-// band.
+// Clamps a distance within an image to the range from -kFar to kFar, so that it fits in 32 bits. No
+// band has as many as kFar rows, and no lane as many as kFar columns.
 inline constexpr int kFar = 1 << 24;
 __device__ inline int clamp_distance(std::int64_t distance) {
   return static_cast<int>(min(max(distance, std::int64_t{-kFar}), std::int64_t{kFar}));
 }
 
-// Where a lane is: its segment, its columns, and the rows of its band in the order of the loads.
+// Position of a lane: its segment, its columns, and the rows of its band in the order in which they
+// are loaded.
 struct LaneWalk {
-  bool exists;                // false: the lane has nothing to load
+  bool exists;                // false: the lane loads nothing
   bool first_in_row;          // the left neighbour is outside the image
   bool last_in_segment;       // the right neighbour is in another warp or band
   int segment, segment_lane;  // number of the segment in the warp, and of the lane in the segment
@@ -290,7 +298,8 @@ struct LaneWalk {
 
   template <class Shape>
   __device__ LaneWalk(const Bands& bands, std::int64_t warp, int lane, Shape) {
-    // One row of lanes is added, so that the first lane of the grid has no negative number.
+    // The number of the first lane of the grid may be negative. Adding the lanes of one band makes
+    // it non-negative for the division.
     const std::int64_t start = warp * Shape::kStoringLanes - Shape::kFirstLane + bands.lanes;
     std::int64_t band = divide(start, bands.lanes);
     std::int64_t row_lane = start - band * bands.lanes + lane;
@@ -332,8 +341,8 @@ struct LaneWalk {
   }
 };
 
-// Adds `pitch` to `p`. It is written in assembly so that the compiler keeps one pointer. Otherwise,
-// it keeps one pointer per iteration of an unrolled loop, which takes registers.
+// Adds `pitch` to `p`. The addition is in assembly, so that the compiler keeps one pointer.
+// Otherwise, it keeps one pointer per unrolled iteration, which needs more registers.
 template <class T>
 __device__ void advance(T*& p, std::int64_t pitch) {
   asm("add.s64 %0, %0, %1;" : "+l"(p) : "l"(pitch));

@@ -44,7 +44,7 @@ __device__ PixelsAround<kWords> exchange_neighbours(const PackedPixels<kWords>& 
   return all;
 }
 
-// Does nothing, for warps inside a row.
+// Mask of a warp whose lanes are all inside a row: it does nothing.
 struct NoMask {
   template <class Pixels>
   __device__ void apply(Pixels&) const {}
@@ -53,7 +53,8 @@ struct NoMask {
 // Sets the pixels of a lane that are outside the image to zero. `end` is the number of columns from
 // the first one of the lane to the end of the image.
 //
-// kWhole: either all pixels of a lane are inside or none, and there are no pixels of neighbours.
+// kWhole: either all pixels of a lane are inside the image or none, and pixels of neighbours are
+// not masked.
 template <int kWords, bool kWhole>
 struct ColumnMask : NoMask {
   unsigned left = 0xffffffff;
@@ -63,7 +64,7 @@ struct ColumnMask : NoMask {
     if (first_in_row) left = 0;
 #pragma unroll
     for (int w = 0; w < (kWhole ? 1 : kWords + 1); ++w) {
-      const int inside = end - 4 * w;  // pixels of this word, if positive and less than four
+      const int inside = end - 4 * w;  // columns from this word to the end of the image
       mask[w] = inside <= 0 ? 0 : inside >= 4 ? 0xffffffff : (1U << (8 * inside)) - 1;
     }
   }

@@ -1,13 +1,13 @@
 // The input of the sliding window: rows of gray pixels, from images of one, three or four channels.
 //
-// Rows are copied asynchronously to a ring in shared memory, as aligned 16-byte vectors, some rows
-// before they are needed. Prefetching into registers does not work, because the compiler moves a
-// load down to the use of its value. With register loads, the blur takes 180 us instead of 144 and
-// the gradient 167 us instead of 149 (measured as in sliding_window.cuh).
+// Rows are prefetched: aligned 16-byte vectors are copied asynchronously to a ring in shared
+// memory. Prefetching into registers does not work, because the compiler moves a load down to the
+// use of its value. With register loads, the blur takes 180 us instead of 144 and the gradient 167
+// us instead of 149 (measured as in sliding_window.cuh).
 //
 // In unaligned rows, the copy starts up to 15 bytes before the row, and lanes assemble each word
-// from two neighbouring words. With RGBA pixels, they move the luminances instead, which are a
-// quarter of the words.
+// from two neighbouring words. If rows of RGBA pixels begin at multiples of 4 bytes, lanes shift
+// the luminances instead, which have a quarter of the words.
 //
 //   vectors in the slot    | x x x x x r0 r1 r2 r3 r4 r5 r6 r7 ...      r0: first byte of the row,
 //   32-bit words of it     |    w0   |     w1    |     w2    | ...          5 bytes into the slot
@@ -26,7 +26,7 @@
 
 namespace ado::cuda {
 
-// Index in [begin, end) of the pixel that replaces the pixel at `index` outside.
+// Index in [begin, end) of the pixel that replaces the pixel at `index`, which may be outside.
 __device__ inline int border_index(Border border, int index, int begin, int end) {
   if (border == Border::kReplicate || end - begin == 1) return min(max(index, begin), end - 1);
   while (index < begin || index >= end) index = 2 * (index < begin ? begin : end - 1) - index;
@@ -77,9 +77,9 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
   }
 }
 
-// Copies a vector to shared memory, or zeros if `exists` is false. Then nothing is read. With a
-// number of bytes as the operand of the instruction (copy_vector_async), the compiler computes six
-// more instructions per copy.
+// Copies a vector to shared memory. If `exists` is false, it writes zeros and does not read.
+// copy_vector_async, whose operand is a number of bytes, compiles to six more instructions per
+// copy.
 __device__ inline void copy_vector_if(std::uint32_t to, const std::uint8_t* from, bool exists) {
 #if __CUDA_ARCH__ >= 800
   asm volatile(
@@ -103,19 +103,20 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
 // ---------------------------------------------------------------------------------------------
 // Copies rows to the ring of the calling warp, and reads rows from the ring.
 //
-// A lane reads kHalo bytes before its own pixels, its own, and kHalo bytes after them. `next_` is
-// the address of the first of them in the next row to be copied. The lane copies the kOwnVectors
-// vectors from the one that contains this byte. Together, the lanes of a segment copy everything
-// but the end, which its last lane adds. Neighbouring lanes may copy the same vector.
+// A lane reads kHalo bytes before its own bytes, its own bytes, and kHalo bytes after them. `next_`
+// is the address of the first of these bytes in the next row to be copied. The lane copies
+// kOwnVectors vectors. The first of them contains this byte. The last lane of a segment also copies
+// the remaining vectors at the end of the segment. If the first
+// vector of a lane is also a vector of its left neighbour, only the neighbour copies it.
 //
 //   a segment of three lanes, 8 bytes each, halo of 4:
 //
 //   vectors     |- - - - - - - - - - - - - - - -|- - - - - - - - - - - - - - - -|- - - - ...
 //   bytes             h h h h 0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1 2 2 2 2 2 2 2 2 h h h h
-//   lane 0 begins     ^ here; lane 1 begins 8 bytes later, in the same vector
+//   lane 0 begins     ^ here; lane 1 begins 8 bytes later, in the same vector, and copies nothing
 //
 // All vectors that contain a byte of the row are copied entirely. In unaligned rows, the other
-// bytes belong to neighbouring rows, and masks remove them after reading.
+// bytes belong to neighbouring rows. After the row is read, a mask sets them to zero.
 template <class Shape>
 class RowSource {
   static constexpr int kWords = Shape::kWords, kHalo = Shape::kHalo;
@@ -129,6 +130,7 @@ class RowSource {
         row_bytes_(bands.cols * Shape::kChannels),
         pitch_(walk.direction > 0 ? row_bytes_ : -row_bytes_),
         segment_start_(walk.segment_lane * Shape::kLaneBytes),
+        first_in_segment_(walk.segment_lane == 0),
         last_in_segment_(walk.last_in_segment),
         at_(ring) {
     const std::int64_t rows = walk.image * bands.rows + walk.row;
@@ -138,7 +140,8 @@ class RowSource {
     address_ = low_bits(next_);
     bytes_ = walk.end > kFar / 8 ? kFar : walk.end * Shape::kChannels + kHalo;
     first_byte_ = walk.first_in_row ? kHalo : 0;
-    // Limits of the bytes of this lane that could be copied.
+    // Conservative bounds of the bytes that this lane may copy: the first and the last row, and the
+    // first and the last byte relative to a row.
     const std::int64_t other = rows + walk.direction * (walk.count - 1);
     const std::int64_t all_rows = bands.images * bands.rows;
     const std::int64_t first_byte = walk.col * Shape::kChannels - kHalo - kVectorBytes;
@@ -149,7 +152,7 @@ class RowSource {
         (max(min(rows, other), std::int64_t{0}) * row_bytes_ + first_byte < 0 ||
          min(max(rows, other), all_rows - 1) * row_bytes_ + last_byte > all_rows * row_bytes_);
 
-    // The row of the segment in a slot begins at a vector.
+    // In a slot, the row of each segment begins at a multiple of 16 bytes.
     const int lane = threadIdx.x % kWarpSize;
     const int before = (lane - walk.segment_lane) * Shape::kLaneBytes;
     at_ += (before + kVectorBytes - 1) / kVectorBytes * kVectorBytes +
@@ -167,8 +170,8 @@ class RowSource {
     if (Shape::kExtends) start_border(bands, walk);
   }
 
-  // Starts to copy the index-th row, which must be the next one. Copies go through L1, because
-  // neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
+  // Starts the copy of the index-th row, which must be the next one. Copies are cached in L1,
+  // because neighbouring warps share vectors. Without L1, the blur takes 10 % longer.
   template <Place kPlace>
   __device__ void start_copy(AtPlace<kPlace>, const LaneWalk& walk, int index, int slot) {
     const std::uint8_t* from = next_;
@@ -178,7 +181,7 @@ class RowSource {
       row_exists = true;
     }
     std::uint32_t to = at_ + slot * Shape::kSlotBytes;
-    int start;  // of the lane's bytes in the first vector
+    int start;  // position of the lane's first byte in its vector
     if constexpr (Shape::kAlignedIn) {
       start = static_cast<int>(address_ % kVectorBytes);
       to -= start;
@@ -187,9 +190,14 @@ class RowSource {
       if constexpr (!Shape::kWholeVectors) to += start_in_segment(low_bits(from)) - start;
       from -= start;
     }
+    // The left neighbour's own bytes end in the vector in which those of this lane begin.
+    constexpr int kShared = Shape::kLaneBytes % kVectorBytes;
+    const bool skips_first = kShared > 0 && start >= kShared && !first_in_segment_;
     if (kPlace == Place::kAnywhere && leaves_array(from)) {
-      copy_guarded(to, from, begin_, row_exists ? end_ : from,
-                   last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors);
+      const int first = skips_first ? 1 : 0;
+      copy_guarded(to + first * kVectorBytes, from + first * kVectorBytes, begin_,
+                   row_exists ? end_ : from,
+                   (last_in_segment_ ? Shape::kAllVectors : Shape::kOwnVectors) - first);
     } else if (kPlace == Place::kInside || !Shape::kExtends || walk.exists) {
 #pragma unroll
       for (int i = 0; i < Shape::kAllVectors; ++i) {
@@ -198,7 +206,7 @@ class RowSource {
           copies = Shape::kExtends
                        ? row_exists && (kPlace == Place::kInside || has_vector(i, start))
                        : static_cast<unsigned>(index - walk.inside) < rows_of_[i];
-        if (i < Shape::kOwnVectors || last_in_segment_)
+        if ((i < Shape::kOwnVectors || last_in_segment_) && !(i == 0 && skips_first))
           copy_vector_if(to + i * kVectorBytes, from + i * kVectorBytes, copies);
       }
     }
@@ -263,7 +271,7 @@ class RowSource {
     }
   }
 
-  // Returns true if a vector that the lane copies could be outside the array.
+  // Returns true if a vector that the lane copies may be partly or entirely outside the array.
   __device__ bool could_leave_array() const { return guards_; }
 
  private:
@@ -272,10 +280,12 @@ class RowSource {
     return guards_ && (from < begin_ || from + Shape::kAllVectors * kVectorBytes > end_);
   }
 
-  // Copies vectors that may begin before the array or end after it, and reads nothing outside it. A
-  // vector may begin before the array and end in it: the bytes before are in the same allocation,
-  // because allocations are aligned to vectors.
-  // Not inlined: it is called rarely, and the loop over rows stays short.
+  // Copies vectors that may begin before the array or end after it. Vectors entirely outside become
+  // zeros, and bytes after the array are not read. A vector that begins before the array and ends
+  // in it is read entirely: the bytes before the array belong to the same allocation, because
+  // allocations are aligned to vectors.
+  //
+  // Not inlined, because it is called rarely and would make the loop over rows longer.
   static __device__ __noinline__ void copy_guarded(std::uint32_t to, const std::uint8_t* from,
                                                    const std::uint8_t* begin,
                                                    const std::uint8_t* end, int vectors) {
@@ -298,7 +308,7 @@ class RowSource {
     return first < bytes_ && (i > 0 || first + kVectorBytes > first_byte_);
   }
 
-  // The lane's first byte in the segment's row in a slot, if this byte is at `address`.
+  // Position of the lane's first byte in the segment's row in a slot, if this byte is at `address`.
   __device__ unsigned start_in_segment(unsigned address) const {
     return (address - segment_start_) % kVectorBytes + segment_start_;
   }
@@ -328,7 +338,7 @@ class RowSource {
   __device__ void start_border(const Bands& bands, const LaneWalk& walk) {
     top_ = walk.top;
     bottom_ = walk.bottom;
-    // Columns relative to the lane: [-col, end) is the image.
+    // In columns relative to the lane, the image is [-col, end).
     const int begin = -clamp_distance(walk.col);
     before_ = after_ = 0;
     first_in_row_ = walk.exists && walk.first_in_row;
@@ -350,7 +360,7 @@ class RowSource {
     return border_index(border_, index, -top_, bottom_) - index;
   }
 
-  // Inserts the pixels outside the image into the words of the lane, in which those bytes are zero.
+  // Inserts the pixels outside the image into the words of the lane, in which these bytes are zero.
   // `from` is the address of the first word in the ring.
   __device__ void extend(std::uint32_t from, PixelsAround<kWords>& in) const {
     if (first_in_row_) in.at[0] |= replaced(from, before_) << 8;
@@ -358,13 +368,13 @@ class RowSource {
       const std::uint64_t pixels = std::uint64_t{replaced(from, after_)} << 32;
 #pragma unroll
       for (int w = 0; w < kAllWords; ++w) {
-        const int bit = 8 * (end_col_ + kHalo) - 32 * w;  // of the first pixel outside
+        const int bit = 8 * (end_col_ + kHalo) - 32 * w;  // position of the first pixel outside
         if (bit > -32 && bit < 32) in.at[w] |= static_cast<unsigned>(pixels >> (32 - bit));
       }
     }
   }
 
-  // Loads three pixels at the given distances from `from`, packed.
+  // Loads three pixels at the given distances from `from` and packs them.
   __device__ static unsigned replaced(std::uint32_t from, unsigned bytes) {
     unsigned pixels = 0;
 #pragma unroll
@@ -377,17 +387,17 @@ class RowSource {
 
   Border border_;
   std::int64_t row_bytes_, pitch_;
-  unsigned segment_start_;  // first byte of the lane in its segment
-  bool last_in_segment_;
+  unsigned segment_start_;  // distance of the lane from the beginning of its segment in bytes
+  bool first_in_segment_, last_in_segment_;
   std::uint32_t at_;  // address in the ring
   const std::uint8_t* next_;
   const std::uint8_t *begin_, *end_;  // of the array
-  bool guards_;                       // a vector of the lane could be outside the array
+  bool guards_;                       // a vector of the lane may be outside the array
   unsigned address_;  // low bits of the address of the lane's first byte in the first row
-  int first_byte_;    // of the lane's bytes that is inside the row
-  unsigned rows_of_[Shape::kAllVectors];  // with aligned rows: number of rows that have the vector
+  int first_byte_;    // index of the lane's first byte that is inside the row
+  unsigned rows_of_[Shape::kAllVectors];  // aligned rows only: number of rows to copy per vector
   int bytes_;                             // from the lane's first byte to the end of the row
-  // Only if the border extends the image:
+  // Used only if the border extends the image:
   int top_, bottom_;         // as in LaneWalk
   bool first_in_row_;        // as in LaneWalk
   int end_col_;              // columns from the first one of the lane to the end of the image

@@ -1,9 +1,9 @@
 // The sliding window: stages of image filters that stream rows of pixels through registers.
 //
-// A warp processes bands of images (bands.cuh) row by row. Each lane holds a few words of four
-// neighbouring pixels. In each iteration, a stage takes one row, keeps the values that later rows
-// need, and returns the row that is now complete. Stages can be chained: each stage takes the rows
-// that the previous one returns, and no intermediate image is written to memory.
+// A warp processes its part of one or more bands (bands.cuh) row by row. Each lane holds a few
+// words of four neighbouring pixels. In each iteration, a stage receives one row, keeps the values
+// that later rows need, and returns the row that is now complete. Stages can be chained: each stage
+// receives the rows that the previous one returns, and no intermediate image is written to memory.
 //
 // Rows are prefetched to a ring in shared memory (row_source.cuh). In iteration i, with kRingRows =
 // 4:
@@ -14,8 +14,8 @@
 //   +-----------+ +-----------+ +-----------+ +-----------+
 //     read now      in flight     in flight     copy starts: row i-1, which was here, has been read
 //
-// The copy starts after row i has been read from the ring, so that the loads of the row are not
-// behind the copies.
+// The copy starts after row i has been read from the ring, so that the loads of row i are not
+// queued behind the copies.
 //
 // Rows at the seam of two bands are loaded twice, but at about the same time, so DRAM is read once.
 //
@@ -54,8 +54,8 @@ __device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixel
 //   pixels of lanes      A0 A1 A2 | A3 ... A7  B0 B1 B2 | B3 ... B7  C0 C1 C2 |    8 per lane,
 //   aligned vectors               |  lane A stores this |  lane B stores this |    late = 3
 //
-// The first `late` pixels of a row, and the pixels after its last whole vector, are stored in
-// pieces.
+// The first `late` pixels of a row and the pixels after its last whole vector are stored as words
+// and bytes.
 template <class Shape>
 class RowStore {
   static constexpr int kWords = Shape::kWords, kPixels = Shape::kPixels;
@@ -72,7 +72,7 @@ class RowStore {
         first_in_row_(walk.first_in_row),
         at_edge_(walk.first_in_row || walk.end < 2 * kPixels) {}
 
-  // Stores the next row, in the lanes for which `stores` is true.
+  // Stores the next row. Only lanes for which `stores` is true store.
   template <Place kPlace>
   __device__ void operator()(AtPlace<kPlace>, const PackedPixels<kWords>& pixels, bool stores) {
     if constexpr (Shape::kAlignedOut) {
@@ -121,15 +121,15 @@ class RowStore {
                  : "memory");
   }
 
-  // Stores the first `count` pixels of a word, which are less than four.
+  // Stores the first `count` pixels of a word. `count` is less than four.
   static __device__ void store_bytes(std::uint8_t* to, unsigned word, int count) {
 #pragma unroll
     for (int i = 0; i < 3; ++i)
       if (i < count) store_byte(to + i, word >> (8 * i));
   }
 
-  // Stores the first `count` pixels in front of an aligned vector: bytes, then words. Everything is
-  // predicated, because branches take longer: the warps at the ends of rows finish last.
+  // Stores the `count` pixels before an aligned vector: bytes, then words. All stores are
+  // predicated, because branches take longer and the warps at the ends of rows finish last.
   static __device__ void store_begin(std::uint8_t* to, const PackedPixels<kWords>& pixels,
                                      int count) {
     const int bytes = kBytes ? count % 4 : 0;
@@ -170,7 +170,7 @@ class RowStore {
   std::uint8_t* to_;
   std::int64_t pitch_;
   int end_;    // columns from the first one of the lane to the end of the image
-  int whole_;  // the aligned vector is inside the row if it begins at most this late
+  int whole_;  // greatest `late` for which the aligned vector is inside the row
   bool first_in_row_, at_edge_;
 };
 

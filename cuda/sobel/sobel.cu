@@ -200,11 +200,12 @@ double bytes_of_tile(const Sobel& p) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Shapes of the sliding window, which takes 12 instructions per pixel, and 15 in unaligned rows. 16
-// pixels per lane take 147 us. 2560 x 1600 pixels take 9.5 us with 16 and 8.2 us with eight. Seven,
-// six and eight blocks per multiprocessor leave 72, 80 and 64 registers per thread. With more rows
-// in the ring, unaligned rows take longer: 10001 x 10003 pixels take 98 us with four rows and 128
-// us with eight. These numbers and the height of bands are the fastest of those tried on an H200.
+// Shapes of the sliding window, which executes 12 instructions per pixel, and 15 in unaligned rows.
+// It takes 147 us with 16 pixels per lane. 2560 x 1600 pixels take 9.5 us with 16 pixels per lane
+// and 8.2 us with eight. Seven, six and eight blocks per multiprocessor leave 72, 80 and 64
+// registers per thread. In unaligned rows, more rows in the ring are slower: 10001 x 10003 pixels
+// take 98 us with four rows and 128 us with eight. These numbers and the height of bands are the
+// fastest of those tried on an H200.
 template <int kWords, RowStart kStart>
 using SobelShape =
     WindowShape<SlidingWindow{.words = kWords,
@@ -225,14 +226,14 @@ RowStart row_start_of(const Sobel& p) {
 
 const char* why_vectorised_is_slower(const Sobel& p, const Hardware&) {
   return row_start_of(p) == RowStart::kBytes
-             ? "rows that do not begin at multiples of 4 bytes take several loads per word"
+             ? "rows that do not begin at multiples of 4 bytes need several loads per word"
              : nullptr;
 }
 
-// Measured on an H200, L2 flushed: with 1080 x 1920 pixels, `vectorised` takes 5.9 us and the
-// sliding window 6.7 us; with 2160 x 3840 pixels 11.5 and 10.3 us. In unaligned rows, `float_fast`
-// takes 6.5 us for 676 x 615 pixels and the sliding window 9.4 us; for 1081 x 1923 pixels, 11.0 and
-// 10.8 us.
+// Measured on an H200, L2 flushed: for 1080 x 1920 pixels, `vectorised` takes 5.9 us and the
+// sliding window 6.7 us. For 2160 x 3840 pixels, they take 11.5 and 10.3 us. In unaligned rows, for
+// 676 x 615 pixels, `float_fast` takes 6.5 us and the sliding window 9.4 us. For 1081 x 1923
+// pixels, they take 11.0 and 10.8 us.
 const char* why_window_is_slower(const Sobel& p, const Hardware&) {
   const bool words = row_start_of(p) != RowStart::kBytes;
   if (words && pixels_of_tiles<kPackedAcross, kPackedDown>(p, kBlock) < 2 * kFewTilePixels)

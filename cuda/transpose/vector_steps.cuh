@@ -25,9 +25,9 @@ __device__ void transpose_tile(ConstBytes a, Bytes out, VectorOf<Shape>* tile) {
   const std::int64_t row = block_x() * Shape::kTileRows;
   const std::int64_t first_row = row - Shape::kSlack * Shape::kSide,
                      last_row = row + Shape::kTileRows;
-  // Aligned vectors extend beyond the matrix only at its first and last element.
-  const bool at_start = first_row < Shape::kMargin && col == 0;
-  const bool at_end = last_row + Shape::kMargin > a.rows && col >= last_col;
+  // Aligned vectors can extend beyond the matrix only near its first and its last element.
+  const bool at_start = first_row < Shape::kMargin && col < Shape::kSide;
+  const bool at_end = last_row + Shape::kMargin > a.rows && col > last_col - Shape::kSide;
   const bool rows_inside = first_row >= 0 && last_row <= a.rows;
   if (col > last_col || (Shape::kRealigns && (at_start || at_end)))
     load_tile<Shape, Bounds::kChecked>(a, first_row, col, tile);

@@ -136,7 +136,7 @@ def _proposals(facts: Facts, found: Limiter) -> Iterator[tuple[Step, str]]:
     elif found.kind is Kind.DRAM:
         yield from _dram(facts, k, found)
     elif found.kind in (Kind.L1, Kind.SHARED, Kind.L2):
-        # Coalescing does not change the wavefronts that access shared memory.
+        # Coalescing does not change the number of wavefronts that access shared memory.
         changed = 1 - (k.shared_of_l1 or 0.0) if found.kind is Kind.SHARED else 1.0
         share = (found.share or 0.0) * changed
         yield from _access(k, share, l1_limits=found.kind is not Kind.L2)
@@ -276,7 +276,7 @@ def _compute(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Ste
             f"combine products and sums into FMAs{{of}}: {percent(fused)} of the floating-point"
             " instructions are FMAs",
         )
-    if not facts.m.flops and not facts.m.executed_flops:  # most instructions serve accesses
+    if not facts.m.flops and not facts.m.executed_flops:  # mostly memory accesses
         yield from _narrow(k, NARROW)
     share = percent(found.share or 0.0)
     yield (

@@ -223,13 +223,13 @@ def _below_all(k: KernelFacts, top: _Level) -> tuple[Kind, Unit | None, list[Evi
             f"{text}, {number(k.profile.waves)} waves", k.profile.waves, 1.0, Provenance.COMPILED
         )
         return Kind.PARALLELISM, None, [work, busiest]
-    # The counters are means over all multiprocessors and the whole time. At the start and the end
-    # of a short kernel, multiprocessors have no work, and no unit can be busy.
+    # The counters are averages over all multiprocessors and the entire kernel. At the start and the
+    # end of a short kernel, multiprocessors are idle, which lowers the averages.
     active = k.get("sm_active")
     if active and top.unit.level in ("compute", "L1") and top.unit.share / active >= LEANING:
         share = top.unit.share / active
-        text = f"{top.unit.name} at {percent(share)} of peak on multiprocessors with work"
-        text += f", which is {percent(active)} of the time"
+        text = f"{top.unit.name} at {percent(share)} of peak on active multiprocessors"
+        text += f" (active for {percent(active)} of the time)"
         return top.kind, top.unit, [Evidence(text, share, LEANING, _COUNTED), busiest]
     return Kind.LATENCY, None, [busiest]
 

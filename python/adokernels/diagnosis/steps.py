@@ -97,9 +97,9 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "average_then_gemm": {_S.REUSE},
         "wide_average": {_S.WIDER, _S.IN_FLIGHT},
         "overlapped": {_S.FUSION},
-        # A long row is the work of several blocks. cuBLAS uses tensor cores in float64.
+        # Several thread blocks process a long row. cuBLAS uses tensor cores in float64.
         "split_average_then_gemm": {_S.PARALLELISM, _S.OPERATIONS},
-        # The launch and the first loads of the product overlap the averages.
+        # The launch and the first loads of the matrix product overlap the averages.
         "row_product": {_S.FUSION, _S.DRAM_REUSE},
         "small_sets": {_S.FUSION},
     },
@@ -146,8 +146,8 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "sorted_bands": {_S.OPERATIONS, _S.DIVERGENCE},
         "sorted_by_energy": {_S.OPERATIONS, _S.DIVERGENCE},
         "blocks_2d": {_S.REUSE},
-        # Staging in shared memory with asynchronous copies, and the sums of the blocks in the same
-        # kernel.
+        # Staging in shared memory with asynchronous copies. The same kernel adds the sums of the
+        # thread blocks.
         "single_launch": {_S.REUSE, _S.IN_FLIGHT, _S.FUSION},
         # Staging in shared memory. Asynchronous copies need no registers while they are in flight.
         "tiled": {_S.REUSE, _S.IN_FLIGHT},

@@ -22,8 +22,8 @@ class Choice:
     device : str
         ``"cpu"`` or ``"cuda"``.
     skipped : dict of str to str
-        Later variants of the ladder, the last one first, and the reason of each: it cannot run
-        here, it cannot solve the problem, or another variant is faster for it.
+        Later variants of the ladder, starting with the last, and why each is skipped: it cannot
+        run here, it cannot solve the problem, or another variant is faster for the problem.
     """
 
     routine: str
@@ -51,9 +51,9 @@ def choose(
     out: Any = None,
     gpu: tuple[int, int] | None = None,
 ) -> Choice:
-    """The choice of :meth:`Routine.choose`, on this machine or on a given GPU.
+    """Return the choice of :meth:`Routine.choose`, for this machine or for a given GPU.
 
-    With `gpu`, the number of multiprocessors and the bytes of L2, no GPU is needed.
+    `gpu` is the number of multiprocessors and the L2 capacity in bytes; with it, no GPU is needed.
     """
     variant, skipped = routine._core.choose(tuple(args), dict(options), device, out, gpu)
     return Choice(routine.name, variant, routine[variant].device, dict(skipped))

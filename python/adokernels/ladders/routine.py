@@ -244,9 +244,9 @@ class Routine(_core.DirectCall):
     ) -> Choice:
         """Find the variant that a call with these operands runs, without running it.
 
-        The default is the last variant of the ladder that can solve the problem and for which no
-        other variant is known to be faster. It depends on shapes, alignment, types and properties
-        of the device. The limits are measured crossovers.
+        By default, a call runs the last variant of the ladder that can solve the problem, except
+        for variants that are known to be slower than another one. The choice depends on shapes,
+        alignment, types and properties of the device. Its limits are measured crossover points.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class Routine(_core.DirectCall):
         Returns
         -------
         Choice
-            ``variant``, ``reason``, and ``skipped`` with the reason of each later variant.
+            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped.
 
         Raises
         ------
@@ -309,8 +309,8 @@ class Routine(_core.DirectCall):
         ) -> Any:
             """Compute the result; each routine documents its operands and options."""
 
-    # DirectCall.__call__ computes the default CPU variant for NumPy arrays without a Python frame.
-    # All other calls come here.
+    # DirectCall.__call__ runs the default CPU variant on NumPy arrays without a Python frame. It
+    # forwards all other calls to this method.
     def _general_call(
         self,
         *args: Any,

@@ -23,7 +23,7 @@ TASK = Task(
     lengths={"rows": 8192, "cols": 8192},
     dtype="float32",
     sanitizer=SanitizerCases(
-        # Three more shapes, which have tiles inside the matrix and aligned rows.
+        # Three larger shapes, with interior tiles and with aligned rows.
         shapes=(*SMALL_SHAPES, (160, 192), (144, 160), (131, 261)),
         dtypes=("u1", "u2", "f4", "f8", "c16"),
         in_place=((129, 129), (160, 160)),

@@ -55,9 +55,9 @@ constexpr int kExcess = kSize == 4     ? 0
 // Loads the i-th of four vectors that contain kWidth pixels, with four pixels per 16-byte lane. If
 // kBefore, the excess bytes precede the pixels in memory. Otherwise, they follow the pixels.
 //
-// With three bytes per pixel and AVX2, lane l of vector i contains the four pixels from pixel 16 l
-// + 4 i on, so that narrowing keeps the order. Each lane is loaded from memory, without a shuffle.
-// With AVX-512, one load and one permutation are 1.2 times as fast as four loads (Emerald Rapids).
+// With three bytes per pixel and AVX2, lane l of vector i contains four pixels, from 16 l + 4 i on,
+// so that narrowing keeps the order. Each lane is loaded from memory, without a shuffle. With
+// AVX-512, one load and one permutation are 1.2 times as fast as four loads (Emerald Rapids).
 template <int kSize, bool kBefore>
 ADO_INLINE Int32s load_pixels(const std::byte* from, int i) {
   const std::byte* at = from + i * (kWidth / 4) * kSize;
