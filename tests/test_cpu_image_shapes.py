@@ -1,7 +1,7 @@
-"""The image filters on the CPU, at shapes and addresses that are special for their kernels.
+"""The image filters on the CPU, at shapes and addresses that are edge cases of their kernels.
 
 Kernels process vectors of 16, 32 or 64 pixels, bands of up to 1024 columns, blocks of 16 rows, and
-one share of the rows per thread. They read vectors that overlap, and never outside an operand.
+one share of the rows per thread. They load vectors that overlap, but never read outside an operand.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ import adokernels as ado
 from adokernels import tasks
 
 BORDERS = ("constant", "replicate", "reflect101")
-#: Widths beside the multiples of every vector, and beside the limits of bands.
+#: Widths near multiples of every vector width, and near the limits of bands.
 WIDTHS = [*range(1, 42), *range(61, 73), 95, 97, 125, 127, 128, 129, 131, 135, 191, 193]
 WIDE = [1022, 1023, 1024, 1025, 1026, 1087, 1089, 2047, 2049, 2050, 3071, 3073]
 HEIGHTS = [1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 19, 22, 29, 33]
@@ -86,8 +86,8 @@ def test_borders_at_every_width(isa, rng, isa_restored):
 
 @each_isa
 @each_filter
-def test_parts_of_images(isa, name, channels, expected, rng, isa_restored):
-    """Rows that do not follow each other, in both directions, and columns apart."""
+def test_strided_images(isa, name, channels, expected, rng, isa_restored):
+    """Views with gaps between rows and between columns, in both directions."""
     ado.set_isa(isa)
     whole = image_of(rng, (60, 300), channels)
     for rows in (slice(3, 50), slice(None, None, -1), slice(40, 2, -3)):
@@ -97,8 +97,8 @@ def test_parts_of_images(isa, name, channels, expected, rng, isa_restored):
 
 @each_isa
 @pytest.mark.parametrize("name", ["grayscale", "edge_detect"])
-def test_layouts_of_colours(isa, name, rng, isa_restored):
-    """Reversed colours, planes of colours, and three colours of four."""
+def test_channel_layouts(isa, name, rng, isa_restored):
+    """Reversed channels, one plane per channel, and three of four channels."""
     ado.set_isa(isa)
     expected = luminance if name == "grayscale" else FILTERS[-1][2]
     for width in (5, 40, 64, 70, 131, 200):
@@ -116,7 +116,7 @@ def test_layouts_of_colours(isa, name, rng, isa_restored):
 
 @each_isa
 @each_filter
-def test_stores_into_parts_of_images(isa, name, channels, expected, rng, isa_restored):
+def test_strided_outputs(isa, name, channels, expected, rng, isa_restored):
     ado.set_isa(isa)
     for width in (3, 31, 33, 64, 65, 100, 1030):
         image = image_of(rng, (21, width), channels)
@@ -132,7 +132,7 @@ def test_stores_into_parts_of_images(isa, name, channels, expected, rng, isa_res
 @each_isa
 @each_filter
 def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
-    """At any alignment; the default uses them for large images only."""
+    """Rows of any alignment. The default variant uses such stores only for large images."""
     ado.set_isa(isa)
     variant = {"edge_detect": "fused_bands"}.get(name, "streaming")
     for width in (1, 31, 64, 65, 127, 193, 1025):
@@ -143,7 +143,7 @@ def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
 
 @each_isa
 def test_every_gradient_at_even_and_odd_columns(isa, isa_restored):
-    """The two have different square roots."""
+    """Even and odd columns compute square roots differently."""
     ado.set_isa(isa)
     image, _ = every_gradient()
     for shifted in (image, np.ascontiguousarray(image[:, 1:])):
@@ -151,8 +151,8 @@ def test_every_gradient_at_even_and_odd_columns(isa, isa_restored):
 
 
 @each_isa
-def test_nothing_outside_an_operand_is_read(isa):
-    """Operands end or begin at a page that must not be read; the other process would crash."""
+def test_reads_stay_within_the_operands(isa):
+    """Operands begin or end at an inaccessible page. Reading it would crash the subprocess."""
     script = """
         import ctypes, mmap, sys
         import numpy as np

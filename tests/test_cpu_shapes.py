@@ -52,7 +52,7 @@ def test_thin_views(isa, dtype, rng):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_large_thin_matrices(isa, dtype, rng):
-    """Outputs that are stored with non-temporal stores."""
+    """Outputs that are large enough for non-temporal stores."""
     for short in (1, 3, 20, 130):
         length = (9 << 20) // np.dtype(dtype).itemsize // short
         check(random_of(rng, (short, length), dtype), variant="direct")
@@ -70,7 +70,7 @@ def test_direct_also_transposes_large_matrices(isa, dtype, rng):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_thin_matrices_in_threads(dtype, rng):
-    """Shares of threads, including empty ones."""
+    """Shares of several threads, including empty shares."""
     before = _core.max_threads()
     try:
         for threads in (2, 3, 5):
@@ -142,7 +142,7 @@ def test_default_transpose_in_place():
 
 
 def error_of_average_matvec(vectors, matrix, variant):
-    """The largest error, in units of the bound of src/routines/average_matvec.hpp."""
+    """Returns the largest error, relative to the bound in src/routines/average_matvec.hpp."""
     out = ado.average_matvec(vectors, matrix, variant=variant)
     exact = matrix.astype("f8") @ vectors.astype("f8").mean(axis=2).T
     magnitude = np.abs(matrix).astype("f8") @ np.abs(vectors).astype("f8").mean(axis=2).T
@@ -168,7 +168,7 @@ def test_average_matvec_of_any_number_of_sets(isa, dtype, variant, rng):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_average_matvec_of_several_groups(isa, dtype, rng):
-    """More averages than stay in L2, and more rows than are multiplied at a time."""
+    """More averages than one group holds, and more rows than are multiplied at a time."""
     vectors = rng.standard_normal((301, 700, 1)).astype(dtype)
     matrix = rng.standard_normal((700, 700)).astype(dtype)
     assert error_of_average_matvec(vectors, matrix, "blocked") <= 1

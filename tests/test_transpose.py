@@ -62,7 +62,7 @@ CHOICES = [
     ("f4", (1024, 1584), "wide"),
     ("f8", (1024, 1536), "coarsened"),
     ("f8", (1024, 1584), "wide"),
-    # small matrices with other rows
+    # small matrices with other alignments
     ("u1", (177, 1059), "coarsened"),
     ("u1", (1563, 2017), "coarsened"),
     ("u1", (1563, 2049), "unaligned_rows"),
@@ -78,14 +78,14 @@ CHOICES = [
     ("f4", (8196, 8192), "unaligned_rows"),
     ("f4", (8191, 8193), "unaligned_rows"),
     ("c16", (8191, 8192), "unaligned_rows"),
-    # few rows or columns: long enough
+    # few rows or columns: limit of the long dimension
     ("f4", (4, 33760), "coarsened"),
     ("f4", (4, 33793), "few_rows"),
     ("f4", (33760, 4), "coarsened"),
     ("f4", (33793, 4), "few_columns"),
     ("u1", (3, 50687), "coarsened"),
     ("u1", (3, 50688), "few_rows"),
-    # few rows or columns: few enough
+    # few rows or columns: limit of the short dimension
     ("u1", (176, 100000), "few_rows"),
     ("u1", (192, 100000), "wide"),
     ("u1", (256, 100001), "few_rows"),

@@ -1,5 +1,5 @@
-// Transpose: the ceiling, a copy of the same number of bytes, and the copy that transposes a single
-// row or column.
+// Transpose: the ceiling (a copy of the same number of bytes), and as_copy, which transposes a
+// single row or column by copying it.
 #pragma once
 
 #include "transpose/matrix.cuh"
@@ -25,8 +25,9 @@ __global__ void transpose_copy(const std::byte* a, std::byte* out, std::int64_t 
   }
 }
 
-// One row or one column: the elements keep their order. Each thread stores an aligned vector. If a
-// is aligned differently, the thread realigns two aligned vectors of a.
+// Transposes a matrix with one row or one column, whose elements stay in order. Each thread stores
+// one aligned vector. If a and out are aligned differently, the thread loads two aligned vectors of
+// a and realigns them.
 __global__ void transpose_as_copy(const std::byte* a, std::byte* out, std::int64_t bytes) {
   const std::int64_t first = thread_x() * kVectorBytes - offset_within(out, kVectorBytes);
   const int offset = offset_within(a + first, kVectorBytes);
@@ -49,7 +50,8 @@ __global__ void transpose_as_copy(const std::byte* a, std::byte* out, std::int64
 
 #endif
 
-// One vector per thread, and one more because the first vector of out may be incomplete.
+// One vector per thread. There is room for one more vector, because the first vector of out may be
+// incomplete.
 Extent grid_of_copy(const Transpose& p, Extent block) {
   if (p.a.bytes() == 0) return {};
   return grid_of(ceil_div(p.a.bytes() + kVectorBytes - 1, kVectorBytes * block.x), 1);

@@ -1,6 +1,6 @@
-// Transpose, the first variants: naive and narrow_blocks, tiled, padded, coarsened. They move
-// single elements. Each kernel is written in full. Compare neighbouring kernels to see what a step
-// changes.
+// The first variants of transpose: naive and narrow_blocks, tiled, padded, coarsened. They load and
+// store single elements. Each kernel is written in full. Compare neighbouring kernels to see what a
+// step changes.
 //
 // Speed-ups are relative to the previous variant: 8192x8192 float32 on an H200, L2 flushed.
 #pragma once
@@ -17,7 +17,7 @@ constexpr int kTile = 32;  // side of the square tile, in elements
 // One thread per element.
 //
 // The 32 lanes of a warp read neighbouring elements of one row, which is coalesced. They write to
-// 32 rows, which takes one sector of 32 bytes per element. Narrow, tall blocks (`narrow_blocks`)
+// 32 rows, which costs one sector of 32 bytes per element. Narrow, tall blocks (`narrow_blocks`)
 // split the inefficiency between loads and stores: (8, 32) is 3.5x as fast as (32, 8).
 template <class T>
 __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {

@@ -37,10 +37,11 @@ __device__ int slot(int column, int i, int group) {
   return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
 }
 
-// Loads and stores are compiled in several versions. Tiles well inside the matrix (kInside) need no
-// bounds checks. In a single version, the predicated code for the other tiles would slow them down
-// and take registers. Tiles with rows outside the matrix (kClamped) load the nearest row instead,
-// which is not stored, so that all loads can be in flight. The others (kChecked) check each vector.
+// Versions of the loads. kInside: the tile is well inside the matrix and needs no bounds checks. In
+// a single version, the predicated code for the other tiles would slow these tiles down and use
+// more registers. kClamped: the tile has rows outside the matrix. The nearest row is loaded instead
+// of each of them and is not stored, so that all loads can be in flight. kChecked: each vector is
+// checked.
 enum class Bounds { kInside, kClamped, kChecked };
 
 // Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.

@@ -1,12 +1,13 @@
-// Transpose through a staged part of a: the tile is copied to shared memory byte for byte, and
-// elements are gathered from it.
+// Transpose through shared memory: a part of a is copied to a tile in shared memory byte for byte,
+// and elements are gathered from the tile.
 //
 //   a in global memory --8 bytes, asynchronously--> shared memory
 //   shared memory --one element at a time--> registers --4 bytes or more--> out in global memory
 //
-// The copies are aligned in both memories at every alignment of a, because the tile keeps the
-// offset of a row within a vector: the pitch of the tile is congruent to the stride of a, modulo
-// the size of a vector. The copies take no registers while they are in flight.
+// The copies are aligned in both memories at every alignment of a, because each row has the same
+// offset within a vector in the tile as in a. For this purpose, the pitch of the tile is congruent
+// to the stride of a modulo the size of a vector. Asynchronous copies use no registers while they
+// are in flight.
 #pragma once
 
 #include "common/async_copy.cuh"
@@ -18,8 +19,9 @@ namespace {
 
 constexpr int kStagedVector = 8;  // bytes per asynchronous copy
 
-// The part of a that a block stages: `rows` rows of `bytes` bytes, and `slack` rows before them
-// (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory. `lanes` threads copy a row.
+// The part of a that a thread block stages: `rows` rows of `bytes` bytes, and `slack` rows before
+// them (tile_shape.cuh). Rows are `pitch` bytes apart in shared memory. Each row is copied by
+// `lanes` threads.
 struct StagedShape {
   int rows = 0, bytes = 0, slack = 0, pitch = 0, lanes = 0;
   std::size_t shared_bytes() const {
@@ -35,8 +37,8 @@ struct Staged {
   int pitch;
 };
 
-// Copies a vector. Unless it is known to be inside the array [begin, end), only its bytes inside
-// the array are copied.
+// Copies one vector. If kInside, the vector is known to be inside the array [begin, end).
+// Otherwise, only its bytes inside the array are copied.
 template <bool kInside>
 __device__ void stage_vector(std::byte* to, const std::byte* from, const std::byte* begin,
                              const std::byte* end) {
@@ -82,8 +84,8 @@ __device__ Staged stage_rows(ConstBytes a, std::int64_t first_row, int rows,
   return tile;
 }
 
-// The index of an element that advances by a constant number of elements: `at` within group
-// `group` of `length` elements. There is one division per thread, not per element.
+// Index of an element: position `at` within group `group`, where each group has `length` elements.
+// Advancing by a constant step requires one division per thread instead of one per element.
 struct Position {
   int group, at;
   __device__ Position(int index, int length) : group(index / length), at(index - group * length) {}
@@ -127,11 +129,12 @@ __device__ Staged stage_packed(ConstBytes a, std::int64_t first_row, int rows, s
   return tile;
 }
 
-// Several small elements are stored together, as a unit of at least 4 bytes.
+// Size of a unit in bytes. Elements smaller than 4 bytes are stored together, in units of 4 bytes.
 template <int kSize>
 constexpr int kUnit = kSize < 4 ? 4 : kSize;
 
-// Loads an element of the tile. Rows are aligned to 8 bytes only.
+// Loads an element of the tile. Rows are aligned to only 8 bytes, so 16-byte elements are loaded in
+// two halves.
 template <int kSize>
 __device__ Element<kSize> staged_element(const std::byte* from) {
   if constexpr (kSize == 16) {
@@ -142,10 +145,10 @@ __device__ Element<kSize> staged_element(const std::byte* from) {
   }
 }
 
-// Gathers a unit from the elements at from[i] + skip: elements first, first + 1, ... of the unit,
-// modulo their number. The units that the lanes of a warp gather begin several rows of the tile
-// apart. If the pitch is a multiple of 4 bytes, all lanes would access the same few banks. Groups
-// of lanes therefore start with different elements.
+// Gathers one unit. from[i] + skip is the address of element first + i of the unit, modulo the
+// number of elements per unit. The units of neighbouring lanes begin several rows of the tile
+// apart. If the pitch is a multiple of 4 bytes and all lanes load the same element of their units,
+// they access only a few banks. Groups of lanes therefore start with different elements.
 template <int kSize>
 __device__ Element<kUnit<kSize>> gather(const std::byte* const (&from)[kUnit<kSize> / kSize],
                                         int skip, int first) {
@@ -166,7 +169,7 @@ __device__ Element<kUnit<kSize>> gather(const std::byte* const (&from)[kUnit<kSi
   }
 }
 
-// The element with which a lane starts.
+// Returns the element of a unit that a lane loads first.
 template <int kSize>
 __device__ int first_element(int lane, int pitch) {
   constexpr int kCount = kUnit<kSize> / kSize;
@@ -175,9 +178,9 @@ __device__ int first_element(int lane, int pitch) {
   return lane / (32 / kCount);
 }
 
-// Stores the columns of a tile with all columns of a, which starts at row staged_first of a: the
-// part of the rows of out from element `first` to element `last`, both rounded down to a sector in
-// memory. The last part ends with the row.
+// Stores a tile that contains all columns of a, from row staged_first of a on. Column c of the tile
+// becomes elements [first, last) of row c of out. Both limits are rounded down to a sector boundary
+// in memory, except at the start and the end of a row.
 template <int kSize>
 __device__ void store_columns(Bytes out, std::int64_t first, std::int64_t last, Staged tile,
                               std::int64_t staged_first) {
@@ -193,7 +196,7 @@ __device__ void store_columns(Bytes out, std::int64_t first, std::int64_t last, 
     const int early = offset_within(to, kSectorBytes);
     const int late = ends_row ? 0 : offset_within(to + nominal, kSectorBytes);
     const std::byte* staged = column + line * kSize;
-    // Units before the row or across its end are incomplete.
+    // The first unit may begin before the row, and the last unit may end after it.
     const bool incomplete =
         (starts_row && early > 0) || (ends_row && (nominal + early) % kUnit<kSize> != 0);
     if (!incomplete) {

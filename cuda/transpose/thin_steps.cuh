@@ -8,8 +8,8 @@ namespace {
 
 #ifdef __CUDACC__
 
-// Few columns: a block reads contiguous memory, whole rows of a, and writes a long part of each of
-// the few rows of out.
+// Few columns: a thread block reads whole rows of a, which are contiguous in memory, and writes a
+// long part of each of the few rows of out.
 template <int kSize>
 __global__ void __launch_bounds__(kThreads)
     transpose_few_columns(ConstBytes a, Bytes out, StagedShape shape) {
@@ -24,11 +24,12 @@ __global__ void __launch_bounds__(kThreads)
   store_columns<kSize>(out, first, last, tile, staged_first);
 }
 
-// Few rows: a block reads a long part of each of the few rows of a, and writes contiguous memory,
-// whole rows of out.
+// Few rows: a thread block reads a long part of each of the few rows of a, and writes whole rows of
+// out, which are contiguous in memory.
 //
-// The units of out that a thread stores are a multiple of `rows` elements apart. So their elements
-// are always in the same rows of the tile, and their addresses are computed only once.
+// The distance between the units of out that a thread stores is a multiple of `rows` elements. The
+// elements of all these units are therefore in the same rows of the tile, and the row addresses are
+// computed only once.
 template <int kSize>
 __global__ void __launch_bounds__(kThreads)
     transpose_few_rows(ConstBytes a, Bytes out, StagedShape shape) {
@@ -43,7 +44,8 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_copies<0>();
   __syncthreads();
 
-  const int period = rows / min(rows & -rows, kCount);  // in units; rows & -rows: a power of two
+  // Period of the rows, in units. rows & -rows is the largest power of two that divides rows.
+  const int period = rows / min(rows & -rows, kCount);
   const int active = kThreads / period * period;
   if (thread_in_block() >= active) return;
   std::byte* to = &out(first_byte / kSize, 0);
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 4
     for (int skip = 0; element < count; element += step, skip += from_step)
       *reinterpret_cast<Unit*>(to + element * kSize) = gather<kSize>(from, skip, first);
-  } else {  // the units at the ends may be incomplete
+  } else {  // the first and the last unit may be incomplete
 #pragma unroll 1
     for (int skip = 0; element < count; element += step, skip += from_step)
 #pragma unroll
@@ -77,22 +79,23 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif
 
-// The most rows of few_rows, whose elements take 256 threads, and the most columns of few_columns.
+// Maximum number of rows of few_rows, whose period needs up to one thread per row, and of columns
+// of few_columns.
 constexpr std::int64_t kFew = kThreads;
 
 // Parts of rows have at least 256 bytes, because smaller parts would have many incomplete sectors.
 constexpr std::int64_t kPartBytes = 256;
 
-// Bytes of each of `count` long rows that a block processes, about `staged` bytes in all. Rows of
-// `bytes` bytes are divided into at least `parts` parts, if possible, so that all multiprocessors
-// have blocks.
+// Returns the number of bytes of each of `count` long rows that a thread block processes, so that
+// it processes about `staged` bytes in total. If possible, rows of `bytes` bytes are divided into
+// at least `parts` parts, so that all multiprocessors have blocks.
 std::int64_t part_of_rows(std::int64_t bytes, std::int64_t count, std::int64_t staged,
                           std::int64_t parts) {
   const std::int64_t part = ceil_div(staged / count, kPartBytes) * kPartBytes;
   return std::max(std::min(part, bytes / parts / kPartBytes * kPartBytes), kPartBytes);
 }
 
-// Rows of the tile are padded by a vector if all would otherwise start in the same banks.
+// Pads the rows of the tile by one vector if all rows would otherwise start in the same few banks.
 StagedShape few_columns_shape(const Transpose& p) {
   if (p.cols() == 0) return {.rows = 1};
   const int size = p.a.type.size;
@@ -109,9 +112,10 @@ Extent grid_of_few_columns(const Transpose& p) {
   return grid_of(ceil_div(p.rows(), few_columns_shape(p).rows), 1);
 }
 
-// Each part is a sector shorter than the vectors that a team copies, because rows may start within
-// a vector. Neighbouring rows of the tile then share no vector. The pitch is congruent to the
-// stride of a and no multiple of 16 bytes, so that the elements of a column are in different banks.
+// The block processes one sector less than `part` bytes per row, because a row may start within a
+// vector. Neighbouring rows of the tile then share no vector. The pitch is congruent to the stride
+// of a modulo the size of a vector and is not a multiple of 16 bytes, so that the elements of a
+// column are in different banks.
 StagedShape few_rows_shape(const Transpose& p) {
   if (p.rows() == 0) return {.bytes = 1};
   const int size = p.a.type.size;

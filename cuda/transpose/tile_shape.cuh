@@ -57,12 +57,12 @@ constexpr int kWideDown = kSize >= 8 ? 32 : 16;
 template <int kSize>
 using WideTile = TileShape<kSize, kVectorBytes, 16, kWideDown<kSize>, kWideDown<kSize> / 16>;
 
-// If rows are unaligned, a vector of several elements takes two loads and a shift. Elements of 4
+// If rows are unaligned, a vector of several elements needs two loads and a shift. Elements of 4
 // bytes and more are therefore moved one by one, still in whole sectors. Smaller elements are moved
 // by realigned vectors: 2-byte elements by 16-byte vectors (89 %; 8-byte vectors: 83 %), 1-byte
 // elements by 8-byte vectors (82 %; 16-byte vectors: 68 %).
 //
-// Tiles take 16 to 64 KiB. The sector at the end of an unaligned part of a row is needed again, so
+// Tiles have 16 to 64 KiB. The sector at the end of an unaligned part of a row is needed again, so
 // L1 must have enough space to keep it. With tiles that used 200 of the 256 KiB of L1, the
 // throughput was 82 % instead of 92 %.
 template <int kSize>
@@ -84,8 +84,8 @@ struct UnalignedTileOf<1> {
 template <int kSize>
 using UnalignedTile = typename UnalignedTileOf<kSize>::Type;
 
-// Half of the rows of a. For 1-byte elements, this shape is faster up to about 8191x8193 (74 %
-// instead of 72 %; 5699x4389: 69 % instead of 64 %), and with few rows.
+// A tile with half as many rows of a. For 1-byte elements, it is faster up to about 8191x8193 (74 %
+// instead of 72 %; 5699x4389: 69 % instead of 64 %), and if a has few rows.
 using SmallUnalignedTile = TileShape<1, 8, 16, 16, 1, kVectorBytes>;
 
 // Calls `visit` with the shape of the tiles of `unaligned_rows`.

@@ -26,7 +26,7 @@ constexpr const char* kNotInPlace =
     "`in_place`";
 const char* why_not_elements(const Transpose& p) { return p.in_place() ? kNotInPlace : nullptr; }
 
-// The limits below are crossovers measured on an H200, L2 flushed.
+// The limits below are crossover points measured on an H200, L2 flushed.
 
 // Tiles of `coarsened` per multiprocessor.
 double element_tiles(const Transpose& p, const Hardware& gpu) {
@@ -34,11 +34,11 @@ double element_tiles(const Transpose& p, const Hardware& gpu) {
          std::max(gpu.multiprocessors, 1);
 }
 
-// A tile in shared memory adds a barrier between load and store.
+// Variants with a tile in shared memory need a barrier between load and store.
 constexpr std::int64_t kTiny = 32768;  // elements
 const char* why_slower_tile(const Transpose& p, const Hardware&) {
-  return p.a.elements() <= kTiny ? "a is so small that latency dominates, so `narrow_blocks`, "
-                                   "without a barrier, is faster"
+  return p.a.elements() <= kTiny ? "a is small and latency dominates, so `narrow_blocks`, which "
+                                   "has no barrier, is faster"
                                  : nullptr;
 }
 
@@ -152,7 +152,7 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "narrow_blocks",
-     .changes = "Blocks are narrow and tall, so that loads and stores share the partial sectors.",
+     .changes = "Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
      .device = Device::kCuda,
      .why_not = why_not_elements,
      .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
@@ -289,12 +289,12 @@ constexpr Variant<Transpose> kVariants[] = {
        });
      })},
     {.name = "as_copy",
-     .changes = "Copies a single row or column in order, because its elements stay in order.",
+     .changes = "Copies a single row or column, because its elements stay in order.",
      .device = Device::kCuda,
      .why_not = why_not_as_copy,
      .blocks = {{{256}, {128}, {512}, {1024}}},
      .grid = [](const Transpose& p, Extent block) { return grid_of_copy(p, block); },
-     // If a and out are aligned differently, each vector of out takes two vectors of a.
+     // If a and out are aligned differently, each vector of out needs two vectors of a.
      .bytes =
          [](const Transpose& p) {
            return static_cast<double>(p.a.bytes()) * (same_alignment(p) ? 2 : 3);

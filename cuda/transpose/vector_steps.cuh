@@ -11,21 +11,21 @@
 namespace ado::cuda {
 namespace {
 
-// Transposes the tile of the calling block. The last tile of a row of tiles is moved to the left
-// until it is inside the matrix, so that it contains no incomplete vectors. Its columns before
-// first_col belong to another block.
+// Transposes the tile of the calling thread block. If possible, the last tile of a row of tiles is
+// shifted left until it is inside the matrix, so that it contains no incomplete vectors. Another
+// block stores the columns before first_col.
 template <class Shape>
 __device__ void transpose_tile(ConstBytes a, Bytes out, VectorOf<Shape>* tile) {
   const std::int64_t first_col = block_y() * Shape::kTileCols;
   if (first_col >= out.rows) return;                          // the grid is rounded up
-  const std::int64_t last_col = out.rows - Shape::kTileCols;  // at which a tile is inside
+  const std::int64_t last_col = out.rows - Shape::kTileCols;  // of a tile inside the matrix
   const bool movable = Shape::kSide > 1 && last_col >= 0 &&
                        (Shape::kRealigns || last_col * Shape::kSize % Shape::kWidth == 0);
   const std::int64_t col = movable ? min(first_col, last_col) : first_col;
   const std::int64_t row = block_x() * Shape::kTileRows;
   const std::int64_t first_row = row - Shape::kSlack * Shape::kSide,
                      last_row = row + Shape::kTileRows;
-  // Aligned vectors can exceed the matrix only near its first and its last element.
+  // Aligned vectors can extend beyond the matrix only near its first and its last element.
   const bool at_start = first_row < Shape::kMargin && col < Shape::kSide;
   const bool at_end = last_row + Shape::kMargin > a.rows && col > last_col - Shape::kSide;
   const bool rows_inside = first_row >= 0 && last_row <= a.rows;
@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(kThreads) transpose_wide(ConstBytes a, Bytes o
 // Whole sectors for unaligned rows (1.7x over `coarsened` for 8191x8193 float32 on an H200): stores
 // start early, at a sector boundary, and small elements are loaded by aligned vectors.
 //
-// The bound on the registers keeps more blocks resident: for 8191x8193 2-byte elements, 89 % of the
-// copy instead of 83 %.
+// The register limit keeps more blocks resident: for 8191x8193 2-byte elements, 89 % of the
+// throughput of the copy instead of 83 %.
 template <class Shape>
 __global__ void __launch_bounds__(kThreads, Shape::kSize == 2 ? 3 : 4)
     transpose_unaligned_rows(ConstBytes a, Bytes out) {

@@ -282,8 +282,8 @@ ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64
   return lanes[0];
 }
 
-// Averages packed rows of fewer than kLanes samples: transposes them, so that each vector holds one
-// sample of several rows.
+// Averages packed rows of fewer than kLanes samples. Transposes the rows, so that each vector
+// contains one sample of several rows.
 template <class T>
 ADO_INLINE void average_short_rows(const std::byte* from, int64_t rows, int64_t samples, T share,
                                    T* averages) {
@@ -320,8 +320,8 @@ ADO_INLINE void average_short_rows(const std::byte* from, int64_t rows, int64_t 
   }
 }
 
-// Averages rows `begin` to `end`; row indices are consecutive over all sets. The division becomes a
-// product, which costs one more rounding.
+// Averages rows [begin, end). Row indices are consecutive across all sets. Multiplies by the
+// reciprocal of the number of samples instead of dividing, which adds one rounding error.
 template <class T, bool kPrefetch = true>
 void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
   const bool continuous = p.to_set == p.length * p.to_element;  // across sets
@@ -345,8 +345,9 @@ void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
   }
 }
 
-// A panel contains the averages of three vectors of sets, element by element, so that the operands
-// of a register tile (a few rows of the matrix, three vectors) are loaded with few instructions.
+// A panel contains the averages of kPanel sets (three vectors). The averages of one element are
+// contiguous for all these sets, so that a register tile (a few rows of the matrix times three
+// vectors) loads its operands with few instructions.
 constexpr int kPanelVectors = 3;
 template <class T>
 constexpr int64_t kPanel = kPanelVectors* kLanes<T>;
@@ -357,7 +358,7 @@ int64_t panel_elements(const Operands& p, int64_t sets) {
   return (sets + kPanel<T> - 1) / kPanel<T> * kPanel<T> * p.length;
 }
 
-// Fills a panel with the averages of up to kPanel sets, which are stored set by set.
+// Fills a panel with the averages of up to kPanel sets. `averages` is stored set by set.
 template <class T>
 void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* panel) {
   constexpr int64_t kSize = sizeof(T);
@@ -378,7 +379,7 @@ void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* p
 
 // ----------------------------------------------------------------------------- products in vectors
 
-// The sum of all lanes.
+// Returns the sum of all lanes.
 template <class V>
 ADO_INLINE auto sum_of_lanes(V v) {
   constexpr int kCount = sizeof(V) / sizeof(v[0]);
@@ -393,8 +394,8 @@ ADO_INLINE auto sum_of_lanes(V v) {
   }
 }
 
-// Multiplies a few rows of the matrix by the averages of a few sets, set by set. The rows of the
-// matrix are contiguous.
+// Multiplies kRows rows of the matrix, whose elements are contiguous, by the averages of kSets
+// sets, which are stored set by set.
 template <class T, int kRows, int kSets>
 ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* averages, int64_t set) {
   using V = Reals<T>;
@@ -421,8 +422,8 @@ ADO_INLINE void multiply_rows(const Operands& p, int64_t i, const T* averages, i
   }
 }
 
-// Multiplies rows `begin` to `end` of the matrix by the averages of the sets `first` to `last`,
-// kSets at a time and then fewer. With several, the matrix is read less often.
+// Multiplies rows [begin, end) of the matrix by the averages of sets [first, last): kSets sets at a
+// time, and fewer at the end. With more sets at a time, the matrix is read less often.
 constexpr int kMostTogether = kWidth == 64 ? 4 : 3;
 template <class T, int kSets = kMostTogether>
 void multiply_sets(const Operands& p, int64_t begin, int64_t end, const T* averages, int64_t first,
@@ -437,9 +438,10 @@ void multiply_sets(const Operands& p, int64_t begin, int64_t end, const T* avera
     if (first < last) multiply_sets<T, kSets - 1>(p, begin, end, averages, first, last);
 }
 
-// Rows of the matrix per register tile of `vectors` vectors of sets. With three, a tile fills most
-// registers; with one, enough sums are in flight to hide the latency of an FMA. Rows whose distance
-// is a power of two share a cache set of L1, which can hold this number of lines.
+// Returns the number of rows of the matrix per register tile of `vectors` vectors of sets. With
+// three vectors, a tile uses most registers. With one vector, enough sums are in flight to hide the
+// latency of an FMA. If the distance of the rows is a power of two, they compete for one cache set
+// of L1, which can hold this number of cache lines.
 constexpr int tile_rows(int vectors) {
   return kWidth == 64 || vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
 }
@@ -482,8 +484,8 @@ ADO_INLINE void multiply_panel(const Operands& p, int64_t begin, int64_t end, co
   for (; i < end; ++i) multiply_tile<T, 1, kVectors>(p, i, panel, set, sets);
 }
 
-// Bytes of the averages that are multiplied together, which stay in L2, and of the rows of the
-// matrix that all of them are multiplied by, which stay in L1.
+// kGroupBytes: size of a group of averages, which stays in L2. kMatrixBytes: size of the rows of
+// the matrix that are multiplied by a whole group, which stay in L1.
 constexpr int64_t kGroupBytes = 512 << 10, kMatrixBytes = 16 << 10;
 
 template <class T>
@@ -492,11 +494,11 @@ int64_t group_sets(const Operands& p) {
   return max(kGroupBytes / max(bytes, 1), 1) * kPanel<T>;
 }
 
-// Multiplies rows `begin` to `end` of the matrix by the panels of the sets `first` to `last`.
+// Multiplies rows [begin, end) of the matrix by the panels of sets [first, last).
 template <class T>
 void multiply_panels(const Operands& p, int64_t begin, int64_t end, const T* panels, int64_t first,
                      int64_t last) {
-  constexpr int64_t kRows = 24;  // full tiles
+  constexpr int64_t kRows = 24;  // a multiple of every tile_rows()
   const int64_t row_bytes = p.length * static_cast<int64_t>(sizeof(T));
   const int64_t rows = max(kMatrixBytes / row_bytes / kRows, 1) * kRows;
   for (int64_t i = begin; i < end; i += rows) {
@@ -514,14 +516,14 @@ void multiply_panels(const Operands& p, int64_t begin, int64_t end, const T* pan
   }
 }
 
-// Computes averages and products of the sets of one thread. `scratch` holds the averages of a
-// panel, set by set, and a group of panels.
+// Computes the averages and products of sets [begin, end) with panels. `scratch` holds the averages
+// of one panel, set by set, and then a group of panels.
 template <class T, bool kPrefetch>
 void multiply_in_panels(const Operands& p, int64_t begin, int64_t end, T* scratch) {
   T* const panels = scratch + kPanel<T> * p.length;
   const int64_t step = group_sets<T>(p);
   constexpr int64_t kSize = sizeof(T);
-  // A packed vector is its own average.
+  // With one sample per element, packed vectors are already averages.
   const bool single = p.samples == 1 && p.to_element == kSize && p.to_set == p.length * kSize;
   for (int64_t first = begin; first < end; first += step) {
     const int64_t last = min(first + step, end);
@@ -535,7 +537,8 @@ void multiply_in_panels(const Operands& p, int64_t begin, int64_t end, T* scratc
   }
 }
 
-// The same without panels, `together` sets at a time.
+// Computes the averages and products of sets [begin, end) without panels, `together` sets at a
+// time.
 template <class T, bool kPrefetch>
 void multiply_in_rows(const Operands& p, int64_t begin, int64_t end, int64_t together,
                       T* averages) {
@@ -552,7 +555,7 @@ bool scattered(const Operands& p) {
   return p.matrix_col != sizeof(T);
 }
 
-// Computes averages and products of the sets of one thread.
+// Computes the averages and products of sets [begin, end), which belong to one thread.
 template <class T, bool kPrefetch = true>
 void multiply_own_sets(const Operands& p, bool panels, int64_t together, int64_t begin, int64_t end,
                        T* scratch) {
@@ -562,7 +565,8 @@ void multiply_own_sets(const Operands& p, bool panels, int64_t together, int64_t
     multiply_in_rows<T, kPrefetch>(p, begin, end, together, scratch);
 }
 
-// Elements of scratch for `sets` sets of one thread, in whole cache lines.
+// Returns the number of scratch elements of one thread for `sets` sets, rounded up to whole cache
+// lines.
 template <class T>
 int64_t own_elements(const Operands& p, bool panels, int64_t together, int64_t sets) {
   constexpr int64_t kAlign = kLine / sizeof(T);
@@ -596,7 +600,7 @@ std::size_t one_set(const AverageMatvec& problem) {
 struct Plan {
   int threads;
   bool panels;
-  int64_t together;  // sets without panels
+  int64_t together;  // sets at a time, without panels
   bool own_sets;
   int64_t parts;
 };
@@ -622,7 +626,7 @@ Plan plan_of(const AverageMatvec& problem, bool blocked) {
           .parts = threads == 1 ? 1 : min(wanted, most)};
 }
 
-// Sets of one thread. Shares of panels are whole vectors.
+// Returns the first set of a thread. With panels, every share consists of whole vectors.
 template <class T>
 int64_t first_own_set(const Operands& p, const Plan& plan, int64_t thread, int64_t threads) {
   const int64_t unit = plan.panels ? kLanes<T> : 1;
@@ -642,8 +646,8 @@ std::size_t scratch_of(const AverageMatvec& problem) {
   });
 }
 
-// Computes this thread's share of the averages of all sets, or of the sums of parts of the rows,
-// which follow the averages in memory.
+// Computes this thread's share of the averages of all sets. If rows are divided into parts,
+// computes the sums of its parts instead. They follow the averages in memory.
 template <class T>
 void average_share(const Operands& p, const Plan& plan, T* averages, int64_t thread,
                    int64_t threads) {
@@ -662,7 +666,7 @@ void average_share(const Operands& p, const Plan& plan, T* averages, int64_t thr
   }
 }
 
-// Computes the averages of all sets from the sums of parts.
+// Computes the averages of all sets from the sums of the parts.
 template <class T>
 void average_parts(const Operands& p, const Plan& plan, T* averages) {
   const int64_t rows = p.sets * p.length;
@@ -808,8 +812,8 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .flops = flops_of_vectors,
      .run = in_threads<false>},
     {.name = "blocked",
-     .changes = "Reads the matrix once per group of sets, whose averages stay in L2 and whose "
-                "products are register tiles.",
+     .changes = "Reads the matrix once per group of sets. Averages of a group stay in L2, and "
+                "products are computed in register tiles.",
      .scratch_bytes = scratch_of<true>,
      .flops = flops_of_vectors,
      .run = in_threads<true>},

@@ -49,8 +49,8 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
   run_stages(p, go, kStages, filters());
 }
 
-// Gray rows, extended with zeros beyond the image. The buffers of narrow bands are filled with
-// zeros because whole vectors are read.
+// Converts rows to gray and extends them with zeros beyond the image. Buffers of narrow bands are
+// filled with zeros first, because the kernels read whole vectors.
 class ColourRows {
  public:
   ADO_INLINE ColourRows(const Image& rgba, const Band& band, int64_t reach)
@@ -61,7 +61,7 @@ class ColourRows {
         after_(band.right + reach - right_),
         offset_(left_ - band.left) {}
 
-  // The band's first column of the i-th row of a block.
+  // Converts a row, as row i of a block. Returns a pointer to the band's first column.
   ADO_INLINE const Pixel* read(int64_t row, int64_t i) {
     if (row >= rgba_.rows) return kZeros + kLine;
     Pixel* const to = buffer_.row(i) + offset_;
@@ -79,8 +79,8 @@ class ColourRows {
   RowBuffer buffer_;
 };
 
-// Each block of rows passes all three filters while it is in the L1 cache. The only intermediate
-// results in memory are a block of gray and a block of blurred rows. Rows and columns that
+// Applies all three filters to a block of rows while it is in the L1 cache. The only intermediate
+// results in memory are one block of gray rows and one block of blurred rows. Rows and columns that
 // neighbouring bands share are computed twice.
 ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, bool streaming) {
   const EdgeDetect p = with_long_rows(given, &EdgeDetect::rgba);

@@ -287,8 +287,8 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .why_not = default_taps_only,
      .run = on_default_taps<BlurRow>},
     {.name = "vector_columns",
-     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
-                "registers; pairs of pixels are weighted without shuffles.",
+     .changes = "Processes vector-wide columns from top to bottom and keeps the sums of earlier "
+                "rows in registers. Weights pairs of pixels without shuffles.",
      .why_not = default_taps_only,
      .run = by_windows},
     {.name = "streaming",

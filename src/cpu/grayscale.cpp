@@ -47,7 +47,8 @@ Grayscale in_one_row(const Grayscale& p) {
 // not get slower (Zen 5, 3840x2160).
 constexpr int kAhead = 8192;
 
-// A row is stored directly if the output is packed. Bands of packed images are parts of one row.
+// If the pixels of an output row are contiguous, the row is stored directly. Bands of packed images
+// are parts of one long row.
 template <int kPrefetch, Stores kStores>
 ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads) {
   constexpr int64_t kWidest = 64 << 10;

@@ -130,8 +130,8 @@ constexpr Variant<Sobel> kVariants[] = {
      .flops = roots_of_rows<Sobel>,
      .run = by_rows<SobelRow>},
     {.name = "vector_columns",
-     .changes = "Moves down columns as wide as a vector and keeps the sums of earlier rows in "
-                "registers; computes every other root from the processor's estimate.",
+     .changes = "Processes vector-wide columns from top to bottom and keeps the sums of earlier "
+                "rows in registers. Computes every other square root from a hardware estimate.",
      .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = by_windows<false>},
     {.name = "streaming",

@@ -15,9 +15,9 @@ using std::int64_t;
 ADO_INLINE int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }
 ADO_INLINE int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }
 
-// Calls work(part, parts) once for each part, on any of up to `parts` threads. It returns when all
-// parts are done, so two calls in a row are separated by a barrier. A part must not wait for
-// another one, because the same thread may execute both.
+// Calls work(part, parts) once per part, on up to `parts` threads. Returns when all parts are done,
+// so there is a barrier between consecutive calls. A part must not wait for another part, because
+// the same thread may execute both.
 template <class Work>
 ADO_INLINE void in_parallel(int parts, const Work& work) {
   if (parts == 1) return work(0, 1);

@@ -45,17 +45,19 @@ ADO_INLINE Int16s spread(Int32s pixels, std::integer_sequence<int, kAt...>) {
 }
 #endif
 
-// With three bytes per pixel, `luminance` reads this number of bytes more than kWidth pixels.
+// Number of bytes that `luminance` reads in addition to kWidth pixels. It is 0 for four bytes per
+// pixel.
 template <int kSize>
 constexpr int kExcess = kSize == 4     ? 0
                         : kWidth == 64 ? 16
                                        : 4;
 
-// The i-th of four vectors that contain kWidth pixels, with four pixels per 16-byte lane. With
-// three bytes per pixel and AVX2, 16-byte lane l of vector i has pixels 16 l + 4 i to 16 l + 4 i +
-// 3, so that narrowing keeps the order; both lanes are loaded from memory, without a shuffle. With
-// AVX-512, one load and one permutation are 1.2 times as fast as four loads (Emerald Rapids). The
-// pixels are preceded by the excess bytes if kBefore, or else followed by them.
+// Loads the i-th of four vectors that contain kWidth pixels, with four pixels per 16-byte lane. If
+// kBefore, the excess bytes precede the pixels in memory. Otherwise, they follow the pixels.
+//
+// With three bytes per pixel and AVX2, lane l of vector i contains four pixels, from 16 l + 4 i on,
+// so that narrowing keeps the order. Each lane is loaded from memory, without a shuffle. With
+// AVX-512, one load and one permutation are 1.2 times as fast as four loads (Emerald Rapids).
 template <int kSize, bool kBefore>
 ADO_INLINE Int32s load_pixels(const std::byte* from, int i) {
   const std::byte* at = from + i * (kWidth / 4) * kSize;
@@ -82,7 +84,8 @@ ADO_INLINE Int32s load_pixels(const std::byte* from, int i) {
 template <int kSize, bool kBefore>
 ADO_INLINE Colours colours_of(Int32s pixels) {
 #if defined(__AVX2__)
-  // The first pixel of a lane begins at byte kFirst. With AVX-512, it was moved to byte 4 of 16.
+  // The first pixel of a lane begins at byte kFirst. With AVX-512, the permutation of load_pixels
+  // moves it to byte 4.
   constexpr int kFirst = kBefore && kSize == 3 ? 4 : 0;
   constexpr VectorOf<1, kWidth>::Indices kIndices;
   const Int16s second_twice = spread<kSize, kFirst + 1, kFirst + 1>(pixels, kIndices);
@@ -101,7 +104,7 @@ ADO_INLINE Colours weights_of(bool reversed) {
           reinterpret_cast<Int16s>(Int32s{} + (kSecond / 2 | (kSecond - kSecond / 2) << 16))};
 }
 
-// Gray values of kWidth pixels. Four vectors are narrowed to one, lane by lane.
+// Returns the gray values of kWidth pixels. Narrows four vectors to one, lane by lane.
 template <int kSize, bool kBefore = false>
 ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
   Int32s y[4];
@@ -113,7 +116,8 @@ ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
            Grayscale::kShift;
   }
   const auto mixed = reinterpret_cast<Int32s>(narrow(narrow(y[0], y[1]), narrow(y[2], y[3])));
-  // Where vectors are consecutive pixels, lane l has the l-th group of four pixels of each vector.
+  // If each vector contains consecutive pixels, lane l of `mixed` contains the l-th group of four
+  // pixels of each vector. A shuffle restores the order.
 #if defined(__AVX512BW__)
   return reinterpret_cast<Bytes>(
       __builtin_shufflevector(mixed, mixed, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -124,11 +128,11 @@ ADO_INLINE Bytes luminance(const std::byte* from, const Colours& weights) {
   return reinterpret_cast<Bytes>(mixed);
 }
 
-// How a row of gray values is stored: exactly, in a buffer with room for whole vectors, or exactly
-// and with non-temporal stores.
+// How a row of gray values is stored. kExact: only its pixels. kWithRoom: in a buffer that has room
+// for whole vectors. kStreaming: only its pixels, with non-temporal stores.
 enum class Stores : std::uint8_t { kExact, kWithRoom, kStreaming };
 
-// `to` is aligned if kStores is kStreaming.
+// `to` must be aligned if kStores is kStreaming.
 template <Stores kStores>
 ADO_INLINE void store_gray(Pixel* to, Bytes pixels) {
 #if defined(__x86_64__)
@@ -138,9 +142,9 @@ ADO_INLINE void store_gray(Pixel* to, Bytes pixels) {
   store_vector(to, pixels);
 }
 
-// Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches `ahead` bytes ahead
-// unless that is 0. The last vector overlaps the one before it or extends into the room behind the
-// row, so that no pixel is converted alone.
+// Converts `count` pixels. Reads at most `readable` bytes of `from`. Prefetches `ahead` bytes
+// ahead, unless `ahead` is 0. The last vector overlaps the previous one or extends into the room
+// after the row, so that no pixel is converted individually.
 template <int kSize, Stores kStores>
 ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t count, bool reversed,
                             int64_t ahead, Pixel* to) {
@@ -164,7 +168,8 @@ ADO_INLINE void gray_packed(const std::byte* from, int64_t readable, int64_t cou
   if (col >= count) return;
   const int64_t final = count - kWidth;
   if (end >= 0 && end == final) return store_vector(to + final, convert(final));
-  // Reading beyond the last pixel might pass the end of the input.
+  // Reading beyond the last pixel could exceed the input. The last vector therefore reads its
+  // excess bytes before its first pixel.
   if (kSize == 3 && end >= 0 && final >= 6) {
     if (col < final) store_vector(to + final - 6, convert(final - 6));
     return store_vector(to + final, luminance<kSize, true>(from + final * kSize, weights));
@@ -187,8 +192,8 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
   const bool reversed = image.to_channel == -1;
   if (reversed || image.to_channel == 1) {
     const std::byte* first = reversed ? from - 2 : from;
-    // Bytes up to the end of the row, or of the last row if rows follow each other, without a
-    // fourth byte of the last pixel, which may be outside the array.
+    // Bytes up to the end of the row, or of the last row if rows follow each other in memory. The
+    // fourth byte of the last pixel is included only if it is known to be inside the array.
     int64_t readable = (image.cols - begin - 1) * image.to_col + 3;
     readable += image.channels == 4 && !reversed;
     if (image.to_row >= image.cols * image.to_col)

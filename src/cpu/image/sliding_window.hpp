@@ -1,7 +1,7 @@
-// Stencils with a sliding window. A vector column is a column of an image as wide as a vector
-// register. A kernel moves down a vector column and keeps sums of earlier rows in registers, so it
-// reads each pixel row once. Rows are processed in blocks, one vector column after the other;
-// between blocks, the registers are saved in the L1 cache.
+// Stencils with a sliding window. A vector column is a column of an image, one vector register
+// wide. A kernel processes a vector column from top to bottom and keeps sums of earlier rows in
+// registers, so it reads each row of pixels once. Rows are processed in blocks, one vector column
+// after the other. Between blocks, the registers are saved in the L1 cache.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,20 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// Rows per block, and the maximum width of a band. The state of the Gaussian blur takes 12 bytes
-// per column.
+// Rows per block, and the maximum width of a band. The state of the Gaussian blur has 12 bytes per
+// column.
 constexpr int kBlockRows = 16;
 constexpr int64_t kWindowWidth = 1024;
 
-// A row of a band in a buffer, with room for the columns on either side. The pitch is an odd number
-// of cache lines, so that the rows do not compete for the same cache sets.
+// Distance of the rows of a buffer. A buffered row of a band has room for the columns on either
+// side. The pitch is an odd number of cache lines, so that the rows do not compete for the same
+// cache sets.
 constexpr int64_t kWindowPitch = kLine + kWindowWidth + 2 * kLine;
 static_assert(kWindowPitch / kLine % 2 == 1);
 
 class RowBuffer {
  public:
-  // The band's first column in row i of the block.
+  // Returns a pointer to the band's first column in row i of the block.
   ADO_INLINE Pixel* row(int64_t i) { return rows_[i] + kLine; }
 
  private:
@@ -40,14 +41,13 @@ class RowBuffer {
 alignas(kLine) constexpr Pixel kZeros[kWindowPitch] = {};
 
 // One row of a band. The first and the last vector column may be in a copy that extends the image
-// beyond its border. The columns next to a vector column are readable as far as the kernel needs
-// them.
+// beyond its border. The columns beside a vector column that the kernel needs can also be read.
 struct WindowRow {
   const Pixel* first;   // the first pixel of the first vector column
-  const Pixel* middle;  // the band's first pixel, for the vector columns between
+  const Pixel* middle;  // the band's first pixel, for the other vector columns
   const Pixel* last;    // the first pixel of the last vector column
 
-  // A row that is extended in place.
+  // Returns a row that is extended in place.
   static ADO_INLINE WindowRow padded(const Pixel* row, int64_t width) {
     return {row, row, row + width - kWidth};
   }
@@ -55,32 +55,34 @@ struct WindowRow {
 
 ADO_INLINE int64_t vector_columns(int64_t width) { return (width + kWidth - 1) / kWidth; }
 
-// Memory that will be read for the next block of rows: `to_row` and `to_col` are the distances in
-// bytes between its rows and between the pixels of a row. Kernels prefetch it, so that memory is
-// busy during the arithmetic.
+// Memory that will be read for the next block of rows. `to_row` and `to_col` are the distances in
+// bytes between its rows and between the pixels of a row. Kernels prefetch it, so that memory
+// accesses overlap with the arithmetic.
 struct NextBlock {
   const std::byte* at;
   int64_t to_row, to_col;
 };
 
-// Moves a window down the vector columns of a band. Kernel::State has the sums that a vector column
-// keeps, all zero if the rows above are zero. Kernel::add<phase>(state, from) adds the next row and
-// returns the sums of the window. Kernel::finish converts them to pixels. kLines cache lines are
-// prefetched per vector.
+// Moves a window down the vector columns of a band. Kernel::State contains the sums of one vector
+// column, which are all zero if the rows above are zero. Kernel::add<phase>(state, from) adds the
+// next row and returns the sums of the window. Kernel::finish converts these sums to pixels. kLines
+// cache lines are prefetched per vector.
 template <class Kernel, int kLines>
 class SlidingWindow {
  public:
   static constexpr int kRadius = Kernel::kRadius;
 
-  // Starts a band at rows that are zero. The first `skip` rows that are added complete no window.
+  // Starts a band. The rows above the first one added are zero. The first `skip` rows added do not
+  // complete a window.
   ADO_INLINE void start(int64_t width, int64_t skip) {
     width_ = width;
     skip_ = skip;
     started_ = false;
   }
 
-  // Adds rows and stores the rows of pixels that they complete, `pitch` bytes apart. Returns the
-  // number of these rows. Stores kWidth columns if the band is narrower.
+  // Adds `count` rows and stores the rows of pixels that they complete, `pitch` bytes apart.
+  // Returns the number of stored rows. If the band is narrower than kWidth, kWidth columns are
+  // stored.
   ADO_INLINE int64_t add(const WindowRow* rows, int64_t count, const NextBlock& next, Pixel* to,
                          int64_t pitch) {
     const int64_t columns = vector_columns(width_);
@@ -133,8 +135,9 @@ class SlidingWindow {
     saved = state;
   }
 
-  // Calls step<phase>(row) with alternating phases. Of two sums that are kept, the phase is the
-  // index of the older one, so that no registers are moved. Ends with phase 0.
+  // Calls step<phase>(row) with alternating phases. The phase is the index of the older one of two
+  // saved sums, so that no registers are moved. After an odd number of rows, the sums are
+  // exchanged, so that the next phase is 0.
   template <class Step>
   static ADO_INLINE void in_pairs(int64_t begin, int64_t end, State& state, Step step) {
     for (; begin + 1 < end; begin += 2) {
@@ -154,8 +157,8 @@ class SlidingWindow {
 
 // ------------------------------------------------------------------------------------- input rows
 
-// Makes a block of rows of a gray image readable kRadius columns beyond its border. Packed rows are
-// read in place; only the vectors at the border are copied.
+// Provides the rows of a block of a gray image, extended by kRadius columns beyond its border. Rows
+// with contiguous pixels are read in place, and only the vectors at the border are copied.
 template <int kRadius>
 class GrayRows {
  public:
@@ -182,7 +185,8 @@ class GrayRows {
   }
 
  private:
-  // kWidth columns and kRadius on either side.
+  // Copies at the border have kWidth columns and kRadius columns on either side. kInside of these
+  // columns are inside the image.
   static constexpr int kInside = kWidth + kRadius;
   static constexpr int kEdge = kWidth + kLine;
 
@@ -213,7 +217,7 @@ class GrayRows {
       gather(from, image_.to_col, end - begin, to + begin - band_.left);
     } else if (image_.to_row >= image_.cols &&
                (image_.rows - 1 - row) * image_.to_row + image_.cols >= kWidth + 2 * kRadius) {
-      // The image is narrower than this, and the rows below follow.
+      // The image is narrower than the copy, which also reads bytes of the rows below.
       std::memcpy(to, from, kWidth + 2 * kRadius);
     } else {
       if (band_.width() < kWidth) std::memset(to, 0, kWidth + kRadius);
@@ -241,8 +245,9 @@ class GrayRows {
 
 // ------------------------------------------------------------------------------------ output rows
 
-// Where the rows of a band are stored: in the image, if its rows are packed and ordinary stores are
-// used, or else in a buffer from which they are copied.
+// Destination of the rows of a band. Rows are stored directly in the image if its pixels are
+// contiguous, stores are ordinary and the band has at least kWidth columns. Otherwise, they are
+// stored in a buffer and copied from there.
 class OutputRows {
  public:
   ADO_INLINE OutputRows(const Image& out, const Band& band, bool streaming)
@@ -277,8 +282,8 @@ class OutputRows {
 
 // ---------------------------------------------------------------------------------------- kernels
 
-// The even and the odd columns of a vector of pixels, as 16-bit numbers. Widening to this order and
-// narrowing from it need no shuffle.
+// The even and the odd columns of a vector of pixels, as 16-bit integers. Widening to this order
+// and narrowing from it need no shuffle.
 struct Columns {
   Uint16s even, odd;
 
@@ -302,7 +307,7 @@ ADO_INLINE void swap(T (&pair)[2]) {
   pair[1] = first;
 }
 
-// kEven * v[2i] + kOdd * v[2i+1]
+// Returns kEven * v[2i] + kOdd * v[2i+1] for each i.
 template <int kEven, int kOdd>
 ADO_INLINE Uint16s weighted_pairs(Bytes v) {
 #if defined(__AVX2__)
@@ -314,10 +319,10 @@ ADO_INLINE Uint16s weighted_pairs(Bytes v) {
 #endif
 }
 
-// Default taps. Along the row, four vectors of pixels, two columns apart, contain all neighbours of
-// the even and of the odd columns as pairs of bytes. Down the column, 1 2 3 4 3 2 1 is the
-// convolution of 1 1, 1 0 1, 1 1 and 1 0 1, so four additions per row are sufficient. No sum
-// exceeds 65280.
+// Gaussian blur with the default taps. Along the row, four vectors of pixels, two columns apart,
+// contain all neighbours of the even and of the odd columns as pairs of bytes. Down the column, the
+// taps 1 2 3 4 3 2 1 are the convolution of 1 1, 1 0 1, 1 1 and 1 0 1, so four additions per row
+// are sufficient. No sum exceeds 65280.
 struct BlurWindow {
   static constexpr int kRadius = 3;
 
@@ -364,7 +369,7 @@ struct BlurWindow {
   }
 };
 
-// The magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
+// Returns the magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
 // represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
 // Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
 // below 2^11.
@@ -379,11 +384,11 @@ ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
                 root(interleave<2, true>(x, y, kIndices)));
 }
 
-// The magnitudes of gradients, rounded down where they are below 256, from the processor's estimate
-// of 1 / r, whose relative error is below 2^-11. n / r + 1/8 is then between r and r + 1/4. Rounded
-// down, it is the result or 1 more, which the comparison of squares decides. Only the difference of
-// the squares must fit 16 bits. If n is 0, the estimate is infinite, and the low byte of the result
-// is 0.
+// Returns the magnitudes of gradients, rounded down if they are below 256. They are computed from
+// the hardware estimate of 1 / r, whose relative error is below 2^-11. n / r + 1/8 is then between
+// r and r + 1/4. Rounded down, it is the result or the result plus 1. The sign of n minus the
+// square of this number distinguishes the two cases. Only this difference must fit into 16 bits. If
+// n is 0, the estimate is infinite, and the low byte of the result is 0.
 ADO_INLINE Int16s magnitude_by_estimate(Uint16s x, Uint16s y) {
 #if defined(__x86_64__)
   constexpr VectorOf<2, kWidth>::Indices kIndices;
@@ -406,13 +411,14 @@ ADO_INLINE Int16s magnitude_by_estimate(Uint16s x, Uint16s y) {
 #endif
 }
 
-// Every other root is computed from an estimate. The square root instruction alone would bound the
-// loop: this is 1.3 times as fast with AVX-512 and 1.1 times with AVX2 (Emerald Rapids). Only
-// estimates take 1.05 and 1.15 times as long.
+// Computes every other square root from an estimate. The throughput of the square root instruction
+// alone would limit the loop: the combination is 1.3 times as fast with AVX-512 and 1.1 times with
+// AVX2 (Emerald Rapids). With estimates only, the loop takes 1.05 and 1.15 times as long as the
+// combination.
 struct SobelWindow {
   static constexpr int kRadius = 1;
-  // Along a row: sums with weights 1 2 1, and differences. pair: the sum of two rows of
-  // differences.
+  // smooth: sums along a row with weights 1 2 1, for the last two rows. difference: differences
+  // along the last row. pair: the sum of the differences of the last two rows.
   struct State {
     Columns smooth[2], difference, pair;
 
@@ -447,9 +453,9 @@ struct SobelWindow {
 };
 
 // Exchanges rows and columns of images narrower than kNarrow. The filters are symmetric, so only
-// the addresses change. A row of a narrow image takes as long as a whole vector, 15 to 25 ns. As
-// columns of the transpose, its pixels take 1 to 1.5 ns each, and 0.5 ns if they are packed (blur
-// and Sobel, AVX2, Emerald Rapids).
+// the addresses change. A row of a narrow image takes as long as a whole vector, 15 to 25 ns. If
+// rows and columns are exchanged, each of its pixels takes 1 to 1.5 ns, or 0.5 ns if pixels are
+// packed (blur and Sobel, AVX2, Emerald Rapids).
 constexpr int64_t kNarrow = 12;
 
 template <class Filter>
@@ -468,8 +474,8 @@ ADO_INLINE Filter with_long_rows(const Filter& p, Array Filter::*input) {
   return q;
 }
 
-// Executed FLOPs of the magnitudes of all bands: a square root, or an estimate, a product and a
-// sum.
+// Returns the executed FLOPs of the magnitudes of all bands: one per square root, or three per
+// estimate (the estimate, a product and a sum), which is two per pixel on average.
 template <class Filter, Array Filter::*kInput>
 double flops_of_windows(const Filter& given) {
   const Filter p = with_long_rows(given, kInput);
@@ -480,7 +486,7 @@ double flops_of_windows(const Filter& given) {
   return 2.0 * static_cast<double>(p.images() * p.rows() * pixels_of_row);
 }
 
-// This thread's share of a filter of gray images.
+// Computes this thread's share of a filter of gray images.
 template <class Kernel, class Filter>
 ADO_INLINE void window_share(const Filter& given, Border border, int thread, int threads,
                              bool streaming) {

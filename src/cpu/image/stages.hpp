@@ -1,5 +1,5 @@
-// Stencils, row by row. Rows of gray images with any strides are copied to padded rows in the L1
-// cache, processed by a kernel, and written to the output.
+// Applies stencils row by row. Rows of gray images with any strides are copied to padded rows in
+// the L1 cache, processed by a kernel, and written to the output.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,13 @@ struct Band {
   int64_t width() const { return right - left; }
 };
 
-// Maximum width of a band. The rows that a stencil needs at the same time stay in the L1 cache.
+// Maximum width of a band, so that the rows that a stencil needs at the same time stay in the L1
+// cache.
 constexpr int64_t kBandWidth = 2048;
 
-// Divides images into columns of bands, up to kMaxWidth wide and of similar widths. Bands begin at
+// Divides images into columns of bands of similar widths, at most kMaxWidth. Bands begin at
 // multiples of a cache line. Calls work(band) for this thread's share of the rows of all columns of
-// all images. The shares are equal for images of any shape.
+// all images. All threads have equal shares, for images of any shape.
 template <int64_t kMaxWidth = kBandWidth, class Work>
 ADO_INLINE void for_each_band(int64_t images, int64_t rows, int64_t cols, int thread, int threads,
                               Work work) {
@@ -71,8 +72,8 @@ class Ring {
 
 // ---------------------------------------------------------------------------------------- stencils
 
-// Memory that will be read soon. Kernels prefetch one line of it per vector, so that memory is busy
-// during the arithmetic.
+// Memory that will be read soon. Kernels prefetch one cache line of it per vector, so that memory
+// accesses overlap with the arithmetic.
 struct Ahead {
   const std::byte* at;
   int64_t bytes;
@@ -85,8 +86,8 @@ struct Ahead {
   }
 };
 
-// Reads the rows of a band from top to bottom, starting a few rows above the band, and extends them
-// beyond the border of the image.
+// Reads the rows of a band from top to bottom, starting `reach` rows above the band, and extends
+// them beyond the border of the image.
 struct ImageRows {
   Image image;
   Border border;
@@ -119,9 +120,9 @@ struct ImageRows {
   }
 };
 
-// Applies a kernel to each row of a band and the kRadius rows on either side of it.
-// kernel(rows, begin, end, to, ahead) may overwrite pixels of its output row outside begin to end,
-// up to one vector away.
+// Applies a kernel to each row of a band, with the kRadius rows above and below it. kernel(rows,
+// begin, end, to, ahead) may overwrite pixels of its output row outside [begin, end), up to one
+// vector away.
 template <int kRadius, class Kernel>
 struct Stencil {
   static constexpr int kHeight = 2 * kRadius + 1;
@@ -157,7 +158,7 @@ ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const P
 
 // --------------------------------------------------------------------------------- filters of gray
 
-// This thread's share of a filter of gray images.
+// Computes this thread's share of a filter of gray images.
 template <int kRadius, class Filter, class Kernel>
 ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kernel, int thread = 0,
                              int threads = 1, bool streaming = false) {

@@ -14,7 +14,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// Copies runs of 1 to 15 bytes as two values of kPart bytes that may overlap.
+// Copies `count` runs of 1 to 15 bytes. Each run is copied as two values of kPart bytes, which may
+// overlap.
 template <int kPart>
 ADO_INLINE void copy_runs_of(std::byte* to, int64_t to_run, const std::byte* from, int64_t from_run,
                              int64_t bytes, int64_t count) {
@@ -38,13 +39,13 @@ void copy_runs(std::byte* to, int64_t to_run, const std::byte* from, int64_t fro
     copy_runs_of<1>(to, to_run, from, from_run, bytes, count);
 }
 
-// A part that is buffered before it is stored: about kBufferedBytes, of up to kBufferedRows rows or
-// columns and kBufferedLines lines of each.
+// Limits of a part that is buffered before it is stored: about kBufferedBytes bytes, and about
+// kBufferedRows rows or columns in the shorter dimension of the matrix.
 constexpr int64_t kBufferedBytes = 32 << 10;
 template <int kSize>
 constexpr int64_t kBufferedRows = kSize < 4 ? 128 : 8 * kLine / kSize;
 
-// The part of a matrix that begins at `row` and `col`.
+// Returns the part of a matrix that begins at `row` and `col`.
 template <int kSize>
 Part part_of(const Matrices& m, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   return {.rows = rows,
@@ -58,8 +59,9 @@ Part part_of(const Matrices& m, int64_t row, int64_t rows, int64_t col, int64_t 
           .end = m.from(m.rows - 1, m.cols - 1) + kSize};
 }
 
-// Transposes a part through buffers: packs rows of a of less than 16 bytes, and unpacks those of
-// out, or stores them with non-temporal stores.
+// Transposes a part through buffers. Rows of a of less than 16 bytes are packed first. Rows of out
+// of less than 16 bytes are unpacked from the buffer. Other rows of out are stored with
+// non-temporal stores if `streaming`.
 template <int kSize>
 void transpose_buffered(Part p, bool streaming) {
   const int64_t a_bytes = p.cols * kSize, out_bytes = p.rows * kSize;
@@ -89,7 +91,7 @@ void transpose_buffered(Part p, bool streaming) {
       stream(out.to + col * out.to_row, buffer + col * p.to_row, out_bytes);
 }
 
-// The rows or columns of one thread, whichever are more.
+// Transposes the rows of one thread, or its columns if the matrix has more columns than rows.
 template <int kSize>
 void transpose_directly(const Matrices& m, bool streaming, int thread, int threads) {
   if (m.a_row == kSize && m.out_col == kSize)
@@ -98,7 +100,7 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool by_rows = m.rows >= m.cols;
   const int64_t length = by_rows ? m.rows : m.cols;
   const int64_t others = by_rows ? m.cols : m.rows;
-  // No share has less than a line of rows or columns, unless the matrix has.
+  // Every share has at least one cache line of rows or columns, unless the matrix has less.
   constexpr int64_t kUnit = kLine / kSize;
   const int64_t runs = max(length / kUnit, 1);
   const int64_t begin = runs * thread / threads * kUnit;

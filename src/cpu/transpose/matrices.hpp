@@ -22,7 +22,7 @@ struct Matrices {
   int64_t out_row, out_col;
   bool in_place;
 
-  // Addresses of the element (row, col) of a in a and in out.
+  // Return the addresses of element (row, col) of a, in a and in out.
   const std::byte* from(int64_t row, int64_t col) const { return a + row * a_row + col * a_col; }
   std::byte* to(int64_t row, int64_t col) const { return out + col * out_row + row * out_col; }
 };
@@ -31,7 +31,7 @@ Matrices matrices_of(const Transpose& p) {
   Matrices m{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
              p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
   // Swapping the roles of rows and columns in both matrices gives the same result. Choose the roles
-  // with one column rather than one row, and with the shorter distance along the rows of out.
+  // that give one column rather than one row, and the shorter stride along the rows of out.
   const auto length = [](int64_t stride) { return stride < 0 ? -stride : stride; };
   if (m.rows == 1 || (m.cols != 1 && length(m.out_col) > length(m.out_row))) {
     std::swap(m.rows, m.cols);

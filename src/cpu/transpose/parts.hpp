@@ -23,24 +23,24 @@ struct Part {
 };
 
 template <int kSize>
-constexpr int64_t kPiece = 16 / kSize;  // elements of 16 bytes
+constexpr int64_t kPiece = 16 / kSize;  // elements in 16 bytes
 
-// Prefetches the lines of out that are stored next, one per row. With vectors of whole lines, the
-// stores of several rows wait for the L2 cache otherwise: 1.3 to 1.8 times as fast with prefetch
-// for elements of 4 and 8 bytes (Sapphire Rapids).
+// Prefetches the cache lines of out that are stored next, one per row. Without prefetch, stores of
+// whole cache lines to several rows wait for the L2 cache. With prefetch, elements of 4 and 8 bytes
+// are transposed 1.3 to 1.8 times as fast (Sapphire Rapids).
 ADO_INLINE void prefetch_rows(const std::byte* to, int64_t to_row, int64_t rows) {
   constexpr int64_t kAhead = 8 * kLine;
 #pragma GCC unroll 16
   for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(to + i * to_row + kAhead, 1);
 }
 
-// Bytes of a row of out that is worth aligning: its first block overlaps the second one, so that no
-// other vector crosses a line.
+// Rows of out of at least this number of bytes are stored aligned: the first block overlaps the
+// second one, so that no other vector crosses a cache line.
 constexpr int64_t kAlignedRow = 2 << 10;
 
-// 16 / kSize columns, from the row `row` on, by blocks of kBytes / kSize rows. The last block may
-// overlap the block before it. One column after another, because consecutive stores to a line of
-// out are cheaper.
+// Transposes rows [0, end) of 16 / kSize columns, in blocks of kBytes / kSize rows. The last block
+// may overlap the previous one. Groups of columns are processed one after the other, because
+// consecutive stores to a cache line of out are cheaper.
 template <int kSize, int kBytes>
 ADO_INLINE void tall_column(const Part& p, int64_t col, int64_t end) {
   using Block = TallBlock<kSize, kBytes, kPiece<kSize>>;
@@ -62,7 +62,7 @@ ADO_INLINE void tall_column(const Part& p, int64_t col, int64_t end) {
   if (row < end) block(end - Block::kRows);
 }
 
-// 16 / kSize rows, by blocks of kBytes / kSize columns.
+// Transposes 16 / kSize rows, in blocks of kBytes / kSize columns.
 template <int kSize, int kBytes>
 ADO_INLINE void wide_row(const Part& p, int64_t row) {
   using Block = WideBlock<kSize, kBytes, kPiece<kSize>>;
@@ -77,11 +77,11 @@ ADO_INLINE void wide_row(const Part& p, int64_t row) {
   if (col < p.cols) block(p.cols - Block::kCols);
 }
 
-// Rows of 16 bytes or more, in a and in out.
+// Transposes a part whose rows have 16 bytes or more, in a and in out.
 template <int kSize>
 void transpose_blocks(const Part& p) {
   constexpr int64_t kTall = kWidth / kSize;
-  // Up to half a tall block of rows is left to wide blocks.
+  // If at most half the rows of a tall block remain, wide blocks process them.
   const int64_t rest = p.rows % kTall;
   const int64_t tall = p.rows < kTall ? 0 : rest > kTall / 2 ? p.rows : p.rows - rest;
   if (tall != 0) {
@@ -99,9 +99,10 @@ void transpose_blocks(const Part& p) {
   }
 }
 
-// Elements that are not contiguous, and elements of 16 bytes: their wider vectors would cross cache
-// lines, and stores to several columns in turn take 1.4 to 2 times as long (Sapphire Rapids). While
-// the four elements of a line are stored, the next line of each row is prefetched.
+// Moves single elements. It is used for elements that are not contiguous and for elements of 16
+// bytes. Wider vectors of 16-byte elements would cross cache lines, and stores that alternate
+// between several columns take 1.4 to 2 times as long (Sapphire Rapids). While four columns (one
+// cache line of each row) are moved, the next cache line of each row is prefetched.
 template <int kSize, bool kPacked>
 void move_columns(const Part& p) {
   constexpr int64_t kAhead = kLine + kLine / 2;
@@ -130,7 +131,7 @@ ADO_INLINE void move_elements(const Part& p) {
     move_columns<kSize, false>(p);
 }
 
-// Rows of a of less than 16 bytes, packed.
+// Transposes a part whose rows in a are packed and have less than 16 bytes.
 template <int kSize, int kBytes, int kCols>
 void transpose_narrow(const Part& p) {
   if constexpr (2 * kCols * kSize <= 16)
@@ -140,7 +141,7 @@ void transpose_narrow(const Part& p) {
       transposing_order<kSize, kBytes>(Block::kGroup, p.cols, p.from_row, 16 / kCols);
   const int64_t piece = Block::kGroup * p.from_row;
   const int64_t block_bytes = Block::kRows * p.from_row;
-  // The last piece of a block is read beyond its end.
+  // The load of the last piece extends beyond the end of the block.
   const int64_t beyond = 16 - piece;
   int64_t row = 0;
   const std::byte* from = p.from;
@@ -158,7 +159,7 @@ void transpose_narrow(const Part& p) {
   }
 }
 
-// Rows of out of less than 16 bytes, packed.
+// Transposes a part whose rows in out are packed and have less than 16 bytes.
 template <int kSize, int kBytes, int kRows>
 void transpose_low(const Part& p) {
   if constexpr (2 * kRows * kSize <= 16)
@@ -168,7 +169,7 @@ void transpose_low(const Part& p) {
   const int64_t piece = Block::kGroup * p.to_row;
   const int64_t block_bytes = Block::kCols * p.to_row;
   int64_t col = 0;
-  // The last piece of a block is stored with undefined bytes beyond its end.
+  // The store of the last piece writes undefined bytes beyond the end of the block.
   const int64_t direct = piece == 16 ? p.cols - Block::kCols : p.cols - Block::kCols - 16;
   for (; col <= direct; col += Block::kCols)
     Block::transpose(p.from + col * kSize, p.from_row, p.rows, order, p.to + col * p.to_row, piece);
@@ -199,7 +200,7 @@ void transpose_part(const Part& p) {
     transpose_blocks<kSize>(p);
 }
 
-// A part that stays in L1: up to kPartRows rows and kPartBytes bytes.
+// Size of a part that stays in L1: about kPartRows rows and kPartBytes bytes.
 constexpr int64_t kPartBytes = 16 << 10;
 template <int kSize>
 constexpr int64_t kPartRows = kSize == 16 ? 128 : 256;
@@ -213,8 +214,8 @@ void transpose_parts(const Part& p) {
     rows = p.rows - row < 2 * height ? p.rows - row : height;
     for (int64_t col = 0, cols; col < p.cols; col += cols) {
       cols = p.cols - col < 2 * width ? p.cols - col : width;
-      // Not a copy of p: g++ 12 copies it with a vector register and leaves out vzeroupper, which
-      // slows down the caller's SSE code.
+      // The part is not a copy of p, because g++ 12 copies p with a vector register and omits
+      // vzeroupper, which slows down the caller's SSE code.
       const Part part{.rows = rows,
                       .cols = cols,
                       .from = p.from + row * p.from_row + col * p.from_col,

@@ -38,7 +38,7 @@ ADO_INLINE Vector<kSize, kBytes> load_lanes(const std::byte* from, int64_t strid
   }
 }
 
-// Transposes, in each 16-byte lane, kCount vectors of kCount elements by log2(kCount) rounds of
+// Transposes kCount vectors of kCount elements in each 16-byte lane, in log2(kCount) rounds of
 // unpack instructions. For one lane and 4 elements per lane (each letter is a vector):
 //
 //            before         round 1        round 2
@@ -63,7 +63,8 @@ ADO_INLINE void transpose_lanes(V* v) {
   }
 }
 
-// Reorders the bytes of each 16-byte lane. Only AVX2 and AVX-512 have one instruction for that.
+// reorder() permutes the bytes of each 16-byte lane. Only AVX2 and AVX-512 have one instruction for
+// this permutation.
 #if defined(__AVX2__)
 constexpr bool kReorders = true;
 #else
@@ -91,8 +92,9 @@ ADO_INLINE V reorder(V v, Order<sizeof(V)> order) {
   return v;
 }
 
-// Where reorder() takes the bytes of a lane from: it transposes a matrix of rows x cols elements at
-// the start of the lane. Rows of the result are `pitch` bytes apart.
+// Returns the order with which reorder() transposes a matrix of rows x cols elements at the start
+// of each lane. Rows of the matrix are `from_pitch` bytes apart, and rows of the result `to_pitch`
+// bytes.
 template <int kSize, int kBytes>
 ADO_INLINE Order<kBytes> transposing_order(int64_t rows, int64_t cols, int64_t from_pitch,
                                            int64_t to_pitch) {
@@ -105,18 +107,17 @@ ADO_INLINE Order<kBytes> transposing_order(int64_t rows, int64_t cols, int64_t f
   return {load_lanes<1, kBytes>(reinterpret_cast<const std::byte*>(order), 0)};
 }
 
-// A block of kBytes / kSize rows and up to kCols columns, kCols * kSize <= 16. 16 bytes of a are
-// loaded at a time: a piece of `kGroup` rows, which are contiguous. Lane l of vector i holds piece
-// i
-// + l * kCols. If a piece has several rows, it is transposed first, so that the bytes of a column
-// are contiguous. Rows of out are stored by vectors of kBytes.
+// Transposes a block of kBytes / kSize rows and up to kCols columns, where kCols * kSize <= 16.
+// Each load reads 16 bytes of a: a piece of kGroup rows, which are contiguous. Lane l of vector i
+// contains piece i + l * kCols. If a piece has several rows, it is transposed first, so that the
+// bytes of a column are contiguous. Rows of out are stored as vectors of kBytes.
 template <int kSize, int kBytes, int kCols>
 struct TallBlock {
   static constexpr int kRows = kBytes / kSize;
   static constexpr int kGroup = 16 / (kCols * kSize);
   using V = Vector<16 / kCols, kBytes>;
 
-  // `piece` is the distance of the pieces in bytes.
+  // `piece` is the distance between pieces in bytes.
   static ADO_INLINE void transpose(const std::byte* from, int64_t piece, Order<kBytes> order,
                                    std::byte* to, int64_t to_row, int64_t cols) {
     V v[kCols];
@@ -132,10 +133,10 @@ struct TallBlock {
   }
 };
 
-// The mirror image: a block of kBytes / kSize columns and up to kRows rows. Rows of a are loaded by
-// vectors of kBytes, and 16 bytes of out are stored at a time: a piece of kGroup rows of out.
-// Pieces are stored in ascending order, because a piece with less than 16 bytes is followed by
-// undefined bytes.
+// Transposes a block of kBytes / kSize columns and up to kRows rows. Rows of a are loaded as
+// vectors of kBytes. Each store writes 16 bytes of out: a piece of kGroup rows of out. Pieces are
+// stored in ascending order, because the store of a piece with less than 16 bytes also writes
+// undefined bytes after the piece.
 template <int kSize, int kBytes, int kRows>
 struct WideBlock {
   static constexpr int kCols = kBytes / kSize;

@@ -135,8 +135,8 @@ struct Direct {
 
 const char* why_not_direct(const Transpose& p) { return p.in_place() ? "out is a" : nullptr; }
 
-// Limits of `direct`. With one thread of a Sapphire Rapids, it takes 0.5 to 0.9 times as long as
-// tiles below them, and 1.1 to 2 times as long above them.
+// Limits of `direct`. With one thread of a Sapphire Rapids, `direct` takes 0.5 to 0.9 times as long
+// as tiles below the limits, and 1.1 to 2 times as long above them.
 const char* why_slower_direct(const Transpose& p, const Hardware&) {
   constexpr int64_t kThinColumn = 128, kThinRow = 512;  // bytes of a row of a, and of out
   const Matrices m = matrices_of(p);
