@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import diagnosis_document
+import shapes_document
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -27,6 +28,8 @@ from adokernels.tables.rendering import to_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
+#: Folder of the results of benchmarks/shapes.py.
+RESULTS = ROOT / "benchmarks" / "results"
 #: Key of the text entry of a PNG with the hash of the chart's sources.
 SOURCE_KEY = "adokernels-source"
 
@@ -99,6 +102,7 @@ def readme(sweeps: Mapping[Path, ado.Sweep]) -> str:
         for name, table in tables.items()
     )
     blocks = {"ladders": "\n".join(folded)}
+    blocks["shapes"] = shapes_document.summary(RESULTS)
     blocks |= {f"ladder {name}": table for name, table in tables.items()}
     for path, sweep in sweeps.items():
         blocks[f"sweep {path.name}"] = "\n\n".join(map(to_markdown, sweep_tables(sweep)))
@@ -120,11 +124,11 @@ def fill_markers(text: str, blocks: dict[str, str], routines: list[str]) -> str:
     ValueError
         If a marker has no block or no end, or if the ladder of a routine has no marker.
     """
-    names = re.findall(r"<!-- ((?:ladders?|sweep)\b.*?) *-->", text)
-    pattern = r"<!-- ((?:ladders?|sweep)\b[^>]*?) *-->\n(?:(?!<!-- ).)*?<!-- end -->"
+    names = re.findall(r"<!-- ((?:ladders?|sweep|shapes)\b.*?) *-->", text)
+    pattern = r"<!-- ((?:ladders?|sweep|shapes)\b[^>]*?) *-->\n(?:(?!<!-- ).)*?<!-- end -->"
     closed = [match[1] for match in re.finditer(pattern, text, re.S)]
     errors = [
-        f"<!-- {name} --> must name a routine or a stored sweep"
+        f"<!-- {name} --> must be `shapes`, a routine or a stored sweep"
         for name in names
         if name not in blocks
     ]
@@ -185,6 +189,7 @@ def main() -> int:
         PACKAGE / "_core.pyi": core_stub,
         PACKAGE / "ladders" / "registry.pyi": ladders_stub,
         ROOT / "README.md": lambda: readme(sweeps),
+        ROOT / "docs" / "shapes.md": lambda: shapes_document.text(RESULTS),
         ROOT / "docs" / "diagnosis.md": lambda: diagnosis_document.text(sweeps),
         ROOT / "docs" / "diagnosis.json": lambda: diagnosis_document.record(sweeps),
     }

@@ -11,6 +11,7 @@ __all__: list[str] = [
     "Cost",
     "CudaError",
     "DeviceArray",
+    "DirectCall",
     "KernelInfo",
     "LineSamples",
     "OptionType",
@@ -37,9 +38,11 @@ __all__: list[str] = [
     "sample",
     "set_device",
     "set_isa",
+    "set_max_threads",
     "suggest",
     "supported_isa",
     "synchronize",
+    "thread_costs",
     "to_device",
     "why_no_counters",
     "why_no_cuda",
@@ -284,7 +287,7 @@ class Routine:
         | None = None,
     ) -> tuple:
         """
-        The variant that a call would run, and (variant, reason) of those that it skips. With gpu=(multiprocessors, L2 bytes): on that GPU.
+        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes), the choice is for that GPU.
         """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
@@ -322,6 +325,20 @@ class Routine:
     def summary(self) -> str: ...
     @property
     def variants(self) -> list: ...
+
+class DirectCall:
+    """
+    Base class of routines. Its instances are callable; all but the most common calls are passed to the method _general_call.
+    """
+    @staticmethod
+    def __new__(type, *args, **kwargs):
+        """
+        Create and return a new object.  See help(type) for accurate signature.
+        """
+    def __call__(self, *args, **kwargs):
+        """
+        Call self as a function.
+        """
 
 class LineSamples:
     """
@@ -425,6 +442,13 @@ def sample(
 ) -> tuple[float, float, bool]: ...
 def set_device(arg0: str) -> None: ...
 def set_isa(arg0: str) -> None: ...
+def set_max_threads(
+    threads: typing.SupportsInt | typing.SupportsIndex, at_any_size: bool = False
+) -> None:
+    """
+    Set the number of threads that CPU variants use on large problems, or at any size.
+    """
+
 def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
     """
     The end of an error message for an unknown name: the known names and the most similar one.
@@ -434,6 +458,11 @@ def supported_isa() -> str: ...
 def synchronize() -> None:
     """
     Wait until the GPU has finished all submitted work.
+    """
+
+def thread_costs() -> dict:
+    """
+    The measured costs that determine the number of threads.
     """
 
 def to_device(array: typing.Any) -> DeviceArray:

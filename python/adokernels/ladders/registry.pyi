@@ -14,13 +14,18 @@ _TransposeVariant = Literal[
     "streaming",
     "prefetch",
     "threaded",
+    "direct",
     "copy",
     "naive",
+    "narrow_blocks",
     "tiled",
     "padded",
     "coarsened",
     "wide",
     "unaligned_rows",
+    "few_columns",
+    "few_rows",
+    "as_copy",
     "in_place",
 ]
 
@@ -65,6 +70,7 @@ _GaussianBlurVariant = Literal[
     "row_ring",
     "constant_taps",
     "simd",
+    "vector_columns",
     "streaming",
     "threaded",
     "copy",
@@ -105,6 +111,7 @@ _SobelVariant = Literal[
     "padded_rows",
     "separable",
     "simd",
+    "vector_columns",
     "streaming",
     "threaded",
     "copy",
@@ -169,6 +176,9 @@ _AverageMatvecVariant = Literal[
     "average_then_gemm",
     "wide_average",
     "overlapped",
+    "split_average_then_gemm",
+    "row_product",
+    "small_sets",
 ]
 
 class AverageMatvec(Routine):
@@ -257,8 +267,10 @@ _GppVariant = Literal[
     "sorted_bands",
     "sorted_by_energy",
     "blocks_2d",
+    "single_launch",
     "tiled",
     "two_rows",
+    "moments",
 ]
 
 class Gpp(Routine):
