@@ -106,8 +106,8 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
 // A lane reads kHalo bytes before its own bytes, its own bytes, and kHalo bytes after them. `next_`
 // is the address of the first of these bytes in the next row to be copied. The lane copies
 // kOwnVectors vectors. The first of them contains this byte. The last lane of a segment also copies
-// the remaining vectors at the end of the segment. If the first vector of a lane is also a vector of
-// its left neighbour, only the neighbour copies it.
+// the remaining vectors at the end of the segment. If the first vector of a lane is also a vector
+// of its left neighbour, only the neighbour copies it.
 //
 //   a segment of three lanes, 8 bytes each, halo of 4:
 //
