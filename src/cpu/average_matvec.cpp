@@ -812,7 +812,7 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .flops = flops_of_vectors,
      .run = in_threads<false>},
     {.name = "blocked",
-     .changes = "Reads the matrix once per group of sets. Averages of a group stay in L2, and "
+     .changes = "Reads the matrix once per group of sets; averages of a group stay in L2, and "
                 "products are computed in register tiles.",
      .scratch_bytes = scratch_of<true>,
      .flops = flops_of_vectors,

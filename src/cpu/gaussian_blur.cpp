@@ -288,7 +288,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .run = on_default_taps<BlurRow>},
     {.name = "vector_columns",
      .changes = "Processes vector-wide columns from top to bottom and keeps the sums of earlier "
-                "rows in registers. Weights pairs of pixels without shuffles.",
+                "rows in registers; weights pairs of pixels without shuffles.",
      .why_not = default_taps_only,
      .run = by_windows},
     {.name = "streaming",

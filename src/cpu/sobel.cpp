@@ -131,7 +131,7 @@ constexpr Variant<Sobel> kVariants[] = {
      .run = by_rows<SobelRow>},
     {.name = "vector_columns",
      .changes = "Processes vector-wide columns from top to bottom and keeps the sums of earlier "
-                "rows in registers. Computes every other square root from a hardware estimate.",
+                "rows in registers; computes every other square root from a hardware estimate.",
      .flops = flops_of_windows<Sobel, &Sobel::gray>,
      .run = by_windows<false>},
     {.name = "streaming",
