@@ -33,8 +33,8 @@ __device__ inline int border_index(Border border, int index, int begin, int end)
   return index;
 }
 
-// Copies the first `bytes` bytes of a vector to shared memory and fills the rest with zeros. Unlike
-// copy_vector_async, it does not read the other bytes of the source.
+// Copies the first `bytes` bytes of a vector to shared memory and fills the rest with zeros. It
+// does not read the other bytes of the source.
 __device__ inline void copy_bytes(std::uint32_t to, const std::uint8_t* from, int bytes) {
 #pragma unroll 1
   for (int i = 0; i < kVectorBytes; ++i) {
@@ -77,9 +77,8 @@ __device__ void shared_words(std::uint32_t from, unsigned* to) {
   }
 }
 
-// Copies a vector to shared memory. If `exists` is false, it writes zeros and does not read.
-// copy_vector_async, whose operand is a number of bytes, compiles to six more instructions per
-// copy.
+// Copies a vector to shared memory. If `exists` is false, it writes zeros and does not read. With a
+// number of bytes as operand of cp.async, it compiles to six more instructions per copy.
 __device__ inline void copy_vector_if(std::uint32_t to, const std::uint8_t* from, bool exists) {
 #if __CUDA_ARCH__ >= 800
   asm volatile(

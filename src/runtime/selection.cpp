@@ -24,6 +24,13 @@ Hardware hardware_of(Device device) {
   return {.multiprocessors = gpu.multiprocessors, .l2_bytes = gpu.l2_bytes};
 }
 
+// Returns the reason why the default skips an available variant, or nullptr.
+const char* why_skipped(const AnyVariant& variant, const Problem& problem,
+                        const Hardware& hardware) {
+  const char* unsolvable = variant.why_not(problem);
+  return unsolvable != nullptr ? unsolvable : variant.why_slower(problem, hardware);
+}
+
 }  // namespace
 
 bool AnyVariant::available() const {
@@ -72,8 +79,8 @@ const AnyVariant& Routine::best(const Problem& problem, Device device) const {
   const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
   for (auto variant = ladder.rbegin(); variant != ladder.rend(); ++variant) {
     const AnyVariant& candidate = **variant;
-    if (!candidate.ceiling && candidate.available() && candidate.why_not(problem) == nullptr &&
-        candidate.why_slower(problem, hardware) == nullptr)
+    if (!candidate.ceiling && candidate.available() &&
+        why_skipped(candidate, problem, hardware) == nullptr)
       return candidate;
   }
   return *choose(problem, device).variant;  // throws the reason
@@ -85,15 +92,12 @@ Choice Routine::choose(const Problem& problem, Device device, const Hardware* ha
   std::string missing = "no variant for this device";
   for (const AnyVariant* variant : std::views::reverse(variants(device))) {
     if (variant->ceiling) continue;
-    if (std::string reason = variant->why_unavailable(); hardware == nullptr && !reason.empty()) {
-      missing = reason;
-      choice.skipped.push_back({variant, std::move(reason)});
-    } else if (const char* unsolvable = variant->why_not(problem)) {
+    if (hardware == nullptr && !variant->available()) {
+      missing = variant->why_unavailable();
+      choice.skipped.push_back({variant, missing});
+    } else if (const char* reason = why_skipped(*variant, problem, current)) {
       missing.clear();
-      choice.skipped.push_back({variant, unsolvable});
-    } else if (const char* slower = variant->why_slower(problem, current)) {
-      missing.clear();
-      choice.skipped.push_back({variant, slower});
+      choice.skipped.push_back({variant, reason});
     } else {
       choice.variant = variant;
       return choice;
