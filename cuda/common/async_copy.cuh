@@ -30,6 +30,31 @@ inline __device__ std::uint64_t keep_in_l2_policy() {
 #endif
 }
 
+// Copies the first `bytes` bytes of a 16-byte vector and fills the rest with zeros. All 16 bytes at
+// `from` must be readable unless `bytes` is 0. Allocates in L1.
+inline __device__ void copy_vector_async(std::uint32_t to, const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+#else
+  uint4 vector = {};
+  if (bytes > 0) vector = *static_cast<const uint4*>(from);
+  if (bytes < kVectorBytes) {
+    const auto first_bytes = [bytes](int word) {
+      const int count = min(max(bytes - 4 * word, 0), 4);
+      return static_cast<unsigned>((std::uint64_t{1} << (8 * count)) - 1);
+    };
+    vector.x &= first_bytes(0);
+    vector.y &= first_bytes(1);
+    vector.z &= first_bytes(2);
+    vector.w &= first_bytes(3);
+  }
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(vector.x), "r"(vector.y),
+               "r"(vector.z), "r"(vector.w)
+               : "memory");
+#endif
+}
+
 // Copies a 16-byte vector, or stores zeros if `exists` is false. Bypasses L1 and keeps the vector
 // in L2.
 template <class T>
