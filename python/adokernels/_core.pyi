@@ -71,6 +71,10 @@ class DeviceArray:
         """
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
+    def copy_from(self, array: typing.Any) -> None:
+        """
+        Replace the values by those of a NumPy array of the same shape and type.
+        """
     def numpy(self) -> typing.Any:
         """
         Copy to host memory, as a NumPy array.
@@ -174,6 +178,14 @@ class Cost:
     """
     FLOPs and bytes of one variant on one problem.
     """
+    def __init__(
+        self,
+        *,
+        flops: typing.SupportsFloat | typing.SupportsIndex,
+        bytes: typing.SupportsFloat | typing.SupportsIndex,
+        executed_flops: typing.SupportsFloat | typing.SupportsIndex,
+        requested_bytes: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
     def __repr__(self) -> str: ...
     @property
     def bytes(self) -> float:

@@ -20,6 +20,18 @@ py::dict cuda_array_interface(const DeviceArray& array) {
   return d;
 }
 
+void copy_from(DeviceArray& array, const py::object& host) {
+  const std::string who = "copy_from: the array";
+  const PyArray source(who, as_array(who, host));
+  const Array& view = source.view();
+  if (!source.dtype().equal(array.dtype) || !shape_of(view).equal(shape_of(array.view)))
+    throw ValueError("copy_from: the array must have the shape and type of the DeviceArray");
+  if (!view.packed())
+    throw ValueError("copy_from: the array must be contiguous in row-major order");
+  const ReleaseGil release;
+  cuda::copy_to_device(array.view.data, view.data, static_cast<std::size_t>(view.bytes()));
+}
+
 }  // namespace
 
 void bind_arrays(py::module_& m) {
@@ -30,6 +42,8 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
       .def(
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")
+      .def("copy_from", &copy_from, py::arg("array"),
+           "Replace the values by those of a NumPy array of the same shape and type.")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
       .def_property_readonly("dtype", [](const DeviceArray& a) -> py::object { return a.dtype; })
       .def_property_readonly("ndim", [](const DeviceArray& a) { return a.view.rank; })

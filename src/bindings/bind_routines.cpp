@@ -199,6 +199,13 @@ void bind_routines(py::module_& m) {
             return r.find(variant).why_unavailable();
           },
           py::arg("variant"), "Empty if the variant can run here.")
+      .def(
+          "set_default_block",
+          [](const Routine& r, const std::string& variant, const py::object& block) {
+            set_default_block(r, r.find(variant), block_from_python(block));
+          },
+          py::arg("variant"), py::arg("block"),
+          "Make a block shape the default of the variant for the rest of the process.")
       .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
            py::arg("block"), py::arg("device"), py::arg("out"))
       .def(

@@ -16,9 +16,10 @@ std::string block_text(const std::vector<std::int64_t>& lengths) {
   return tuple_text(words);
 }
 
-Extent choose_block(const std::string& who, const std::vector<Extent>& blocks,
-                    const Block& wanted) {
-  if (!wanted) return blocks.empty() ? Extent{} : blocks[0];
+// The default block, or the wanted one if the variant has it.
+Extent choose_block(const std::string& who, const AnyVariant& variant, const Block& wanted) {
+  const std::vector<Extent>& blocks = variant.blocks;
+  if (!wanted) return blocks.empty() ? Extent{} : blocks[variant.default_block];
   if (blocks.empty()) throw ValueError(who + "takes no block");
   std::vector<std::int64_t> lengths = *wanted;
   if (lengths.size() <= 3) lengths.resize(3, 1);
@@ -49,8 +50,8 @@ Launch launch_for(const Routine& routine, const AnyVariant& variant, const Probl
                      ", but the operands are in the memory of " + name_of(problem.memory));
   if (const char* reason = variant.why_not(problem))
     throw ValueError(who(routine, variant) + ": " + reason);
-  if (!block) return variant.launch(problem, choose_block({}, variant.blocks, block));
-  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant.blocks, block));
+  if (!block) return variant.launch(problem, choose_block({}, variant, block));
+  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant, block));
 }
 
 // Returns distinct addresses that no array has, aligned like device memory.
@@ -119,6 +120,12 @@ Cost cost_of(const AnyVariant& variant, const Problem& problem) {
           .executed_flops = variant.executed_flops(problem),
           .requested_bytes = variant.requested_bytes(problem),
           .executed_instructions = variant.executed_instructions(problem)};
+}
+
+void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block) {
+  const Extent chosen = choose_block(who(routine, variant) + ": ", variant, block);
+  const auto found = std::find(variant.blocks.begin(), variant.blocks.end(), chosen);
+  variant.default_block = static_cast<std::size_t>(found - variant.blocks.begin());
 }
 
 Call::Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,

@@ -115,6 +115,11 @@ class Call {
 
   // Calls from several threads wait for each other, because they share the scratch memory.
   void run();
+  // Makes a block shape the default of the variant for the rest of the process. Throws ValueError
+  // if
+  // the variant does not have it.
+  void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
+
   // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
   std::vector<cuda::Kernel> kernels() const;
 
@@ -145,6 +150,10 @@ void run(const BoundProblem& bound, const AnyVariant* variant,
 // choice for that GPU.
 Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
               const Hardware* hardware = nullptr);
+
+// Makes a block shape the default of the variant for the rest of the process. Throws ValueError if
+// the variant does not have it.
+void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
 
 // A dry run: returns the kernels that a variant would launch on operands of these shapes. The
 // operands are neither read nor written.

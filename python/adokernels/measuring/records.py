@@ -21,7 +21,7 @@ from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
-from adokernels.measuring.statistics import Verdict
+from adokernels.measuring.statistics import Comparison
 from adokernels.storage import write
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Cache = Literal["cold", "warm"]
+#: The flag of a peer whose result was not compared with the reference result.
+UNCHECKED = "unchecked"
 Context = dict[str, Any]
 
 
@@ -78,7 +80,7 @@ class Measurement:
         Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``.
+        resolution"``, ``"unchecked"``.
     context
         Machine, software and settings.
     machine
@@ -111,6 +113,11 @@ class Measurement:
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
     machine: Machine | None = None
+
+    @property
+    def shown_as(self) -> str:
+        """The variant's name; for a peer whose result is unknown, with ``(unchecked)``."""
+        return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
 
     @property
     def seconds(self) -> float:
@@ -200,8 +207,13 @@ class Measurement:
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
-    def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
+    def compare(self, other: Measurement) -> Comparison:
         """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
+
+        Returns
+        -------
+        Comparison
+            A tuple of the three, which is shown as a sentence.
 
         Raises
         ------
@@ -214,7 +226,9 @@ class Measurement:
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = bool(self.session) and self.session == other.session
-        return statistics.compare(self.samples, other.samples, paired=paired)
+        found = statistics.compare(self.samples, other.samples, paired=paired)
+        names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        return Comparison(*found, ours=names[0], theirs=names[1])
 
     def to_dict(self) -> dict[str, Any]:
         """The measurement as JSON types."""

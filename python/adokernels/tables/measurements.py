@@ -79,11 +79,13 @@ def sweep_table(sweep: Sweep) -> Table:
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
     table = new_table(sweep.title, headers)
     for record in records:
-        kind = " (ceiling)" if record["ceiling"] else " (peer)" if record["peer"] else ""
+        kind = " (ceiling)" if record["ceiling"] else ""
+        if record["peer"]:
+            kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
         cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
         table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
-    flagged = [m for m in (*sweep, *sweep.peers) if m.flags]
-    notes = [f"{m.variant}: {', '.join(m.flags)}" for m in flagged]
+    flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in (*sweep, *sweep.peers)}
+    notes = [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
         words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
         notes.append(words)
@@ -285,6 +287,7 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "share_of_roof": sweep.share_of_roof(m),
         "clock": m.clock,
         "error": m.error,
+        "unchecked": "unchecked" in m.flags,
         "changes": m.changes,
     }
 
