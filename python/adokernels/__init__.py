@@ -36,6 +36,7 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
+from adokernels.custom.compiler import CompilationError
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -61,6 +62,7 @@ __all__ = [  # noqa: PLE0604
     *_names,
     "Ceiling",
     "Choice",
+    "CompilationError",
     "Cost",
     "CudaError",
     "DeviceArray",
