@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "common/l2.cuh"
 #include "core/scope_exit.hpp"
 #include "cupti/launches.cuh"
 
@@ -224,6 +225,7 @@ class Profiler {
 void overwrite_l2() {
   const std::size_t bytes = 2 * static_cast<std::size_t>(cuda::properties().l2_bytes);
   static const cuda::Buffer buffer(bytes);
+  cuda::reset_persisting_l2();
   cuda::fill(buffer.data(), 0, bytes);
   cuda::synchronize();
 }

@@ -36,10 +36,14 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
+<<<<<<< HEAD
 from adokernels.custom.cuda_source import CudaVariant, cuda_variant
 from adokernels.custom.extended import ExtendedRoutine
 from adokernels.custom.functions import FunctionVariant, variant
 from adokernels.custom.ladder import Ladder, ladder
+=======
+from adokernels.custom.compiler import CompilationError
+>>>>>>> srckernel
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -68,7 +72,11 @@ __all__ = [  # noqa: PLE0604
     "Ceiling",
     "Checked",
     "Choice",
+<<<<<<< HEAD
     "Comparison",
+=======
+    "CompilationError",
+>>>>>>> srckernel
     "Cost",
     "CudaError",
     "CudaVariant",
