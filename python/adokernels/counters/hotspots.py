@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group
 from rich.text import Text
 
-from adokernels.storage import write
+from adokernels.fields import Context, Count, Fields, Grid, Length, Size
+from adokernels.storage import StoredRecord
 from adokernels.tables.code import PRE, html_lines, text_lines
 from adokernels.tables.numbers import percent, quantity
 from adokernels.tables.rendering import new_table, to_html, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from rich.table import Table
 
@@ -37,7 +36,7 @@ _HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSamples:
+class LineSamples(Fields):
     """The samples of one source line in one kernel.
 
     Attributes
@@ -60,10 +59,10 @@ class LineSamples:
 
     kernel: str
     path: str
-    line: int
+    line: Count
     text: str
-    reasons: Mapping[str, int]
-    not_issued: int
+    reasons: Annotated[Mapping[str, Size], Length(1)]
+    not_issued: Count
 
     @property
     def samples(self) -> int:
@@ -110,7 +109,7 @@ class HotLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Excerpt:
+class Excerpt(Fields):
     """Consecutive lines of a file that contain a definition with samples.
 
     Attributes
@@ -124,7 +123,7 @@ class Excerpt:
     """
 
     path: str
-    line: int
+    line: Count
     text: str
 
     def __contains__(self, hot: LineSamples | HotLine) -> bool:
@@ -133,7 +132,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Hotspots:
+class Hotspots(StoredRecord):
     """Samples of the program counters of a variant's warps, by source line.
 
     The hardware samples warps at regular intervals. Warps spend much time at a line with many
@@ -158,15 +157,17 @@ class Hotspots:
         Machine, software and settings.
     """
 
+    KIND = "hotspots"
+
     routine: str
     variant: str
     problem: str
-    block: tuple[int, ...] | None
+    block: Grid | None
     entries: tuple[LineSamples, ...]
     excerpts: tuple[Excerpt, ...] = ()
-    dropped: int = 0
-    unattributed: int = 0
-    context: dict[str, Any] = field(default_factory=dict)
+    dropped: Count = 0
+    unattributed: Count = 0
+    context: Context = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -204,30 +205,6 @@ class Hotspots:
 
     def __getitem__(self, index: int) -> HotLine:
         return self.lines[index]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        block = record["block"]
-        return cls(
-            **{
-                **record,
-                "block": None if block is None else tuple(block),
-                "entries": tuple(
-                    LineSamples(**{**entry, "reasons": dict(entry["reasons"])})
-                    for entry in record["entries"]
-                ),
-                "excerpts": tuple(Excerpt(**excerpt) for excerpt in record["excerpts"]),
-            }
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the record to a JSON file; read it with :func:`adokernels.load`."""
-        write(path, "hotspots", self.to_dict())
 
     # ------------------------------------------------------------------------------ presentation
 

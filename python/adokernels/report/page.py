@@ -16,6 +16,7 @@ from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.storage import replace_file
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.numbers import quantity
 from adokernels.tables.rendering import to_html
@@ -102,7 +103,7 @@ def write_report(
         + "\n</body>\n</html>\n"
     )
     target = Path(path)
-    target.write_text(page, encoding="utf-8")
+    replace_file(target, page.encode())
     return target
 
 
