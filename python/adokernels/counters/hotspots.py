@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from adokernels.fields import Context, Count, Fields, Grid, Length, Size
 from adokernels.storage import StoredRecord
 from adokernels.tables.code import PRE, html_lines, text_lines
 from adokernels.tables.numbers import percent, quantity
+from adokernels.tables.printable import escaped, printable
 from adokernels.tables.rendering import new_table, to_html, to_text
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60
+#: Maximum number of characters of a path.
+_LONGEST_PATH = 500
 #: Maximum number of stall reasons per line, and the minimum share of the line's samples to show.
 _REASONS, _LEAST = 2, 0.1
 #: An excerpt is shown if it has at least this share of all samples.
@@ -222,7 +224,7 @@ class Hotspots(StoredRecord):
         hottest = self.lines[0].share if self.lines else 1.0
         for excerpt, hot in self._shown():
             yield Text()
-            yield Text(f"{excerpt.path}:{excerpt.line}", style="bold")
+            yield Text(printable(f"{excerpt.path}:{excerpt.line}", _LONGEST_PATH), style="bold")
             for number, code in enumerate(text_lines(excerpt.text), excerpt.line):
                 line = hot.get(number)
                 heat = f"{percent(line.share):>7}" if line else " " * 7
@@ -242,16 +244,14 @@ class Hotspots(StoredRecord):
             rows = []
             for number, code in enumerate(html_lines(excerpt.text), excerpt.line):
                 line = hot.get(number)
-                heat = html.escape(f"{percent(line.share):>7}") if line else " " * 7
+                heat = escaped(f"{percent(line.share):>7}") if line else " " * 7
                 colour = _HEAT.format(0.75 * line.share / hottest) if line else "none"
-                title = (
-                    f' title="{html.escape(_reasons_of(line, len(line.reasons)))}"' if line else ""
-                )
+                title = f' title="{escaped(_reasons_of(line, len(line.reasons)))}"' if line else ""
                 rows.append(
                     f'<span style="background:{colour}"{title}>{heat}</span>'
                     f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
                 )
-            name = html.escape(f"{excerpt.path}:{excerpt.line}")
+            name = escaped(f"{excerpt.path}:{excerpt.line}")
             code = "\n".join(rows)
             blocks.append(f'<div><strong>{name}</strong><pre style="{PRE}">{code}</pre></div>')
         body = "<br>\n".join(blocks)
