@@ -136,24 +136,36 @@ def changed(document, path, value):
     return result
 
 
-def mutants(document, random):
-    """Description and document of each mutant: a wrong value, or an unknown field."""
-    for path in one_of_each_shape(document, random):
-        for name, value in WRONG.items():
-            yield f"{'.'.join(map(str, path))}: {name}", changed(document, path, value)
-        parent = document
-        for name in path:
-            parent = parent[name]
-        if isinstance(parent, dict):
-            yield f"{path}: unknown field", changed(document, (*path, "unknown $field"), 1)
+def mutants(document, random, count):
+    """Description and document of some mutants: a wrong value, or an unknown field."""
+    paths = one_of_each_shape(document, random)
+    pairs = [(path, name) for path in paths for name in WRONG]
+    pairs += [((*path, "unknown $field"), "true") for path in paths if is_object(document, path)]
+    for place in random.permutation(len(pairs))[:count]:
+        path, name = pairs[place]
+        yield f"{'.'.join(map(str, path))}: {name}", changed(document, path, WRONG[name])
+
+
+def is_object(document, path):
+    for name in path:
+        document = document[name]
+    return isinstance(document, dict)
+
+
+def is_limited(name, value):
+    """Whether the words are limited: the categories of a score, the problem in schema 1."""
+    return (name == "changes" and isinstance(value, list)) or (
+        name == "problem" and str(value).startswith("gray: ")
+    )
 
 
 def renamed(value):
     """A copy in which every text that is a name is hostile."""
-    fixed = ("kind", "cache", "device", "level", "operation", "dtype", "proposed")
+    fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
+    fixed += ("operands",)
     if isinstance(value, dict):
         return {
-            name: item if name in fixed or name == "operands" else renamed(item)
+            name: item if name in fixed or is_limited(name, item) else renamed(item)
             for name, item in value.items()
         }
     if isinstance(value, list):

@@ -6,12 +6,11 @@ A record is one JSON document with a kind and a schema version.
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from adokernels.fields import Fields
 
@@ -47,20 +46,6 @@ class StoredRecord(Fields):
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
-
-
-def from_json(text: str | bytes) -> Any:
-    """Parse a JSON document; NaN and infinity are not JSON."""
-
-    def reject(token: str) -> NoReturn:
-        raise ValueError(f"{token} is not a JSON number")
-
-    def finite(text: str) -> float:
-        if not math.isfinite(value := float(text)):
-            raise ValueError(f"{text} is too large for a number")
-        return value
-
-    return json.loads(text, parse_constant=reject, parse_float=finite)
 
 
 def replace_file(path: str | Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from adokernels.counters.hotspots import Hotspots
@@ -10,7 +11,7 @@ from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.measuring.schema_one import converted
-from adokernels.storage import SCHEMA, from_json
+from adokernels.storage import SCHEMA
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | Score
 
@@ -45,7 +46,7 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
     if len(content) > most_bytes:
         raise ValueError(f"{path}: the file must have at most {most_bytes} bytes, and is larger")
     try:
-        document = from_json(content.decode("utf-8"))
+        document = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
         raise ValueError(f"{path} is not JSON: {error}") from error
     kind = document.pop("kind", None) if isinstance(document, dict) else None
