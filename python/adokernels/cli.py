@@ -16,6 +16,7 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core, tour
 from adokernels.arrays.operands import random_operands
+from adokernels.charts.files import save
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
 from adokernels.tables.measurements import sweep_tables
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         device.
     """
     options = _parser().parse_args(arguments)
-    console = Console()
+    console = Console(markup=False, emoji=False)  # names and paths are literal
     console.width = max(console.width, _MIN_WIDTH)
     try:
         return options.run(options, console) or 0
@@ -245,7 +246,7 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
     if options.plot:
         figure = Figure(figsize=(10, 6), layout="constrained")
         ado.roofline(sweep, ax=figure.add_subplot())
-        figure.savefig(options.plot, dpi=150)
+        save(figure, options.plot, dpi=150)
         console.print(f"wrote {options.plot}")
 
 

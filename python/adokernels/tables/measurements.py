@@ -18,6 +18,7 @@ from adokernels.tables.numbers import (
     ratio,
     share_of_limit,
 )
+from adokernels.tables.printable import printable
 from adokernels.tables.rendering import new_table
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
+#: Maximum number of characters of the description of a measurement.
+_LONGEST_LINE = 2000
 
 
 def describe(measurement: Measurement) -> str:
@@ -54,7 +57,7 @@ def describe(measurement: Measurement) -> str:
         parts.append(f"{percent(m.fma_share)} FMA")
     line = f"{m.routine}[{m.variant}] on {m.device}, {m.cache}: {', '.join(parts)}"
     notes = [*(["ceiling: does not compute the result"] if m.ceiling else []), *m.flags]
-    return "; ".join([line, *notes])
+    return printable("; ".join([line, *notes]), _LONGEST_LINE)
 
 
 def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
