@@ -11,15 +11,47 @@ namespace ado::bindings {
 PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
                const py::object& out)
     : bound_(routine) {
-  bind_inputs(arguments, keywords);
-  bind_options(keywords);
+  std::vector<py::object> inputs = read_inputs(arguments, keywords);
+  const std::vector<std::optional<OptionValue>> options = read_options(keywords);
   refuse_leftovers(arguments, keywords);
-  bind_outputs(out);
+  std::vector<py::object> outputs = read_outputs(out);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs_.emplace_back(routine.name + ": " + routine.inputs[i].name, std::move(inputs[i]));
+    bound_.bind_input(inputs_.back().argument());
+  }
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!options[i]) continue;
+    bound_.set_option(i, *options[i]);
+    options_[routine.options[i].name] = to_python(*options[i]);
+  }
+  bind_outputs(std::move(outputs));
   bound_.finish(!out.is_none());
+  require_unchanged();
 }
 
-void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
+// Python code may still have run after the arrays were read (a finaliser, for example). If it has
+// moved an operand, the addresses of the bound problem are invalid.
+void PyCall::require_unchanged() const {
+  const auto check = [&](const PyArray& array, const char* name) {
+    if (!py::isinstance<py::array>(array.object())) return;
+    const auto now = py::reinterpret_borrow<py::array>(array.object());
+    const Array& view = array.view();
+    bool same = now.data() == static_cast<const void*>(view.data) && now.ndim() == view.rank;
+    for (int d = 0; same && d < view.rank; ++d)
+      same = now.shape(d) == view.shape[d] && now.strides(d) == view.stride[d];
+    if (!same)
+      throw ValueError(bound_.routine().name + ": " + name + " was resized during the call");
+  };
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    check(inputs_[i], bound_.routine().inputs[i].name);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    check(outputs_[i], bound_.routine().outputs[i].name);
+}
+
+std::vector<py::object> PyCall::read_inputs(const py::tuple& arguments,
+                                            const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
+  std::vector<py::object> objects;
   for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
     const char* name = routine.inputs[i].name;
     py::object value;
@@ -29,29 +61,28 @@ void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
       value = keywords[name];
     else
       throw TypeError(routine.name + "() needs the operand " + name);
-    const std::string who = routine.name + ": " + name;
-    inputs_.emplace_back(who, as_array(who, std::move(value)));
-    bound_.bind_input(inputs_.back().argument());
+    objects.push_back(as_array(routine.name + ": " + name, std::move(value)));
   }
+  return objects;
 }
 
-void PyCall::bind_options(const py::dict& keywords) {
+std::vector<std::optional<OptionValue>> PyCall::read_options(const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (keywords.empty()) return;
+  std::vector<std::optional<OptionValue>> values(routine.options.size());
+  if (keywords.empty()) return values;
   for (std::size_t i = 0; i < routine.options.size(); ++i) {
     const OptionInfo& option = routine.options[i];
-    if (!keywords.contains(option.name)) continue;
-    const OptionValue value =
-        option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
-    bound_.set_option(i, value);
-    options_[option.name] = to_python(value);
+    if (keywords.contains(option.name))
+      values[i] =
+          option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
   }
+  return values;
 }
 
 void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (arguments.size() > inputs_.size())
-    throw TypeError(routine.name + "() takes " + std::to_string(inputs_.size()) +
+  if (arguments.size() > routine.inputs.size())
+    throw TypeError(routine.name + "() takes " + std::to_string(routine.inputs.size()) +
                     " operands but got " + std::to_string(arguments.size()));
   for (const auto& item : keywords) {
     const std::string keyword = py::str(item.first);
@@ -65,27 +96,42 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
   }
 }
 
-void PyCall::bind_outputs(const py::object& out) {
+std::vector<py::object> PyCall::read_outputs(const py::object& out) const {
+  if (out.is_none()) return {};
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
-  const bool several = py::isinstance<py::tuple>(out);
-  if (several && py::len(out) != count)
-    throw ValueError(routine.name + ": out has " + std::to_string(py::len(out)) + " arrays for " +
-                     std::to_string(count) + " results");
-  if (!out.is_none() && !several && count > 1)
+  std::vector<py::object> objects;
+  if (py::isinstance<py::tuple>(out)) {
+    const py::tuple all(out);
+    // The items themselves, because a subclass may define __len__ and __getitem__.
+    for (py::ssize_t i = 0; i < PyTuple_GET_SIZE(all.ptr()); ++i)
+      objects.push_back(py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(all.ptr(), i)));
+    if (objects.size() != count)
+      throw ValueError(routine.name + ": out has " + std::to_string(objects.size()) +
+                       " arrays for " + std::to_string(count) + " results");
+  } else if (count > 1) {
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string who = routine.name + ": " + routine.outputs[i].name;
+  } else {
+    objects.push_back(out);
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    objects[i] = as_output(routine.name + ": " + routine.outputs[i].name, std::move(objects[i]));
+  return objects;
+}
+
+void PyCall::bind_outputs(std::vector<py::object> given) {
+  const Routine& routine = bound_.routine();
+  for (std::size_t i = 0; i < routine.outputs.size(); ++i) {
     py::object value;
-    if (out.is_none()) {
+    if (given.empty()) {
       const auto like = bound_.result_like();
       const py::dtype* dtype =
           like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
       value = new_array(like, dtype, bound_.on_device());
     } else {
-      value = as_output(who, several ? py::object(py::tuple(out)[i]) : out);
+      value = std::move(given[i]);
     }
-    outputs_.emplace_back(who, std::move(value));
+    outputs_.emplace_back(routine.name + ": " + routine.outputs[i].name, std::move(value));
     bound_.bind_output(outputs_.back().argument());
   }
 }
