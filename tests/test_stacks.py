@@ -64,7 +64,7 @@ print("done")
 @pytest.mark.parametrize("name", ado.routines)
 def test_small_stack(name):
     done = subprocess.run(
-        [sys.executable, "-c", CODE, name, str(64 << 10)],
+        [sys.executable, "-c", CODE, name, str(32 << 10)],
         env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
         capture_output=True,
         text=True,

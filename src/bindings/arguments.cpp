@@ -11,47 +11,28 @@ namespace ado::bindings {
 PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
                const py::object& out)
     : bound_(routine) {
-  std::vector<py::object> inputs = read_inputs(arguments, keywords);
-  const std::vector<std::optional<OptionValue>> options = read_options(keywords);
+  std::vector<Given> inputs = read_inputs(arguments, keywords);
+  const auto options = read_options(keywords);
   refuse_leftovers(arguments, keywords);
-  std::vector<py::object> outputs = read_outputs(out);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    inputs_.emplace_back(routine.name + ": " + routine.inputs[i].name, std::move(inputs[i]));
+  std::vector<Given> outputs = read_outputs(out);
+  for (Given& input : inputs) {
+    inputs_.emplace_back(input.who, std::move(input.array));
     bound_.bind_input(inputs_.back().argument());
   }
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    if (!options[i]) continue;
-    bound_.set_option(i, *options[i]);
-    options_[routine.options[i].name] = to_python(*options[i]);
+  for (const auto& [option, value] : options) {
+    bound_.set_option(option, value);
+    options_[routine.options[option].name] = to_python(value);
   }
   bind_outputs(std::move(outputs));
   bound_.finish(!out.is_none());
   require_unchanged();
 }
 
-// Python code may still have run after the arrays were read (a finaliser, for example). If it has
-// moved an operand, the addresses of the bound problem are invalid.
-void PyCall::require_unchanged() const {
-  const auto check = [&](const PyArray& array, const char* name) {
-    if (!py::isinstance<py::array>(array.object())) return;
-    const auto now = py::reinterpret_borrow<py::array>(array.object());
-    const Array& view = array.view();
-    bool same = now.data() == static_cast<const void*>(view.data) && now.ndim() == view.rank;
-    for (int d = 0; same && d < view.rank; ++d)
-      same = now.shape(d) == view.shape[d] && now.strides(d) == view.stride[d];
-    if (!same)
-      throw ValueError(bound_.routine().name + ": " + name + " was resized during the call");
-  };
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    check(inputs_[i], bound_.routine().inputs[i].name);
-  for (std::size_t i = 0; i < outputs_.size(); ++i)
-    check(outputs_[i], bound_.routine().outputs[i].name);
-}
-
-std::vector<py::object> PyCall::read_inputs(const py::tuple& arguments,
-                                            const py::dict& keywords) const {
+std::vector<PyCall::Given> PyCall::read_inputs(const py::tuple& arguments,
+                                               const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  std::vector<py::object> objects;
+  std::vector<Given> inputs;
+  inputs.reserve(routine.inputs.size());
   for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
     const char* name = routine.inputs[i].name;
     py::object value;
@@ -61,20 +42,23 @@ std::vector<py::object> PyCall::read_inputs(const py::tuple& arguments,
       value = keywords[name];
     else
       throw TypeError(routine.name + "() needs the operand " + name);
-    objects.push_back(as_array(routine.name + ": " + name, std::move(value)));
+    std::string who = routine.name + ": " + name;
+    py::object array = as_array(who, std::move(value));
+    inputs.push_back({std::move(who), std::move(array)});
   }
-  return objects;
+  return inputs;
 }
 
-std::vector<std::optional<OptionValue>> PyCall::read_options(const py::dict& keywords) const {
+std::vector<std::pair<std::size_t, OptionValue>> PyCall::read_options(
+    const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  std::vector<std::optional<OptionValue>> values(routine.options.size());
+  std::vector<std::pair<std::size_t, OptionValue>> values;
   if (keywords.empty()) return values;
   for (std::size_t i = 0; i < routine.options.size(); ++i) {
     const OptionInfo& option = routine.options[i];
     if (keywords.contains(option.name))
-      values[i] =
-          option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
+      values.emplace_back(i, option_from_python(routine.name + ": " + option.name, option.type,
+                                                keywords[option.name]));
   }
   return values;
 }
@@ -96,44 +80,63 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
   }
 }
 
-std::vector<py::object> PyCall::read_outputs(const py::object& out) const {
+std::vector<PyCall::Given> PyCall::read_outputs(const py::object& out) const {
   if (out.is_none()) return {};
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
-  std::vector<py::object> objects;
-  if (py::isinstance<py::tuple>(out)) {
-    const py::tuple all(out);
-    // The items themselves, because a subclass may define __len__ and __getitem__.
-    for (py::ssize_t i = 0; i < PyTuple_GET_SIZE(all.ptr()); ++i)
-      objects.push_back(py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(all.ptr(), i)));
-    if (objects.size() != count)
-      throw ValueError(routine.name + ": out has " + std::to_string(objects.size()) +
-                       " arrays for " + std::to_string(count) + " results");
-  } else if (count > 1) {
+  const bool several = py::isinstance<py::tuple>(out);
+  // The items themselves, because a subclass may define __len__ and __getitem__.
+  const auto given = static_cast<std::size_t>(several ? PyTuple_GET_SIZE(out.ptr()) : 1);
+  if (several && given != count)
+    throw ValueError(routine.name + ": out has " + std::to_string(given) + " arrays for " +
+                     std::to_string(count) + " results");
+  if (given != count)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
-  } else {
-    objects.push_back(out);
+  std::vector<Given> outputs;
+  outputs.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* const item =
+        several ? PyTuple_GET_ITEM(out.ptr(), static_cast<py::ssize_t>(i)) : out.ptr();
+    std::string who = routine.name + ": " + routine.outputs[i].name;
+    py::object array = as_output(who, py::reinterpret_borrow<py::object>(item));
+    outputs.push_back({std::move(who), std::move(array)});
   }
-  for (std::size_t i = 0; i < count; ++i)
-    objects[i] = as_output(routine.name + ": " + routine.outputs[i].name, std::move(objects[i]));
-  return objects;
+  return outputs;
 }
 
-void PyCall::bind_outputs(std::vector<py::object> given) {
+void PyCall::bind_outputs(std::vector<Given> given) {
   const Routine& routine = bound_.routine();
   for (std::size_t i = 0; i < routine.outputs.size(); ++i) {
-    py::object value;
+    Given output;
     if (given.empty()) {
       const auto like = bound_.result_like();
       const py::dtype* dtype =
           like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
-      value = new_array(like, dtype, bound_.on_device());
+      output = {routine.name + ": " + routine.outputs[i].name,
+                new_array(like, dtype, bound_.on_device())};
     } else {
-      value = std::move(given[i]);
+      output = std::move(given[i]);
     }
-    outputs_.emplace_back(routine.name + ": " + routine.outputs[i].name, std::move(value));
+    outputs_.emplace_back(output.who, std::move(output.array));
     bound_.bind_output(outputs_.back().argument());
   }
+}
+
+// Python code may still have run after the arrays were read (a finaliser, for example). If it has
+// moved an operand, the addresses of the bound problem are invalid.
+void PyCall::require_unchanged() const {
+  const auto check = [&](const PyArray& array, const OperandInfo& info) {
+    const Argument bound = array.argument();
+    if (bound.on_device) return;
+    const auto* const now = py::detail::array_proxy(array.object().ptr());
+    const Array& view = bound.view;
+    if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||
+        !std::equal(view.shape, view.shape + view.rank, now->dimensions) ||
+        !std::equal(view.stride, view.stride + view.rank, now->strides))
+      throw ValueError(bound_.routine().name + ": " + info.name + " was resized during the call");
+  };
+  for (std::size_t i = 0; i < inputs_.size(); ++i) check(inputs_[i], bound_.routine().inputs[i]);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) check(outputs_[i], bound_.routine().outputs[i]);
 }
 
 py::tuple PyCall::arguments() const {

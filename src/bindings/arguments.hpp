@@ -4,8 +4,8 @@
 #include <pybind11/pybind11.h>
 
 #include <deque>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -33,12 +33,17 @@ class PyCall {
  private:
   // All Python code that a call can run (__array__ and __index__ of arguments, for example) runs in
   // these three functions. It may resize operands, so the addresses of arrays are read afterwards.
-  std::vector<py::object> read_inputs(const py::tuple& arguments, const py::dict& keywords) const;
-  std::vector<std::optional<OptionValue>> read_options(const py::dict& keywords) const;
-  std::vector<py::object> read_outputs(const py::object& out) const;  // empty if out is None
+  struct Given {
+    std::string who;  // the name of the operand in error messages
+    py::object array;
+  };
+  std::vector<Given> read_inputs(const py::tuple& arguments, const py::dict& keywords) const;
+  // One value per option that was passed, and its index.
+  std::vector<std::pair<std::size_t, OptionValue>> read_options(const py::dict& keywords) const;
+  std::vector<Given> read_outputs(const py::object& out) const;  // empty if out is None
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
-  void bind_outputs(std::vector<py::object> given);
+  void bind_outputs(std::vector<Given> given);
   void require_unchanged() const;
 
   BoundProblem bound_;

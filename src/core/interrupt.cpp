@@ -9,11 +9,7 @@ thread_local bool owned = false;  // whether this thread made the call
 }  // namespace
 
 Interruptible::Interruptible(Requested requested, void* context)
-    : requested_(requested),
-      context_(context),
-      outer_(call),
-      outer_owned_(owned),
-      next_(Clock::now() + kPollInterval) {
+    : requested_(requested), context_(context), outer_(call), outer_owned_(owned) {
   call = this;
   owned = true;
 }
@@ -24,7 +20,10 @@ Interruptible::~Interruptible() {
 }
 
 void Interruptible::ask() {
-  if (stopped() || Clock::now() < next_) return;
+  if (stopped()) return;
+  const Clock::time_point now = Clock::now();
+  if (next_ == Clock::time_point()) next_ = now + kPollInterval;  // the first time
+  if (now < next_) return;
   {
     const WorksFor no_call(nullptr);  // calls that `requested` makes are not part of this one
     if (requested_(context_)) stopped_.store(true, std::memory_order_relaxed);
