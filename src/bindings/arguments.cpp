@@ -11,15 +11,28 @@ namespace ado::bindings {
 PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
                const py::object& out)
     : bound_(routine) {
-  bind_inputs(arguments, keywords);
-  bind_options(keywords);
+  std::vector<Given> inputs = read_inputs(arguments, keywords);
+  const auto options = read_options(keywords);
   refuse_leftovers(arguments, keywords);
-  bind_outputs(out);
+  std::vector<Given> outputs = read_outputs(out);
+  for (Given& input : inputs) {
+    inputs_.emplace_back(input.who, std::move(input.array));
+    bound_.bind_input(inputs_.back().argument());
+  }
+  for (const auto& [option, value] : options) {
+    bound_.set_option(option, value);
+    options_[routine.options[option].name] = to_python(value);
+  }
+  bind_outputs(std::move(outputs));
   bound_.finish(!out.is_none());
+  require_unchanged();
 }
 
-void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
+std::vector<PyCall::Given> PyCall::read_inputs(const py::tuple& arguments,
+                                               const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
+  std::vector<Given> inputs;
+  inputs.reserve(routine.inputs.size());
   for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
     const char* name = routine.inputs[i].name;
     py::object value;
@@ -29,29 +42,31 @@ void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
       value = keywords[name];
     else
       throw TypeError(routine.name + "() needs the operand " + name);
-    const std::string who = routine.name + ": " + name;
-    inputs_.emplace_back(who, as_array(who, std::move(value)));
-    bound_.bind_input(inputs_.back().argument());
+    std::string who = routine.name + ": " + name;
+    py::object array = as_array(who, std::move(value));
+    inputs.push_back({std::move(who), std::move(array)});
   }
+  return inputs;
 }
 
-void PyCall::bind_options(const py::dict& keywords) {
+std::vector<std::pair<std::size_t, OptionValue>> PyCall::read_options(
+    const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (keywords.empty()) return;
+  std::vector<std::pair<std::size_t, OptionValue>> values;
+  if (keywords.empty()) return values;
   for (std::size_t i = 0; i < routine.options.size(); ++i) {
     const OptionInfo& option = routine.options[i];
-    if (!keywords.contains(option.name)) continue;
-    const OptionValue value =
-        option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
-    bound_.set_option(i, value);
-    options_[option.name] = to_python(value);
+    if (keywords.contains(option.name))
+      values.emplace_back(i, option_from_python(routine.name + ": " + option.name, option.type,
+                                                keywords[option.name]));
   }
+  return values;
 }
 
 void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (arguments.size() > inputs_.size())
-    throw TypeError(routine.name + "() takes " + std::to_string(inputs_.size()) +
+  if (arguments.size() > routine.inputs.size())
+    throw TypeError(routine.name + "() takes " + std::to_string(routine.inputs.size()) +
                     " operands but got " + std::to_string(arguments.size()));
   for (const auto& item : keywords) {
     const std::string keyword = py::str(item.first);
@@ -65,29 +80,63 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
   }
 }
 
-void PyCall::bind_outputs(const py::object& out) {
+std::vector<PyCall::Given> PyCall::read_outputs(const py::object& out) const {
+  if (out.is_none()) return {};
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
   const bool several = py::isinstance<py::tuple>(out);
-  if (several && py::len(out) != count)
-    throw ValueError(routine.name + ": out has " + std::to_string(py::len(out)) + " arrays for " +
+  // The items themselves, because a subclass may define __len__ and __getitem__.
+  const auto given = static_cast<std::size_t>(several ? PyTuple_GET_SIZE(out.ptr()) : 1);
+  if (several && given != count)
+    throw ValueError(routine.name + ": out has " + std::to_string(given) + " arrays for " +
                      std::to_string(count) + " results");
-  if (!out.is_none() && !several && count > 1)
+  if (given != count)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
+  std::vector<Given> outputs;
+  outputs.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string who = routine.name + ": " + routine.outputs[i].name;
-    py::object value;
-    if (out.is_none()) {
+    PyObject* const item =
+        several ? PyTuple_GET_ITEM(out.ptr(), static_cast<py::ssize_t>(i)) : out.ptr();
+    std::string who = routine.name + ": " + routine.outputs[i].name;
+    py::object array = as_output(who, py::reinterpret_borrow<py::object>(item));
+    outputs.push_back({std::move(who), std::move(array)});
+  }
+  return outputs;
+}
+
+void PyCall::bind_outputs(std::vector<Given> given) {
+  const Routine& routine = bound_.routine();
+  for (std::size_t i = 0; i < routine.outputs.size(); ++i) {
+    Given output;
+    if (given.empty()) {
       const auto like = bound_.result_like();
       const py::dtype* dtype =
           like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
-      value = new_array(like, dtype, bound_.on_device());
+      output = {routine.name + ": " + routine.outputs[i].name,
+                new_array(like, dtype, bound_.on_device())};
     } else {
-      value = as_output(who, several ? py::object(py::tuple(out)[i]) : out);
+      output = std::move(given[i]);
     }
-    outputs_.emplace_back(who, std::move(value));
+    outputs_.emplace_back(output.who, std::move(output.array));
     bound_.bind_output(outputs_.back().argument());
   }
+}
+
+// Python code may still have run after the arrays were read (a finaliser, for example). If it has
+// moved an operand, the addresses of the bound problem are invalid.
+void PyCall::require_unchanged() const {
+  const auto check = [&](const PyArray& array, const OperandInfo& info) {
+    const Argument bound = array.argument();
+    if (bound.on_device) return;
+    const auto* const now = py::detail::array_proxy(array.object().ptr());
+    const Array& view = bound.view;
+    if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||
+        !std::equal(view.shape, view.shape + view.rank, now->dimensions) ||
+        !std::equal(view.stride, view.stride + view.rank, now->strides))
+      throw ValueError(bound_.routine().name + ": " + info.name + " was resized during the call");
+  };
+  for (std::size_t i = 0; i < inputs_.size(); ++i) check(inputs_[i], bound_.routine().inputs[i]);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) check(outputs_[i], bound_.routine().outputs[i]);
 }
 
 py::tuple PyCall::arguments() const {

@@ -5,6 +5,8 @@
 
 #include <deque>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "runtime/call.hpp"
@@ -29,10 +31,20 @@ class PyCall {
   py::object results_on_host() const;
 
  private:
-  void bind_inputs(const py::tuple& arguments, const py::dict& keywords);
-  void bind_options(const py::dict& keywords);
-  void bind_outputs(const py::object& out);
+  // All Python code that a call can run (__array__ and __index__ of arguments, for example) runs in
+  // these three functions. It may resize operands, so the addresses of arrays are read afterwards.
+  struct Given {
+    std::string who;  // the name of the operand in error messages
+    py::object array;
+  };
+  std::vector<Given> read_inputs(const py::tuple& arguments, const py::dict& keywords) const;
+  // One value per option that was passed, and its index.
+  std::vector<std::pair<std::size_t, OptionValue>> read_options(const py::dict& keywords) const;
+  std::vector<Given> read_outputs(const py::object& out) const;  // empty if out is None
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
+
+  void bind_outputs(std::vector<Given> given);
+  void require_unchanged() const;
 
   BoundProblem bound_;
   std::deque<PyArray> inputs_, outputs_;  // a deque: the bound problem points to the elements

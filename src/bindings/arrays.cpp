@@ -121,8 +121,13 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
   // limit, the arrays count as sharing memory.
   constexpr int kMaxWork = 10'000;
   try {
+    // As plain arrays, because NumPy calls __array_function__ of subclasses, which is Python code.
+    const auto plain = [](const py::object& array) {
+      return numpy().attr("ndarray").attr("view")(array, numpy().attr("ndarray"));
+    };
     return numpy()
-        .attr("shares_memory")(object_, static_cast<const PyArray&>(other).object_, kMaxWork)
+        .attr("shares_memory")(plain(object_), plain(static_cast<const PyArray&>(other).object_),
+                               kMaxWork)
         .cast<bool>();
   } catch (const py::error_already_set&) {
     return true;

@@ -32,11 +32,10 @@ py::object call(const Routine& routine, const py::tuple& arguments, const py::di
   PyCall python(routine, arguments, options, out);
   BoundProblem& bound = python.bound();
   const AnyVariant* const chosen = find(routine, variant_name);
-  {
-    const ReleaseGil release;
+  without_gil([&] {
     bound.check_values();
     run(bound, chosen, device_name, lengths);
-  }
+  });
   return python.results();
 }
 
@@ -49,12 +48,13 @@ class PyProblem {
     BoundProblem& bound = python_.bound();
     device_ = bound.resolve_device(find(routine, name_from_python(variant, "variant")),
                                    name_from_python(device, "device"));
-    const ReleaseGil release;
-    bound.check_values();
-    if (device_ == Device::kCuda && !bound.on_device()) {
-      cuda::require();
-      staged_ = std::make_unique<StagedProblem>(bound.problem());
-    }
+    without_gil([&] {
+      bound.check_values();
+      if (device_ == Device::kCuda && !bound.on_device()) {
+        cuda::require();
+        staged_ = std::make_unique<StagedProblem>(bound.problem());
+      }
+    });
   }
 
   const PyCall& python() const { return python_; }
@@ -130,7 +130,7 @@ py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::d
 
 void bind_call(py::module_& m) {
   py::class_<Call>(m, "Call", "A variant that is ready to run on one problem.")
-      .def("run", &Call::run, py::call_guard<ReleaseGil>())
+      .def("run", [](Call& c) { without_gil([&] { c.run(); }); })
       .def("kernels", &Call::kernels, "The kernels that the call launches; none on the CPU.")
       .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
       .def_property_readonly("device",
@@ -231,10 +231,7 @@ void bind_routines(py::module_& m) {
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
              const py::dict& options) {
             PyCall python(r, arguments, options, py::none());
-            {
-              const ReleaseGil release;
-              python.bound().check_values();
-            }
+            without_gil([&] { python.bound().check_values(); });
             return cost_of(r.find(variant), python.bound().problem());
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))

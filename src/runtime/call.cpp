@@ -2,6 +2,8 @@
 #include "runtime/call.hpp"
 
 #include "core/error.hpp"
+#include "core/scope_exit.hpp"
+#include "core/thread.hpp"
 #include "runtime/host.hpp"
 #include "runtime/scratch.hpp"
 #include "runtime/settings.hpp"
@@ -97,7 +99,7 @@ void run_in_place(const Routine& routine, const AnyVariant* variant, const Probl
   if (device == Device::kCpu) {
     const HostScratch scratch(bytes);
     launch.scratch = scratch.data();
-    chosen.run(problem, launch);
+    with_large_stack([&] { chosen.run(problem, launch); });
   } else {
     std::shared_ptr<void> scratch;
     if (bytes != 0) scratch = allocate(device, bytes, launch);
@@ -147,8 +149,13 @@ void Call::provide_scratch() {
 void Call::run() {
   if (empty_) return;
   const std::lock_guard lock(turn_);
+  // A signal handler in Python may use this object while it runs on the same thread.
+  if (running_) throw ValueError("the call is running already, on the same thread");
+  running_ = true;
+  const ScopeExit ended([this] { running_ = false; });
   provide_scratch();  // the size may have grown with the number of threads
-  variant_->run(*problem_, launch_);
+  if (variant_->device == Device::kCuda) return variant_->run(*problem_, launch_);
+  with_large_stack([&] { variant_->run(*problem_, launch_); });
 }
 
 std::vector<cuda::Kernel> Call::kernels() const {

@@ -135,7 +135,8 @@ class Call {
   Launch launch_;
   std::shared_ptr<void> scratch_;
   std::size_t scratch_bytes_ = 0;
-  std::mutex turn_;
+  std::recursive_mutex turn_;
+  bool running_ = false;
   bool empty_;
 };
 
