@@ -49,7 +49,7 @@ class Checked(StoredRecord):
     def __repr__(self) -> str:
         label = f"{self.routine}[{self.variant}]"
         if not self.correct:
-            return f"{label} is wrong: {self.reason}"
+            return f"{label} is wrong: {self.reason.removeprefix('wrong result: ')}"
         lines = [f"{label} is correct."]
         if self.sweep:
             m = self.sweep[self.variant]
