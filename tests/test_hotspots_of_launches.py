@@ -74,7 +74,7 @@ def test_a_launch_is_stored_and_loaded(tmp_path):
     ("name", "recorded", "path"),
     [
         ("chase.cu", "/home/somebody/chase.cu", "chase.cu"),
-        ("mine/chase.cu", "/home/mine/../mine/chase.cu", "mine/chase.cu"),
+        ("mine/chase.cu", "/home/mine/folder/../chase.cu", "mine/chase.cu"),
         ("/home/me/chase.cu", "/home/me/chase.cu", "/home/me/chase.cu"),
         ("chase.cu", "/home/somebody/purchase.cu", "/home/somebody/purchase.cu"),
         ("mine/chase.cu", "/home/other/chase.cu", "/home/other/chase.cu"),
