@@ -363,42 +363,6 @@ class DirectCall:
         Call self as a function.
         """
 
-class LineSamples:
-    """
-    The samples of one source line of one kernel.
-    """
-    @property
-    def kernel(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def samples(self) -> list[int]: ...
-
-class Samples:
-    """
-    Samples by stall reason and source line.
-    """
-    @property
-    def dropped(self) -> int: ...
-    @property
-    def lines(self) -> list[LineSamples]: ...
-    @property
-    def reasons(self) -> list[str]: ...
-    @property
-    def unattributed(self) -> int: ...
-
-class Sampler:
-    """
-    Samples the kernels of modules that are loaded while it exists.
-    """
-    def __init__(self) -> None: ...
-    def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
-        """
-        Repeats a call for about `seconds`, and returns its samples.
-        """
-
 class KernelLaunch:
     """
     A kernel with everything that a launch needs.
@@ -446,7 +410,7 @@ class BlockedStream:
     A stream that executes nothing while this context is entered, or for 250 ms.
     """
     def __enter__(self) -> BlockedStream: ...
-    def __exit__(self, *args) -> None: ...
+    def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
     def __init__(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None: ...
     def copy(
         self,
@@ -458,6 +422,47 @@ class BlockedStream:
         """
     @property
     def still_blocked(self) -> bool: ...
+
+class LineSamples:
+    """
+    The samples of one source line of one kernel.
+    """
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def samples(self) -> list[int]: ...
+
+class Samples:
+    """
+    Samples by stall reason and source line.
+    """
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def lines(self) -> list[LineSamples]: ...
+    @property
+    def reasons(self) -> list[str]: ...
+    @property
+    def unattributed(self) -> int: ...
+
+class Sampler:
+    """
+    Samples the kernels of modules that are loaded while it exists.
+    """
+    def __init__(self) -> None: ...
+    @typing.overload
+    def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
+        """
+        Repeats a call for about `seconds`, and returns its samples.
+        """
+    @typing.overload
+    def collect(
+        self, launch: KernelLaunch, seconds: typing.SupportsFloat | typing.SupportsIndex
+    ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
 def chip() -> str:

@@ -24,7 +24,6 @@ class CustomChecker:
     ) -> None:
         self._problem = problem
         self._others = [p for p in map(self._like, others()) if p is not None]
-        self._fresh = False
 
     def before(self, call: CustomCall) -> float:
         """Compare the results of a variant on all problems; return its error on the timed one.
@@ -40,16 +39,17 @@ class CustomChecker:
         return _checked(self._problem, call, views=False)
 
     def after(self, call: CustomCall) -> float:
-        """Compare its results on the timed problem again, with fresh values in the same memory."""
-        if not self._fresh:
-            self._problem.refresh()
-            self._fresh = True
+        """Compare its results on the timed problem again, with other values in the same memory.
+
+        First only two elements of each operand differ, so that a result that the variant has kept
+        is wrong even if it compares some of the operands' values.
+        """
+        self._problem.alter()
+        _checked(self._problem, call, views=False)
+        self._problem.refresh()
         error = _checked(self._problem, call, views=False)
-        if (
-            call.device == "cuda"
-            and call.block is None
-            and runs_on_another_stream(self._problem, call)
-        ):
+        function_on_gpu = call.device == "cuda" and call.block is None
+        if function_on_gpu and runs_on_another_stream(self._problem, call):
             raise ValueError("it launches its work on another stream than the one that is timed")
         return error
 

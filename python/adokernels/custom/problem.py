@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.arrays.libraries import library_of, on_host, share_memory
 from adokernels.custom.memory import GuardedArray
-from adokernels.custom.values import described, exchange, is_array, rotated
+from adokernels.custom.values import described, exchange, exchanged, is_array, rotated
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import Block
 from adokernels.ladders.resources import Kernel, Resources
@@ -138,7 +138,14 @@ class CustomProblem:
 
     def refresh(self) -> None:
         """Replace the values of the operands, in the same memory, and the expected result."""
-        self._values = tuple(rotated(a, self._rng) if is_array(a) else a for a in self.arguments)
+        self._use(rotated(a, self._rng) if is_array(a) else a for a in self._values)
+
+    def alter(self) -> None:
+        """Exchange two elements of each operand, and replace the expected result."""
+        self._use(exchanged(a, self._rng) if is_array(a) else a for a in self._values)
+
+    def _use(self, values: Iterable[Any]) -> None:
+        self._values = tuple(values)
         self._restore()
         self.expected = self._task.reference(*self._values, **self.options)
 

@@ -28,12 +28,12 @@ def runs_on_another_stream(problem: CustomProblem, call: CustomCall) -> bool:
     with _core.BlockedStream(0) as blocked:
         arrays = problem.launch(call)
         time.sleep(_WAIT_SECONDS)
-        if not blocked.still_blocked:
-            return False
         memory = [
             blocked.copy(array.__cuda_array_interface__["data"][0], expected.nbytes)
             for array, expected in zip(arrays, as_tuple(problem.expected), strict=True)
         ]
+        if not blocked.still_blocked:
+            return False
     found = tuple(
         np.frombuffer(each, expected.dtype).reshape(expected.shape)
         for each, expected in zip(memory, as_tuple(problem.expected), strict=True)
