@@ -207,7 +207,7 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     elif isinstance(value, bool):
         packed = struct.pack("<?", value)
     elif isinstance(value, int):
-        packed = int(value).to_bytes(size, "little", signed=value < 0)
+        packed = _packed_integer(name, value, size)
     elif isinstance(value, float) and size in (2, 4, 8):
         packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
     elif isinstance(value, complex) and size in (8, 16):
@@ -219,6 +219,13 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     if len(packed) != size:
         raise TypeError(f"{name} has {len(packed)} bytes, its parameter {size}: {value!r}")
     return packed
+
+
+def _packed_integer(name: str, value: int, size: int) -> bytes:
+    try:
+        return value.to_bytes(size, "little", signed=value < 0)
+    except OverflowError:
+        raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:
