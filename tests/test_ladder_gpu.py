@@ -34,9 +34,11 @@ __global__ void tiled(const T* a, T* out, int rows, int cols) {
   __shared__ T tile[kTile][kTile + 1];
   const int col = blockIdx.x * kTile + threadIdx.x, row = blockIdx.y * kTile + threadIdx.y;
   for (int i = 0; i < kTile; i += kRows)
-    if (row + i < rows && col < cols) tile[threadIdx.y + i][threadIdx.x] = a[(row + i) * cols + col];
+    if (row + i < rows && col < cols)
+      tile[threadIdx.y + i][threadIdx.x] = a[(row + i) * cols + col];
   BARRIER
-  const int out_col = blockIdx.y * kTile + threadIdx.x, out_row = blockIdx.x * kTile + threadIdx.y;
+  const int out_col = blockIdx.y * kTile + threadIdx.x;
+  const int out_row = blockIdx.x * kTile + threadIdx.y;
   for (int i = 0; i < kTile; i += kRows)
     if (out_row + i < cols && out_col < LIMIT)
       out[(out_row + i) * rows + out_col] = tile[threadIdx.x][threadIdx.y + i];
@@ -103,9 +105,7 @@ def test_parameters_of_the_kernel_must_match(rng):
         "wrong", block=256,
         source="__global__ void wrong(const float* a, float* out, int n) {}",
     )  # fmt: skip
-    with pytest.raises(
-        ValueError, match=r"must have 4 parameters \(operand 1, result 1, rows, cols"
-    ):
+    with pytest.raises(ValueError, match=r"must have 4 parameters \(a, result 1, rows, cols"):
         ado.check(wrong, ado.transpose, rng.random((30, 50), np.float32))
 
 
