@@ -345,3 +345,21 @@ def test_options_reach_own_variants(rng):
 def test_wrong_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
+    """The reference of gpp would take minutes for all terms."""
+    monkeypatch.setattr(ado.tasks.gpp, "_MAX_TERMS", 2000)
+    operands = ado.gpp_problem((24, 5, 40, 2), seed=1)
+
+    def mine(*args):
+        return ado.gpp(*args)
+
+    def wrong(*args):
+        asx, ach = ado.gpp(*args)
+        return asx, ach * (1 + 1e-6)
+
+    extended = ado.gpp.with_variants(mine)
+    assert extended.problem(*operands, device="cpu").sparsified
+    assert ado.check(mine, ado.gpp, *operands, timed=False)
+    assert not ado.check(wrong, ado.gpp, *operands, timed=False)
