@@ -29,7 +29,7 @@ help:
 tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
-# Processes that run tests. With a GPU one, because large tests would share its memory.
+# Number of pytest-xdist workers. With a GPU 0 (one process): large tests would share GPU memory.
 WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
 test: $(VENV)/wheel $(VENV)/with-test
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
@@ -93,7 +93,7 @@ $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
 	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
 	touch $@
 
-# The tests compile CUDA C++ source, too.
+# The tests also compile CUDA C++ source.
 EXTRAS_test = test kernels
 $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	$(REQUIREMENTS) $(or $(EXTRAS_$*),$*) | $(PIP) install -r /dev/stdin
