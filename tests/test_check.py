@@ -106,7 +106,7 @@ def test_arguments_have_the_size_of_the_parameter(value, size, packed):
 @pytest.mark.parametrize(
     ("value", "size", "message"),
     [
-        (np.float64(2), 4, "n has 8 bytes, its parameter 4"),
+        (np.float64(2), 4, "n must have 4 bytes, got"),
         (2**40, 4, "n must fit in 4 bytes"),
         (1.5, 1, "n must be an array or a number of 1 bytes, got float"),
         ("x", 8, "n must be an array or a number of 8 bytes, got str"),
@@ -180,9 +180,11 @@ def test_built_in_blocks_have_a_default_for_the_session():
 
 
 def test_what_cannot_be_tuned():
-    with pytest.raises(TypeError, match="variant must be a variant, got Transpose"):
+    with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Transpose"):
         ado.tune(ado.transpose)
-    with pytest.raises(ValueError, match=r"transpose\[simd\] must have several blocks"):
+    with pytest.raises(
+        ValueError, match=r"must have several block shapes .* got transpose\[simd\]"
+    ):
         ado.tune(ado.transpose["simd"])
 
 

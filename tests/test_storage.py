@@ -118,7 +118,7 @@ def test_an_unknown_field_is_refused_with_the_nearest_name(tmp_path):
     path = tmp_path / "x.json"
     record = {"schema": 2, "kind": "machine", **H200.to_dict(), "thread": 3}
     path.write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"x\.json: thread must be a field.*'threads'"):
+    with pytest.raises(ValueError, match=r"x\.json: thread must be a known field.*'threads'"):
         ado.load(path)
 
 

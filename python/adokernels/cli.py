@@ -115,11 +115,11 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser(
         "check",
-        help="check a kernel or function of your own against a routine",
+        help="check your own kernel or function against a routine",
         description="Compile and check a kernel (.cu) or a Python function (.py), then time it.",
     )
     check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
-    check.add_argument("--routine", required=True, help="what it computes")
+    check.add_argument("--routine", required=True, help="the routine that it computes")
     check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
     check.add_argument("--block", type=_lengths, default=(256,), help="for example 32x8")
     check.add_argument("--tile", type=_lengths, help="elements per block, if not one per thread")

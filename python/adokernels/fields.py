@@ -1,7 +1,7 @@
-"""Conversion of dataclasses to JSON values and back, checked against the annotations of the fields.
+"""Conversion of dataclasses to JSON values and back, with checks of types and limits.
 
-A field is declared once, with its type and its limits. Conversion, checks and the text of errors
-follow from the declaration.
+The annotation of a field declares its type and its limits. Conversion, checks and error messages
+are derived from the annotation.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 
 from adokernels import _core
 
-#: Limits of the magnitude of stored numbers. Products of a few of them are finite.
+#: Limits of the magnitude of stored numbers, so that products of several of them are finite.
 _LARGEST, _SMALLEST = 1e30, 1e-30
 _LARGEST_INTEGER = 2**63 - 1
-#: Limits of the number of characters of a text, of the entries of a list, and of nested lists.
+#: Maximum number of characters of a text, of entries of a list, and of nesting levels.
 _LONGEST, _MOST_ENTRIES, _DEEPEST = 1 << 20, 1 << 22, 16
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 60
-#: The key that marks a float which JSON cannot represent: ``{"number": "inf"}``.
+#: The key of an object that represents a float that JSON cannot represent: ``{"number": "inf"}``.
 _NUMBER = "number"
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a number, or of each number of an array; described by `words`."""
+    """The least value of a number, or of each number in an array; `words` is for messages."""
 
     words: str
     least: float
@@ -43,7 +43,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """Limits of the number of entries."""
+    """The least and the greatest number of entries."""
 
     least: int = 0
     most: int = _MOST_ENTRIES
@@ -51,7 +51,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Words:
-    """A regular expression that a text must match, described by `words`."""
+    """A regular expression that a text must match; `words` is for messages."""
 
     words: str
     pattern: str
@@ -66,7 +66,7 @@ Count = Annotated[int, Limits("an integer of at least 0", 0)]
 Size = Annotated[int, Limits("an integer of at least 1", 1)]
 Seconds = Annotated[NDArray[np.float64], _POSITIVE, Length(1)]
 Amounts = Annotated[NDArray[np.float64], _AT_LEAST_0]
-#: Shape of a grid; in early files, also the block of a ceiling, as 0.
+#: Shape of a grid. Old files also have it as the block of a ceiling, with zeros.
 Grid = Annotated[tuple[Count, ...], Length(0, 3)]
 Block = Annotated[tuple[Size, ...], Length(0, 3)]
 Device = Annotated[str, Words("'cpu', 'cuda' or 'cuda:N'", r"cpu|cuda(:\d{1,4})?")]
@@ -77,14 +77,14 @@ NOT_STORED = {"stored": False}
 
 
 class InvalidField(ValueError):
-    """A value that its field does not permit; the message begins with the path of the field."""
+    """Error for a value that its field does not permit; the message begins with its path."""
 
 
 class Fields:
-    """Base of dataclasses that are stored as JSON objects with the same fields."""
+    """Base class of dataclasses that are stored as JSON objects with the same fields."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON types."""
+        """Convert the record to JSON types."""
         record: dict[str, Any] = encoded(self)
         return record
 
@@ -95,18 +95,18 @@ class Fields:
         Raises
         ------
         ValueError
-            If a field is missing, unknown, or has a wrong value; the message names the field.
+            If a field is missing, unknown, or has a wrong value; the message contains its path.
         """
         found: Self = decoded(cls, record, "")
         return found
 
     def _contradiction(self) -> str:
-        """The field that contradicts another one, and the rule; empty if there is none."""
+        """A message if fields contradict each other: the field and the rule; otherwise empty."""
         return ""
 
 
 def encoded(value: Any) -> Any:
-    """Convert a value to JSON types; what JSON cannot represent is returned as it is."""
+    """Convert a value to JSON types; values of other types are returned unchanged."""
     if isinstance(value, float) and not math.isfinite(value):
         return {_NUMBER: repr(float(value))}
     if isinstance(value, str | int | float) or value is None:
@@ -123,7 +123,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(kind: Any, value: Any, path: str, rules: tuple[Any, ...] = ()) -> Any:
-    """Convert a JSON value to the type `kind`, an annotation of a field.
+    """Convert a JSON value to the type `kind` of a field.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def decoded(kind: Any, value: Any, path: str, rules: tuple[Any, ...] = ()) -> An
     value
         The JSON value.
     path
-        Where it is, for errors: ``"measurements[3].samples"``.
+        The path of the value, for errors: ``"measurements[3].samples"``.
     rules
         Limits of the value.
 
@@ -192,7 +192,7 @@ def _record(kind: Any, value: Any, path: str) -> Any:
     for name in value:
         if name not in fields:
             hint = _core.suggest(str(name), list(fields))
-            raise InvalidField(f"{prefix}{_short(str(name))} must be a field{hint}")
+            raise InvalidField(f"{prefix}{_short(str(name))} must be a known field{hint}")
     for name, (_, required) in fields.items():
         if required and name not in value:
             raise InvalidField(f"{prefix}{name} is missing")
@@ -204,7 +204,7 @@ def _record(kind: Any, value: Any, path: str) -> Any:
 
 def _free(value: Any, path: str, depth: int = 0) -> Any:
     if depth > _DEEPEST:
-        raise InvalidField(f"{path} must have at most {_DEEPEST} nested lists and objects")
+        raise InvalidField(f"{path} must have at most {_DEEPEST} levels of lists and objects")
     if isinstance(value, list | tuple):
         return [_free(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, Mapping):
@@ -261,7 +261,7 @@ def _array(value: Any, path: str, rules: tuple[Any, ...]) -> NDArray[np.float64]
 
 
 def _are_within(values: Collection[Any], limits: tuple[Limits, ...]) -> bool:
-    """Whether all values are floats within the limits: a quick test of the usual case."""
+    """Whether all values are floats within the limits: a fast path for valid data."""
     if not {type(value) for value in values} <= {float}:
         return False
     least = max((rule.least for rule in limits), default=-_LARGEST)
@@ -325,7 +325,7 @@ def _short(text: str) -> str:
 
 
 def number_in(context: Context, *names: str) -> float | None:
-    """The positive number at a place of a context; None if there is none."""
+    """The positive number at a path in a context; None if there is no such number."""
     value: Any = context
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -1,4 +1,4 @@
-"""Files that the package writes, and the layout of stored records.
+"""Writing of files, and the layout of stored records.
 
 A record is one JSON document with a kind and a schema version.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
-_MODE = 0o666  # the system applies the user's mask
+_MODE = 0o666  # the system applies the user's umask
 
 
 class StoredRecord(Fields):
-    """Base of records that have files of their own."""
+    """Base class of records that are stored in files."""
 
     KIND: ClassVar[str]
 
@@ -34,7 +34,7 @@ class StoredRecord(Fields):
         ------
         ValueError
             If :func:`adokernels.load` would reject the record, for example because a number is not
-            finite. The message names the field; an existing file is unchanged.
+            finite. The message contains the field; an existing file is unchanged.
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
@@ -52,8 +52,8 @@ def replace_file(path: str | Path, content: bytes) -> None:
     """Write a file completely, or leave the existing file unchanged.
 
     The content is written to a temporary file in the same folder, which then replaces the file.
-    The file keeps its permissions; a new file gets those of the user's mask. Symbolic links are
-    followed. Devices and pipes are written directly.
+    An existing file keeps its permissions; the umask determines those of a new file. Symbolic links
+    are followed. Devices and pipes are written directly.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     except OSError as error:
-        error.filename = str(path)  # the user knows this name
+        error.filename = str(path)  # the name that the caller passed
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: views of our memory for them, and their results on the host."""
+"""Arrays of other libraries: conversion of memory to them, and of their results to NumPy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from adokernels import _core
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The libraries whose arrays a function can receive. "ado" is DeviceArray on CUDA.
+#: The libraries whose arrays a function can receive. "ado" is the CUDA array interface alone.
 LIBRARIES = ("numpy", "ado", "cupy", "torch", "jax", "numba")
 _ON_DEVICE = ("ado", "cupy", "torch", "jax", "numba")
 _ON_HOST = ("numpy", "torch", "jax")
 
 
 def require_library(library: str, device: str) -> None:
-    """Raise if arrays of a library cannot be in the memory of a device.
+    """Raise ValueError if a library has no arrays in the memory of a device.
 
     Raises
     ------
     ValueError
-        If there is no such library, or it has no arrays there.
+        If the library is unknown, or has no arrays in this memory.
     """
     if library not in LIBRARIES:
         raise ValueError(
@@ -37,7 +37,7 @@ def require_library(library: str, device: str) -> None:
 
 
 def library_of(array: Any) -> str | None:
-    """The library of an array; None if it is not an array of a known one."""
+    """The library of an array; None if it is not an array of a known library."""
     if isinstance(array, np.ndarray):
         return "numpy"
     if isinstance(array, _core.DeviceArray):
@@ -60,14 +60,14 @@ _CUDA = 2  # kDLCUDA
 
 
 def on_host(array: Any) -> NDArray[Any]:
-    """A NumPy array with the values of an array of any library; copied only from a GPU."""
+    """Convert an array of any library to NumPy; only arrays on a GPU are copied."""
     if isinstance(array, np.ndarray):
         return array
     for method in ("numpy", "get", "copy_to_host"):  # adokernels, CuPy, Numba
         if hasattr(array, method):
             try:
                 return np.asarray(getattr(array, method)())
-            except TypeError:  # numpy() of PyTorch, for an array on the GPU
+            except TypeError:  # PyTorch raises it for an array on the GPU
                 continue
     if hasattr(array, "detach"):  # PyTorch
         return np.asarray(array.detach().cpu())
@@ -75,7 +75,7 @@ def on_host(array: Any) -> NDArray[Any]:
 
 
 class HostView:
-    """A NumPy array that other libraries can read; they share its memory."""
+    """A NumPy array that can be converted to arrays of other libraries that share its memory."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
@@ -90,7 +90,7 @@ class HostView:
 
 
 class DeviceView:
-    """Memory of a GPU with a shape and a type, for libraries that read the CUDA array interface."""
+    """GPU memory with a shape and a type, for libraries that read the CUDA array interface."""
 
     def __init__(
         self, owner: _core.DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -125,7 +125,7 @@ class DeviceView:
 
 
 def share_memory(a: Any, b: Any) -> bool:
-    """Whether the address ranges of two arrays overlap; False if they are in different memories."""
+    """Whether the address ranges of two arrays overlap; False for a host and a device array."""
     if is_on_device(a) != is_on_device(b):
         return False
     (a_low, a_high), (b_low, b_high) = address_range(a), address_range(b)
@@ -133,11 +133,11 @@ def share_memory(a: Any, b: Any) -> bool:
 
 
 def address_range(array: Any) -> tuple[int, int]:
-    """The first address of an array, and the address after its last byte; equal if unknown."""
+    """The first address of an array, and the address after its last byte; 0 and 0 if unknown."""
     for interface in ("__array_interface__", "__cuda_array_interface__"):
         try:
             facts = getattr(array, interface)
-        except (AttributeError, TypeError, RuntimeError):  # PyTorch raises for the other memory
+        except (AttributeError, TypeError, RuntimeError):  # PyTorch: wrong memory
             continue
         if 0 in facts["shape"]:
             break

@@ -45,10 +45,10 @@ FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 #: Directions from a point to its label, the preferred one first.
 COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
 
-#: Names may contain ``$``, which matplotlib would read as mathematics. Every text of a chart with
-#: words of other origin than the package has this property.
+#: Property of every chart text that can contain names from outside of the package. Matplotlib would
+#: otherwise interpret ``$`` in a name as mathematics.
 LITERAL: Mapping[str, Any] = {"parse_math": False}
-#: Maximum number of characters: of the name of a row, of a label, and of a title or note.
+#: Maximum number of characters of a row name, of a label, and of a title or note.
 _LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 40, 200, 600
 
 Point = tuple[float, float]
@@ -246,7 +246,7 @@ class Canvas:
         )
 
     def row_names(self, names: Sequence[str]) -> None:
-        """Write one name per row at the vertical axis; rows are numbered from 0."""
+        """Label each row on the vertical axis with its name; rows are numbered from 0."""
         shown = [printable(name, _LONGEST_NAME) for name in names]
         self.ax.set_yticks(range(len(names)), shown, fontsize=self.font, **LITERAL)
 

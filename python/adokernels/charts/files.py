@@ -27,14 +27,14 @@ def save(figure: Figure, path: str | Path, **options: Any) -> None:
     Parameters
     ----------
     figure, path
-        What to write, and where.
+        The figure, and the path of the file.
     **options
         Options of matplotlib's ``savefig``, for example ``dpi``.
 
     Raises
     ------
     ValueError
-        If the suffix is not that of a format.
+        If the suffix is not one of these formats.
     OSError
         If the file cannot be written; an existing file is unchanged.
     """

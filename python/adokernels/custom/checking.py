@@ -1,4 +1,4 @@
-"""Checks of custom variants: on the timed problem, on hostile sizes, and with fresh values."""
+"""Checks of custom variants: on the timed problem, on edge-case sizes, and with other values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ class CustomChecker:
     Parameters
     ----------
     problem
-        The problem to check results on: the timed one, or a sparsified one of the same size.
+        The problem on which results are checked: the timed one, or a sparsified one of the same
+        size.
     others
         Returns operands of further problems.
     rotate
-        Whether the last check uses rotated values.
+        Whether the check after timing ends with rotated values.
     """
 
     def __init__(
@@ -34,12 +35,12 @@ class CustomChecker:
         self._others = [p for p in map(self._like, others()) if p is not None]
 
     def before(self, call: CustomCall) -> float:
-        """Compare the results of a variant on all problems; return its error on the timed one.
+        """Check the results of a variant on all problems; return its error on the timed one.
 
         Raises
         ------
         ValueError
-            If a result is wrong, or the variant fails.
+            If a result is wrong, or the variant raises an exception.
         """
         for other in self._others:
             if not other.why_not(call.variant):
@@ -47,11 +48,11 @@ class CustomChecker:
         return _checked(self._problem, call, views=False)
 
     def after(self, call: CustomCall) -> float:
-        """Compare its results on the timed problem again, with other values in the same memory.
+        """Check its results on the timed problem again, with other values in the same memory.
 
-        First only two elements of each operand differ, so that a result that the variant has kept
-        is wrong even if it compares some of the operands' values. Then all elements are rotated,
-        unless the operands are sparsified.
+        First, only two elements of each operand are exchanged. This detects a variant that reuses
+        an earlier result after comparing only some values of the operands. Then all elements are
+        rotated, unless the operands are sparsified.
         """
         self._problem.alter()
         error = _checked(self._problem, call, views=False)
@@ -60,7 +61,7 @@ class CustomChecker:
             error = _checked(self._problem, call, views=False)
         function_on_gpu = call.device == "cuda" and call.block is None
         if function_on_gpu and runs_on_another_stream(call):
-            raise ValueError("it launches its work on another stream than the one that is timed")
+            raise ValueError("it launches work on a stream other than the timed one")
         return error
 
     def peer(self, returned: Any) -> float | None:
@@ -69,7 +70,7 @@ class CustomChecker:
         return self._problem.compare(returned)
 
     def _like(self, operands: tuple[Any, ...]) -> CustomProblem | None:
-        """The problem of these operands; None if the reference refuses them."""
+        """The problem with these operands; None if the reference rejects them."""
         try:
             return self._problem.like(operands)
         except (ValueError, IndexError, TypeError):
@@ -77,7 +78,7 @@ class CustomChecker:
 
 
 def _checked(problem: CustomProblem, call: CustomCall, *, views: bool = True) -> float:
-    """The error of a variant's results on a problem; any failure is a ValueError."""
+    """The error of a variant's results on a problem; every failure is raised as ValueError."""
     where = Problem.of(problem.operands, problem.options)
     try:
         if call.problem is not problem:

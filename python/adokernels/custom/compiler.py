@@ -1,4 +1,4 @@
-"""Compiles CUDA C++ source to machine code with NVRTC, through ``cuda.core``. It needs no GPU."""
+"""Compilation of CUDA C++ source to machine code with NVRTC and ``cuda.core``, without a GPU."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _REMEDY = "pip install 'adokernels[kernels]'"
 _ARCH_WITHOUT_GPU = "sm_90"
 #: Standard headers that NVRTC lacks.
 _STANDARD_HEADERS = Path(__file__).parent / "headers"
-#: The line that NVRTC adds to the source to find the kernel.
+#: The name of the declaration that NVRTC appends to the source to look up the kernel.
 _NAME_MAP = "__nv_name_map"
 _HEADER_HINT = (
-    "NVRTC has few headers of its own. Those of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
-    f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Those of the C++ "
-    "library exist only as far as they make sense in device code. The folder of the file and "
-    "those of the option -I are searched."
+    "NVRTC contains few headers. Those of CUDA (cuda_fp16.h, cooperative_groups.h) and of "
+    f"CCCL (cuda/std, cub) come with {_REMEDY} or a CUDA toolkit ($CUDA_HOME). Only those headers "
+    "of the C++ library are available that are usable in device code. Headers are searched in the "
+    "folder of the file and in the folders of the option -I."
 )
 _HOST_HINT = (
     "Only device code is compiled. Enclose host code in #ifndef __CUDACC_RTC__ ... #endif. Mark "
@@ -34,7 +34,7 @@ _HOST_HINT = (
 
 
 class CompilationError(ValueError):
-    """CUDA C++ source does not compile.
+    """Error for CUDA C++ source that does not compile.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class CompiledKernel:
     code
         A cubin with line information.
     symbol
-        The kernel's name in `code`, as C++ mangles it.
+        The mangled name of the kernel in `code`.
     kernel
         The kernel's name as requested, for example ``"saxpy<float>"``.
     arch
@@ -94,8 +94,8 @@ def compile_cuda(
 ) -> CompiledKernel:
     """Compile a kernel of CUDA C++ source, as C++20 and with line information.
 
-    The result is kept in memory for the next call with the same arguments, unless the source
-    includes files of the user, which may have changed.
+    The result is cached in memory for further calls with the same arguments, unless the source
+    includes the user's own files, which can change.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ def compile_cuda(
     arch : str, optional
         For example ``"sm_90"``. Default: the current GPU, or ``"sm_90"`` without one.
     file : str
-        The name or path of the source, for messages and line information. Headers are searched in
-        its folder.
+        The name or path of the source, for messages and line information. Its folder is searched
+        for headers.
     options : sequence of str
-        Options as of nvcc: ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``,
+        Options of nvcc: ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``,
         ``"-maxrregcount=64"``.
 
     Returns
@@ -138,18 +138,18 @@ def compile_cuda(
         raise ValueError(f"kernel must be the name of a __global__ function, got {kernel!r}")
     arch = arch or _default_arch()
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-        raise ValueError(f"arch must be such as 'sm_90' or 'sm_90a', got {arch!r}")
+        raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
     compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
     return compile_it(source, kernel.strip(), arch, file, tuple(options))
 
 
 def kernels_in(source: str) -> list[str]:
-    """Names of the ``__global__`` functions of a source; ``"saxpy<...>"`` for a template."""
+    """The names of the ``__global__`` functions in a source; a template as ``"saxpy<...>"``."""
     return list(dict.fromkeys(_kernels_in(source)))
 
 
 def why_no_compiler() -> str:
-    """Empty if CUDA C++ can be compiled here, else the reason and the remedy."""
+    """Reason why CUDA C++ cannot be compiled here, and the remedy; empty if it can."""
     try:
         _cuda_core()
     except _core.Unavailable as error:
@@ -203,7 +203,7 @@ def _cuda_core() -> tuple[Any, Any]:
 
 
 def _cuda_headers() -> Iterator[str]:
-    """The folders of the headers of CUDA and CCCL: of wheels, else of a toolkit."""
+    """The header folders of CUDA and CCCL, from wheels or else from a toolkit."""
     from cuda.pathfinder import find_nvidia_header_directory
 
     for component in ("cudart", "cccl"):
@@ -218,7 +218,7 @@ def _default_arch() -> str:
 
 
 def _may_be_kept(source: str, options: Sequence[str]) -> bool:
-    """Whether the result depends on no file that a user may change."""
+    """Whether the result can be cached: it depends on no file that a user can change."""
     own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
     return not own_header and not any("-I" in o or "include" in o for o in options)
 
@@ -228,7 +228,7 @@ def _cleaned(log: str) -> str:
 
 
 def _explained(error: Exception, source: str, kernel: str, file: str) -> Exception:
-    """The exception to raise for one of ``cuda.core``."""
+    """The exception to raise for an exception of ``cuda.core``."""
     text = str(error)
     head, found, log = text.partition("compilation log:")
     log = _cleaned(log)
@@ -236,7 +236,7 @@ def _explained(error: Exception, source: str, kernel: str, file: str) -> Excepti
         return _compilation_error(log, source, kernel, file)
     if "NVRTC_ERROR_INVALID_OPTION" in head:
         return ValueError(f"arch and options must be known to NVRTC: {log or head}")
-    if "NotFoundError" in type(error).__name__:  # of cuda.pathfinder: a library is missing
+    if "NotFoundError" in type(error).__name__:  # cuda.pathfinder does not find a library
         return _core.Unavailable(
             f"CUDA C++ source cannot be compiled: {text.splitlines()[0]}; remedy: {_REMEDY}"
         )
@@ -257,7 +257,7 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
         hints.append(_HEADER_HINT)
     if "not allowed in JIT mode" in log:
         hints.append(_HOST_HINT)
-    # Without the lines about the kernel's name and the number of errors.
+    # Removes the lines about the kernel's name and the number of errors.
     shown = re.sub(rf"^{_NAME_MAP}.*\n(?: .*\n)*\n?", "", log, flags=re.MULTILINE)
     shown = re.sub(r"^\d+ (?:catastrophic )?errors? detected in .*", "", shown, flags=re.MULTILINE)
     return CompilationError(

@@ -1,4 +1,4 @@
-"""Options of nvcc and NVRTC as the settings of ``cuda.core.ProgramOptions``."""
+"""Conversion of nvcc and NVRTC options to settings of ``cuda.core.ProgramOptions``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "prec-div": ("prec_div", _boolean),
     "fmad": ("fma", _boolean),
 }
-#: Options that may be repeated. Those of one letter need no separator: ``-DTILE=32``.
+#: Options that can be repeated. Options of one letter need no separator: ``-DTILE=32``.
 _LISTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "D": ("define_macro", _macro),
     "define-macro": ("define_macro", _macro),
@@ -55,12 +55,12 @@ _LISTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def program_options(options: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments of ``ProgramOptions`` for options as nvcc has them.
+    """Return the keyword arguments of ``ProgramOptions`` for options in the syntax of nvcc.
 
     Raises
     ------
     ValueError
-        For an option that is not supported, or a wrong value.
+        If an option is not supported, or has a wrong value.
     """
     settings: dict[str, Any] = {}
     remaining = list(options)
@@ -72,7 +72,7 @@ def program_options(options: Sequence[str]) -> dict[str, Any]:
             continue
         if name not in _VALUES and name not in _LISTS:
             known = ", ".join(f"-{known}" for known in (*_FLAGS, *_VALUES, *_LISTS))
-            raise ValueError(f"options must be among {known}; got {option!r}")
+            raise ValueError(f"options must be among {known}, got {option!r}")
         if not has_value:
             if not remaining:
                 raise ValueError(f"the option {option} must be followed by a value")

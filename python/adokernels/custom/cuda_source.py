@@ -1,4 +1,4 @@
-"""CUDA C++ source as a variant, compiled when it is first needed."""
+"""Kernels in CUDA C++ source as variants. The source is compiled at its first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from adokernels.ladders.source import Source, SourcePart
 if TYPE_CHECKING:
     from adokernels.arrays.libraries import DeviceView
 
-#: C++ names of element types, for "{T}" in the name of a kernel.
+#: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {
     **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
@@ -50,9 +50,10 @@ class CudaVariant(CustomVariant):
     block_shapes
         The block shapes, the default first.
     tile
-        The elements that a block computes; None: as many as it has threads.
+        The elements that a block computes; None: one per thread.
     grid
-        The grid, or a function of the operands that returns it; None: see :func:`cuda_variant`.
+        The grid, or a function of the operands that returns it; None: the default of
+        :func:`cuda_variant`.
     shared_bytes
         Dynamic shared memory per block, or a function of the operands.
     parameters
@@ -60,7 +61,7 @@ class CudaVariant(CustomVariant):
     arguments
         A function of operands and results that returns the kernel's arguments.
     compiler_options
-        Further options of the compiler, with braces as in `kernel`.
+        Further compiler options. Names in braces are replaced as in `kernel`.
     file
         The name of the source in messages and profiles.
     """
@@ -80,7 +81,7 @@ class CudaVariant(CustomVariant):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The block shapes that it can run with, the default first."""
+        """Supported block shapes, the default first."""
         return self.block_shapes
 
     @property
@@ -89,7 +90,7 @@ class CudaVariant(CustomVariant):
         return {name: values[0] for name, values in self.parameters.items()}
 
     def settings(self) -> list[tuple[dict[str, Any], AnyVariant]]:
-        """Each combination of parameter values, with the variant that has only these values."""
+        """The combinations of parameter values, each with a variant that has only these values."""
         if not self.parameters:
             return [({}, self)]
         names = list(self.parameters)
@@ -105,12 +106,12 @@ class CudaVariant(CustomVariant):
         return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
-        """The variant with this block shape and these values as its defaults.
+        """Return the variant with this block shape and these parameter values as defaults.
 
         Raises
         ------
         ValueError
-            If it does not have that block shape, or a parameter of that name with that value.
+            If it does not have this block shape, or a parameter of this name with this value.
         """
         if block not in self.blocks:
             raise ValueError(f"block must be one of {self.blocks}, got {block}")
@@ -128,7 +129,7 @@ class CudaVariant(CustomVariant):
         Parameters
         ----------
         element
-            NumPy's name of the type that ``{T}`` stands for.
+            The NumPy name of the element type, whose C++ name replaces ``{T}``.
         """
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
@@ -143,7 +144,7 @@ class CudaVariant(CustomVariant):
 
     @property
     def source(self) -> Source:
-        """The source code, as given."""
+        """The source code, unchanged."""
         part = SourcePart(
             kind="kernel", name=self.kernel, path=self.file, line=1, text=self.text,
             variant=self.label,
@@ -174,7 +175,7 @@ class PreparedKernel:
         if len(sizes) != len(given):
             raise ValueError(
                 f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
-                f"({', '.join(names)}), has {len(sizes)}"
+                f"({', '.join(names)}), got {len(sizes)}"
             )
         packed = [packed_argument(*each) for each in zip(names, given, sizes, strict=True)]
         self._launch = kernel.launch(self.grid, block, int(shared), packed)
@@ -185,7 +186,7 @@ class PreparedKernel:
         self._launch.run(0)
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernel."""
+        """The kernel that it launches."""
         return [self._launch.info()]
 
 
@@ -195,11 +196,11 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     Raises
     ------
     TypeError
-        If the value does not have that size, or is no number and no array.
+        If the value does not have this size, or is neither a number nor an array.
     """
     if hasattr(value, "__cuda_array_interface__"):
         if size != _POINTER_BYTES:
-            raise TypeError(f"{name} is an array, but its parameter has {size} bytes, not 8")
+            raise TypeError(f"the parameter of the array {name} must have 8 bytes, got {size}")
         return struct.pack("<Q", value.__cuda_array_interface__["data"][0])
     if isinstance(value, np.generic):
         packed = value.tobytes()
@@ -216,7 +217,7 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
             f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
         )
     if len(packed) != size:
-        raise TypeError(f"{name} has {len(packed)} bytes, its parameter {size}: {value!r}")
+        raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
     return packed
 
 
@@ -228,7 +229,7 @@ def _packed_integer(name: str, value: int, size: int) -> bytes:
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:
-    """Replace "{name}" by values; other braces stay."""
+    """Replace each "{name}" with its value; other braces do not change."""
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
@@ -237,7 +238,7 @@ def _filled(text: str, values: Mapping[str, Any]) -> str:
 def _evaluated(
     value: Any, operands: Sequence[DeviceView | Any], settings: Mapping[str, Any]
 ) -> Any:
-    """A value, or the result of a function of the operands, with the settings that it accepts."""
+    """A value, or the result of a function of the operands and of the settings that it accepts."""
     if not callable(value):
         return value
     accepted = inspect.signature(value).parameters
@@ -287,17 +288,17 @@ def cuda_variant(
     bytes: float | Callable[..., float] | None = None,
     refuses: Callable[..., str | None] | None = None,
 ) -> CudaVariant:
-    """Make a kernel in CUDA C++ source a variant, which ladders accept.
+    """Make a variant from a kernel in CUDA C++ source, for use in ladders.
 
-    Its parameters must be the operands in order (pointers to arrays, scalars by value), then a
-    pointer to each result, then the lengths as integers: those of the ladder's signature or of the
-    routine, or else those of the first array. Arrays are packed, row-major. `arguments` replaces
-    this rule.
+    The kernel's parameters must be the operands in order (pointers for arrays, scalars by value),
+    then one pointer per result, then the lengths as integers. The lengths are those of the ladder's
+    signature or of the routine, or else those of the first array. Arrays are packed and row-major.
+    `arguments` replaces these rules.
 
     Parameters
     ----------
     name
-        Unique within the ladder.
+        The name of the variant, unique within the ladder.
     source
         CUDA C++ code.
     kernel
@@ -305,34 +306,37 @@ def cuda_variant(
         type of the first array, and the name of a parameter in braces for its value. Default:
         `name`.
     block
-        The number of threads or the block shape, x first; or several shapes, the default first.
+        The number of threads or the block shape, x first; or a sequence of shapes, the default
+        first.
     grid
         The grid, or a function of the operands that returns it. Default: enough blocks to cover the
-        result; for routines with rows and columns, these. This function, `shared_bytes` and
-        `arguments` receive ``block``, parameters and options as keywords if they have parameters of
-        these names.
+        result, or the rows and columns of a routine that has them. The functions `grid`,
+        `shared_bytes` and `arguments` receive ``block``, the parameters and the options as keywords
+        if they have parameters with these names.
     tile
-        The elements that a block computes, if they are not as many as its threads.
+        The elements that a block computes. Default: one per thread.
     shared_bytes
         Dynamic shared memory per block, or a function of the operands.
     parameters
-        Template parameters or macros with their values, the default first. ``ado.tune`` tries all.
+        Template parameters or macros with their values, the default first. ``ado.tune`` times all
+        values.
     arguments
         A function of operands and results that returns the kernel's arguments: arrays, NumPy
         scalars, and Python numbers, which get the size of the parameter.
     compiler_options
-        Further options of the compiler, for example ``"-DTILE={TILE}"``.
+        Further compiler options, for example ``"-DTILE={TILE}"``.
     file
         The name of the source in messages and profiles.
     changes
         The difference from the previous variant, in one sentence.
     flops, bytes, refuses
-        As for :func:`adokernels.variant`.
+        See :func:`adokernels.variant`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or value. The source is compiled at the first use.
+        If an argument has the wrong type or value. Errors of the source are raised at its first
+        use.
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
@@ -340,7 +344,9 @@ def cuda_variant(
     several = {key: tuple(values) for key, values in (parameters or {}).items()}
     for key, values in several.items():
         if not values:
-            raise ValueError(f"parameters must have at least one value each, got none for {key}")
+            raise ValueError(
+                f"parameters must have at least one value each, got no value for {key}"
+            )
     return CudaVariant(
         name=name,
         text=source,
@@ -361,7 +367,7 @@ def cuda_variant(
 
 
 def _is_several(block: Any) -> bool:
-    """Whether it is a sequence of block shapes."""
+    """Whether `block` is a sequence of block shapes."""
     return isinstance(block, list | tuple) and any(isinstance(b, list | tuple) for b in block)
 
 

@@ -1,4 +1,4 @@
-"""A built-in routine with further variants, which are checked like those of a custom ladder."""
+"""Built-in routines with custom variants, which are checked like those of a custom ladder."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from adokernels.tasks import TASKS
 
 
 class ExtendedRoutine(AnyLadder[AnyVariant]):
-    """A built-in routine with variants of the user's own; made by ``ado.ROUTINE.with_variants``.
+    """A built-in routine with custom variants, made by ``ado.ROUTINE.with_variants``.
 
     Attributes
     ----------
     routine : Routine
         The built-in routine.
     name, summary : str
-        As those of the routine.
+        Those of the routine.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class ExtendedRoutine(AnyLadder[AnyVariant]):
             self._custom[each.name] = each.of(self)
 
     def with_variants(self, *variants: CustomVariant | Callable[..., Any]) -> ExtendedRoutine:
-        """The routine with these variants, too."""
+        """Return the routine with further variants; this object does not change."""
         return ExtendedRoutine(self.routine, [*self._custom.values(), *map(as_variant, variants)])
 
     @property
     def variants(self) -> tuple[AnyVariant, ...]:
-        """The built-in variants, then the others."""
+        """The built-in variants, then the custom ones."""
         return (*self.routine.variants, *self._custom.values())
 
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
@@ -67,13 +67,15 @@ class ExtendedRoutine(AnyLadder[AnyVariant]):
     ) -> ExtendedProblem:
         """Check operands and options, and copy them to the device, once for several calls.
 
-        Parameters are those of :meth:`Routine.problem`. By default, the device is that of the
-        operands, or that of the further variants if all have the same one.
+        Parameters are those of :meth:`Routine.problem`. The default device is that of the operands,
+        or that of the custom variants if all have the same device.
         """
         if variant in self._custom:
             where = self._custom[variant].device
             if device not in (None, where):
-                raise ValueError(f"{self.name}[{variant}] runs on {where}, not on {device}")
+                raise ValueError(
+                    f"device must be {where!r} for {self.name}[{variant}], got {device!r}"
+                )
             device, variant = where, None
         if device is None and variant is None:
             device = device_of(args, self._custom.values())
@@ -85,19 +87,19 @@ class ExtendedRoutine(AnyLadder[AnyVariant]):
         return self.routine.useful(problem.built_in)
 
     def checker(self, problem: ExtendedProblem) -> ExtendedChecker:
-        """The checks of the results of all variants."""
+        """The checker for the results of all variants."""
         return ExtendedChecker(problem)
 
 
 class ExtendedProblem:
-    """Operands and options, once for the built-in variants and once for the others.
+    """Operands and options, once for the built-in variants and once for the custom ones.
 
     Attributes
     ----------
     built_in : Problem
-        For the built-in variants.
+        The problem of the built-in variants.
     device, arguments, options, operands
-        As those of the built-in problem.
+        Those of the built-in problem.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class ExtendedProblem:
 
     @functools.cached_property
     def sparsified(self) -> CustomProblem | None:
-        """The problem to check results on, if the reference takes too long for this one."""
+        """The problem on which results are checked, if the reference is too slow for this one."""
         sparsify = TASKS[self.routine.name].sparsified
         host = host_operands(self.arguments)
         sparse = sparsify(*host, **self.options) if sparsify else None
@@ -118,7 +120,7 @@ class ExtendedProblem:
 
     @functools.cached_property
     def custom(self) -> CustomProblem:
-        """For the other variants."""
+        """The problem of the custom variants."""
         expected = self.sparsified.expected if self.sparsified else None
         return self._of(host_operands(self.arguments), expected)
 
@@ -127,7 +129,7 @@ class ExtendedProblem:
         return CustomProblem(task, self._custom, operands, self.options, self.device, expected)
 
     def why_not(self, name: str) -> str:
-        """Why a variant cannot solve this problem; empty if it can."""
+        """Reason why a variant cannot solve this problem; empty if it can."""
         if name in self._custom:
             return self.custom.why_not(name)
         return self.built_in.why_not(name)
@@ -139,7 +141,7 @@ class ExtendedProblem:
         return self.built_in.prepare(name, block)
 
     def best(self) -> str:
-        """The built-in variant that a call would choose."""
+        """The built-in variant that a call would run."""
         return self.built_in.best()
 
     def results(self) -> Any:
@@ -159,13 +161,13 @@ class ExtendedChecker:
         )
 
     def before(self, call: _core.Call | CustomCall) -> float | None:
-        """Compare the results of a variant; return its error on the timed problem."""
+        """Check the results of a variant; return its error on the timed problem."""
         if isinstance(call, CustomCall):
             return self._custom.before(call)
         return self._built_in.before(call)
 
     def after(self, call: _core.Call | CustomCall) -> float | None:
-        """Compare them again after timing."""
+        """Check them again after timing."""
         if isinstance(call, CustomCall):
             return self._custom.after(call)
         return self._built_in.after(call)

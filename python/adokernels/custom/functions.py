@@ -1,4 +1,4 @@
-"""Python functions as variants: NumPy, Numba, CuPy, torch, Triton, JAX."""
+"""Python functions as variants, for example with NumPy, Numba, CuPy, torch, Triton or JAX."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class FunctionVariant(CustomVariant):
     ----------
     function
         Called with the operands, and with the options as keywords. It returns the result, or a
-        tuple of results. If it has a parameter ``out``, it receives the result to write (a tuple if
-        there are several) and what it returns is ignored.
+        tuple of results. If it has a parameter ``out``, it writes to this array instead (a tuple of
+        arrays if there are several results), and its return value is ignored.
     arrays
         The library whose arrays the function receives: ``"numpy"``, ``"cupy"``, ``"torch"``,
-        ``"jax"``, ``"numba"``. Default: NumPy on the CPU. On CUDA, objects with
-        ``__cuda_array_interface__``.
+        ``"jax"``, ``"numba"``. Default: NumPy on the CPU, objects with
+        ``__cuda_array_interface__`` on CUDA.
     """
 
     function: Callable[..., Any]
@@ -49,14 +49,16 @@ class FunctionVariant(CustomVariant):
     def prepare(self, work: Work, block: Block | None) -> PreparedFunction:
         """Convert the operands to arrays of the function's library."""
         if block is not None:
-            raise ValueError(f"variant {self.label} is a function and takes no block")
+            raise ValueError(
+                f"block must be None for {self.label}, which is a function, got {block}"
+            )
         return PreparedFunction(self, work)
 
     @property
     def source(self) -> Source:
         """The source code of the function."""
         function = inspect.unwrap(self.function)
-        # A compiled function, for example of Numba or Triton, holds the Python function.
+        # Compiled functions of Numba and Triton have the Python function as an attribute.
         function = getattr(function, "py_func", getattr(function, "fn", function))
         try:
             lines, line = inspect.getsourcelines(function)
@@ -94,7 +96,7 @@ class PreparedFunction:
             self._options["out"] = results[0] if len(results) == 1 else results
 
     def run(self) -> Any:
-        """Call the function; wait for a result that JAX computes in the background on the CPU."""
+        """Call the function, and wait for its result if it is asynchronous (JAX)."""
         returned = self._function(*self._args, **self._options)
         if self._writes_out:
             return None
@@ -103,7 +105,7 @@ class PreparedFunction:
         return returned
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernels of a function are not known before it runs."""
+        """Empty: the kernels of a function are not known before it runs."""
         return ()
 
 
@@ -115,7 +117,7 @@ def _has_parameter(function: Callable[..., Any], name: str) -> bool:
 
 
 def as_variant(what: CustomVariant | Callable[..., Any]) -> CustomVariant:
-    """A custom variant as it is; a function as a variant with its own name.
+    """Return a custom variant unchanged, and a function as a variant with the function's name.
 
     Raises
     ------
@@ -125,7 +127,7 @@ def as_variant(what: CustomVariant | Callable[..., Any]) -> CustomVariant:
     if isinstance(what, CustomVariant):
         return what
     if not callable(what):
-        raise TypeError(f"a variant must be a function or a custom variant, got {what!r}")
+        raise TypeError(f"variant must be a function or a custom variant, got {what!r}")
     name = getattr(what, "__name__", type(what).__name__)
     return FunctionVariant(name=name, function=what, changes=first_sentence(what))
 
@@ -142,35 +144,35 @@ def variant(
     name: str | None = None,
     **settings: Any,
 ) -> Any:
-    """Make a function a variant, which ladders accept; usable as a decorator.
+    """Make a variant from a function, for use in ladders; usable as a decorator.
 
     Parameters
     ----------
     function
         Called with the operands of a ladder, and with the options as keywords. It returns the
-        result, or a tuple of results. If it has a parameter ``out``, it receives the result to
-        write and what it returns is ignored.
+        result, or a tuple of results. If it has a parameter ``out``, it writes to this array
+        instead (a tuple of arrays if there are several results), and its return value is ignored.
     name
-        Default: the function's name.
+        The name of the variant. Default: the function's name.
     changes
         The difference from the previous variant, in one sentence. Default: the first line of the
         function's docstring.
     device : {"cpu", "cuda"}
-        Where it computes.
+        The device on which it computes.
     arrays
         The library whose arrays it receives: ``"numpy"``, ``"cupy"``, ``"torch"``, ``"jax"`` or
-        ``"numba"``. Default: NumPy on the CPU. On CUDA, objects with
-        ``__cuda_array_interface__``.
+        ``"numba"``. Default: NumPy on the CPU, objects with ``__cuda_array_interface__`` on CUDA.
     flops, bytes
         FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
         Default: the useful FLOPs and the compulsory bytes of the ladder.
     refuses
-        A function of the operands that returns why the variant cannot solve a problem, or None.
+        A function of the operands. It returns the reason why the variant cannot solve a problem, or
+        None.
 
     Returns
     -------
     FunctionVariant
-        The variant; without `function`, a decorator that makes one.
+        The variant; without `function`, a decorator that returns it.
     """
     if function is None:
         return lambda decorated: variant(decorated, name=name, **settings)

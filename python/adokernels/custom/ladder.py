@@ -1,4 +1,4 @@
-"""Ladders that users define: a reference and variants of their own."""
+"""Custom ladders: a reference function and variants that a user defines."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Number = float | Callable[..., float]
 
 
 class Ladder(AnyLadder[CustomVariant]):
-    """A computation that a user defines, and the variants that implement it.
+    """A custom computation, and the variants that implement it.
 
-    It is made by :func:`adokernels.ladder`. ``ado.sweep``, ``ado.measure``, ``ado.profile`` and
+    :func:`adokernels.ladder` makes it. ``ado.sweep``, ``ado.measure``, ``ado.profile`` and
     ``ado.check`` accept it and its variants like a built-in routine.
 
     Attributes
@@ -54,11 +54,11 @@ class Ladder(AnyLadder[CustomVariant]):
         summary: str = "",
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"name must be a str that is not empty, got {name!r}")
+            raise TypeError(f"name must be a non-empty str, got {name!r}")
         if not callable(reference):
             raise TypeError(f"reference must be a function, got {reference!r}")
         if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
-            raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}")
+            raise ValueError(f"tolerance must be a finite number of at least 0, got {tolerance!r}")
         self.name = name
         self.summary = summary or first_sentence(reference)
         self._reference, self._flops, self._bytes = reference, flops, bytes
@@ -81,7 +81,7 @@ class Ladder(AnyLadder[CustomVariant]):
         Raises
         ------
         ValueError
-            If the ladder has a variant of that name.
+            If the ladder already has a variant with this name.
         """
         for each in map(as_variant, variants):
             if each.name in self._variants:
@@ -91,8 +91,8 @@ class Ladder(AnyLadder[CustomVariant]):
     def variant(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         """Append a function to the ladder; usable as a decorator.
 
-        Parameters and result are those of :func:`adokernels.variant`, except that the decorated
-        function stays a function.
+        The parameters are those of :func:`adokernels.variant`. The decorated function is returned
+        unchanged.
         """
         if function is None:
             return lambda decorated: self.variant(decorated, **settings)
@@ -102,7 +102,7 @@ class Ladder(AnyLadder[CustomVariant]):
     def cuda(self, name: str, **settings: Any) -> CudaVariant:
         """Append a kernel in CUDA C++ source to the ladder.
 
-        Parameters are those of :func:`adokernels.cuda_variant`.
+        The parameters are those of :func:`adokernels.cuda_variant`.
         """
         self.add(cuda_variant(name, **settings))
         added = self._variants[name]
@@ -122,7 +122,7 @@ class Ladder(AnyLadder[CustomVariant]):
         return other
 
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
-        """Make a block shape and parameter values the default of a variant."""
+        """Set the default block shape and parameter values of a variant."""
         self._variants[name] = self._variants[name].with_default(block, parameters)
 
     # --- Problems ---------------------------------------------------------------------------------
@@ -130,17 +130,18 @@ class Ladder(AnyLadder[CustomVariant]):
     def problem(
         self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any
     ) -> CustomProblem:
-        """Copy the operands, and compute the expected result, once for several calls.
+        """Copy the operands and compute the expected result once, for several calls.
 
         Parameters
         ----------
         *args, **options
             Operands and options of a call.
         device : {"cpu", "cuda"}, optional
-            Where to compute. Default: the device of `variant` or of the operands, else the device
-            of all variants if they have the same one, else the default device.
+            The device of the computation. Default: the device of `variant`, else the GPU if an
+            operand is on it, else the device of the variants if all have the same one, else the
+            default device.
         variant : str, optional
-            A variant whose device is used.
+            The variant whose device is used.
 
         Raises
         ------
@@ -152,7 +153,9 @@ class Ladder(AnyLadder[CustomVariant]):
         if variant is not None:
             where = self[variant].device
             if device not in (None, where):
-                raise ValueError(f"{self.name}[{variant}] runs on {where}, not on {device}")
+                raise ValueError(
+                    f"device must be {where!r} for {self.name}[{variant}], got {device!r}"
+                )
         elif where is None:
             where = device_of(args, self.variants)
         operands = host_operands(args)
@@ -165,7 +168,7 @@ class Ladder(AnyLadder[CustomVariant]):
         return problem.flops, problem.bytes
 
     def checker(self, problem: CustomProblem) -> CustomChecker:
-        """The checks of the variants' results, on this problem and on hostile ones."""
+        """The checker for the variants' results, on this problem and on edge-case sizes."""
         rng = np.random.default_rng()
 
         def others() -> Iterator[tuple[Any, ...]]:
@@ -179,7 +182,7 @@ class Ladder(AnyLadder[CustomVariant]):
         return CustomChecker(problem, others)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Compute the result with the last variant that can run here and solve the problem."""
+        """Compute the result with the last variant that can run on this machine and problem."""
         return self[self.problem(*args, **options).best()](*args, **options)
 
     def _task(self, count: int) -> Task:
@@ -234,7 +237,7 @@ class Ladder(AnyLadder[CustomVariant]):
 
 
 def device_of(operands: Iterable[Any], variants: Iterable[CustomVariant]) -> str:
-    """Where to compute if the caller does not say it."""
+    """The default device of a computation."""
     if any(map(is_on_device, operands)):
         return "cuda"
     devices = {v.device for v in variants}
@@ -242,7 +245,7 @@ def device_of(operands: Iterable[Any], variants: Iterable[CustomVariant]) -> str
 
 
 def _names(reference: Callable[..., Any], count: int) -> tuple[str, ...]:
-    """The names of the operands, from the parameters of the reference."""
+    """The names of the operands: those of the parameters of the reference."""
     try:
         parameters = list(inspect.signature(reference).parameters.values())
     except (TypeError, ValueError):
@@ -254,7 +257,7 @@ def _names(reference: Callable[..., Any], count: int) -> tuple[str, ...]:
 
 
 def ladder(name: str, **settings: Any) -> Ladder:
-    """Make a ladder of your own: a reference, and variants that are checked and timed.
+    """Make a custom ladder: a reference function, and variants that are checked and timed.
 
     >>> import numpy as np
     >>> import adokernels as ado
@@ -273,31 +276,31 @@ def ladder(name: str, **settings: Any) -> Ladder:
         Its name in tables and charts.
     reference
         A function of the operands and options that returns the expected result or a tuple of
-        results, written for clarity. It may compute in higher precision; then give `dtype`.
+        results. It can compute in higher precision than the variants; `dtype` must then be given.
     flops
-        Useful FLOPs of a problem, as a number or a function of the operands. Default 0.
+        Useful FLOPs of a problem, as a number or a function of the operands. Default: 0.
     bytes
         Compulsory bytes, as a number or a function of the operands. Default: the bytes of the
         operands and results.
     tolerance
         Largest allowed difference: absolute for integers, relative to the largest magnitude in the
         result for floating-point numbers. Default: 0 for integers, 64 machine epsilons for
-        floating-point numbers (4 for float16). Long sums need more.
+        floating-point numbers (4 for float16). Long sums need a larger tolerance.
     problems
-        A function that returns operands of further problems, on which each variant is checked; it
-        may take a ``numpy.random.Generator``. Default: the operands of the call with small and odd
-        lengths, and with values drawn from theirs.
+        A function that returns the operands of further problems, on which each variant is checked.
+        It can have one parameter, a ``numpy.random.Generator``. Default: problems of small and odd
+        lengths, with values drawn from those of the operands of the call.
     signature
-        The shapes, as in NumPy's generalised ufuncs: ``"(m,k),(k,n)->(m,n)"``. The names are the
-        lengths that kernels receive. Default: the lengths of the first array.
+        The shapes, as in NumPy's generalised ufuncs: ``"(m,k),(k,n)->(m,n)"``. Kernels receive one
+        length per name. Default: the lengths of the first array.
     dtype
-        Element type of the result, if the reference has another one.
+        Element type of the variants' result, if it is not that of the reference result.
     summary
         What it computes, in one sentence. Default: the first line of the reference's docstring.
 
     Returns
     -------
     Ladder
-        Without variants; add them with ``.variant`` and ``.cuda``.
+        A ladder without variants; add them with ``.variant`` and ``.cuda``.
     """
     return Ladder(name, **settings)

@@ -1,7 +1,7 @@
 """Memory for the arrays of custom variants, with red zones on both sides.
 
-A red zone is a range of bytes with a known value. A write beyond the end of an array changes them.
-A read beyond the end finds NaN, or an unlikely integer.
+A red zone is a range of bytes with a known value. A write beyond the end of an array changes it. A
+read beyond the end returns NaN, or an integer that is unlikely in results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RED_ZONE_BYTES = 4096
-#: Floating-point numbers of these bytes are NaN. Integers are rarer in results than 0 and 1.
+#: Sentinel bytes. As floating-point numbers they are NaN. As integers they are rare in results.
 _POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
 
 
@@ -27,7 +27,7 @@ class GuardedArray:
     Attributes
     ----------
     shape, dtype
-        Of the array; it is packed, row-major.
+        Shape and type of the array, which is packed and row-major.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
@@ -41,19 +41,19 @@ class GuardedArray:
 
     @classmethod
     def like(cls, array: NDArray[Any], device: str) -> GuardedArray:
-        """A copy of an array."""
+        """Copy an array to guarded memory."""
         guarded = cls(array.shape, array.dtype, device)
         guarded.write(array)
         return guarded
 
     @property
     def memory(self) -> NDArray[Any] | DeviceView:
-        """The array in the memory in which variants use it."""
+        """The array that variants use: a NumPy array, or a view of device memory."""
         view = self.view()
         return view.array if isinstance(view, HostView) else view
 
     def view(self) -> HostView | DeviceView:
-        """The array, for the libraries that variants use."""
+        """A view of the array that other libraries can use."""
         if self._device is None:
             return HostView(self._array())
         return DeviceView(self._device, self._inside.start, self.shape, self.dtype)
@@ -66,12 +66,12 @@ class GuardedArray:
         self._upload()
 
     def poison(self) -> None:
-        """Overwrite the array and the red zones with bytes that are no result."""
+        """Overwrite the array and the red zones with sentinel bytes."""
         self._host[:] = self._poison
         self._upload()
 
     def read(self) -> NDArray[Any]:
-        """The values of the array on the host; on the CPU, the array itself.
+        """Check the red zones, and return the array on the host (on the CPU, not a copy).
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""One problem of a custom ladder: guarded operands, the expected result, and checked calls."""
+"""Problems of custom ladders: guarded operands, the expected result, and checked calls."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What the variants of a custom ladder compute, and how results are compared.
+    """The computation of a custom ladder, and the comparison of results.
 
     Attributes
     ----------
     reference
         Maps operands and options to the expected result or a tuple of results.
     check
-        Maps a result, the expected result and the operands to the error; raises ValueError if the
+        Maps a result, the expected result and the operands to the error. Raises ValueError if the
         error exceeds the tolerance.
     cost
         Maps operands, options and the expected result to useful FLOPs and compulsory bytes.
@@ -50,7 +50,7 @@ class Task:
 class CustomProblem:
     """Operands of a custom ladder, copied once, with the expected result.
 
-    Variants work on guarded copies: what they do to them does not reach the caller's arrays.
+    Variants work on guarded copies. They cannot change the caller's arrays.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CustomProblem:
     arguments : tuple
         The operands on the host.
     options : dict
-        The options that were given.
+        The options of the call.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class CustomProblem:
         return described(self._task.names, self.arguments)
 
     def why_not(self, name: str) -> str:
-        """Why a variant cannot solve this problem; empty if it can."""
+        """Reason why a variant cannot solve this problem; empty if it can."""
         return self._variants[name].why_not(self.arguments, self.options)
 
     def prepare(self, name: str, block: Block | None = None) -> CustomCall:
@@ -119,12 +119,12 @@ class CustomProblem:
         return CustomCall(variant, self, variant.prepare(work, block))
 
     def best(self) -> str:
-        """The last variant of the ladder that can run here and solve the problem.
+        """The last variant of the ladder that can run here and can solve the problem.
 
         Raises
         ------
         Unavailable
-            If there is none; the message contains the reasons.
+            If there is no such variant; the message contains the reasons.
         """
         reasons = {}
         for name, variant in reversed([*self._variants.items()]):
@@ -135,19 +135,19 @@ class CustomProblem:
                 reasons[name] = reason
         listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise _core.Unavailable(
-            f"no variant can compute this on {self.device} ({listed or 'there is none'})"
+            f"no variant can solve this problem on {self.device} ({listed or 'no variants'})"
         )
 
     def like(self, operands: Sequence[Any]) -> CustomProblem:
-        """The same computation on other operands."""
+        """The problem of the same computation on other operands."""
         return CustomProblem(self._task, self._variants, operands, self.options, self.device)
 
     def refresh(self) -> None:
-        """Replace the values of the operands, in the same memory, and the expected result."""
+        """Rotate the values of the operands in place, and recompute the expected result."""
         self._use(rotated(a, self._rng) if is_array(a) else a for a in self._values)
 
     def alter(self) -> None:
-        """Exchange two elements of each operand, and replace the expected result."""
+        """Exchange two elements of each operand in place, and recompute the expected result."""
         self._use(exchanged(a, self._rng) if is_array(a) else a for a in self._values)
 
     def _use(self, values: Iterable[Any]) -> None:
@@ -156,32 +156,32 @@ class CustomProblem:
         self.expected = self._task.reference(*self._values, **self.options)
 
     def compare(self, returned: Any) -> float:
-        """The error of a result of any library.
+        """The error of a result, which can be an array of any library.
 
         Raises
         ------
         ValueError
-            If it is wrong or is no array.
+            If the result is wrong or is not an array.
         """
         require_data(returned)
         return self._task.check(_on_host(returned), self.expected, self._values)
 
     def require_no_view(self, returned: Any) -> None:
-        """Raise ValueError if a result is memory of an operand: a view computes nothing."""
+        """Raise ValueError if a result shares memory with an operand, because a view is no work."""
         for array in returned if isinstance(returned, tuple) else (returned,):
             for operand in self._operands:
                 if isinstance(operand, GuardedArray) and share_memory(array, operand.memory):
                     raise ValueError("wrong result: it returns a view of an operand, not data")
 
     def check(self, call: CustomCall, *, views: bool = True) -> float:
-        """Run a call on poisoned results, and compare its results with the expected ones.
+        """Fill the results with sentinel bytes, run a call, and compare its results.
 
         Parameters
         ----------
         call
             A call of this problem.
         views
-            Whether a result may be memory of an operand, as that of a transpose of one element.
+            Whether a result may share memory with an operand, as in a transpose of one element.
 
         Returns
         -------
@@ -191,8 +191,8 @@ class CustomProblem:
         Raises
         ------
         ValueError
-            If the result is wrong or is no array, if operands have changed, or if memory outside of
-            the arrays has been written.
+            If the result is wrong or is not an array, if operands have changed, or if the call has
+            written outside of an array.
         """
         for result in self._results:
             result.poison()
@@ -207,7 +207,7 @@ class CustomProblem:
         return error
 
     def launch(self, call: CustomCall) -> list[Any]:
-        """Run a call on poisoned results, and return the arrays that it writes, unread."""
+        """Fill the results with sentinel bytes, run a call, and return its results unchecked."""
         for result in self._results:
             result.poison()
         returned = call.run()
@@ -216,7 +216,7 @@ class CustomProblem:
         return list(returned) if isinstance(returned, tuple) else [returned]
 
     def disturb(self) -> None:
-        """Exchange elements of the operands on the CPU: a repeated result is then wrong."""
+        """Exchange elements of operands on the CPU, so that earlier results are wrong."""
         if self.device == "cpu":
             for guarded in self._operands:
                 if isinstance(guarded, GuardedArray):
@@ -248,7 +248,7 @@ class CustomCall:
     Attributes
     ----------
     variant, device : str
-        The name of the variant, and where it runs.
+        The name of the variant, and the device on which it runs.
     block, grid : tuple of int or None
         The launch configuration of a kernel.
     cost : Cost
@@ -278,11 +278,11 @@ class CustomCall:
         )
 
     def run(self) -> Any:
-        """Run the variant once; return what a function returns."""
+        """Run the variant once; return the return value of a function."""
         return self._prepared.run()
 
     def disturb(self) -> None:
-        """Exchange elements of the operands on the CPU between two samples."""
+        """Exchange elements of operands on the CPU between two samples."""
         self.problem.disturb()
 
     def result(self) -> Any:
@@ -291,7 +291,7 @@ class CustomCall:
         return self.problem.results() if returned is None else _on_host(returned)
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernels that it launches, as far as they are known without running it."""
+        """The kernels that it launches; empty if they are unknown before it runs."""
         return list(self._prepared.kernels())
 
     def resources(self) -> Resources:
@@ -305,12 +305,10 @@ class CustomCall:
 
 
 def require_data(returned: Any) -> None:
-    """Raise ValueError for a result without data, such as a promise to compute it later."""
+    """Raise ValueError for a result without data, for example a future."""
     for array in returned if isinstance(returned, tuple) else (returned,):
         if library_of(array) is None and not np.isscalar(array):
-            raise ValueError(
-                f"wrong result: it returns a {type(array).__name__}, not an array with data"
-            )
+            raise ValueError(f"wrong result: it returns a {type(array).__name__}, not an array")
 
 
 def _on_host(returned: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Shapes of operands, written as in NumPy's generalised ufuncs."""
+"""Shapes of operands, in the notation of NumPy's generalised ufuncs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Signature:
         Raises
         ------
         ValueError
-            If it is none.
+            If the text is not a signature.
         """
         if not _SIGNATURE.fullmatch(text):
-            raise ValueError(f"signature must be like '(m,k),(k,n)->(m,n)', got {text!r}")
+            raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")
         shapes = re.findall(_SHAPE, text.partition("->")[0])
         return cls(text, tuple(tuple(re.findall(r"\w+", shape)) for shape in shapes))
 
@@ -44,8 +44,7 @@ class Signature:
         """
         if len(operands) != len(self.operands):
             raise ValueError(
-                f"operands must match {self.text}, got {len(operands)} instead of "
-                f"{len(self.operands)}"
+                f"operands must be {len(self.operands)} to match {self.text}, got {len(operands)}"
             )
         found: dict[str, int] = {}
         for i, (names, operand) in enumerate(zip(self.operands, operands, strict=True)):
@@ -55,5 +54,5 @@ class Signature:
                 for name, n in zip(names, shape, strict=True)
             )
             if not matches:
-                raise ValueError(f"operand {i + 1} must match {self.text}, got the shape {shape}")
+                raise ValueError(f"operand {i + 1} must match {self.text}, got shape {shape}")
         return found

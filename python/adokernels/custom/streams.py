@@ -1,4 +1,4 @@
-"""The check that a function launches its work on the stream that is timed."""
+"""Detection of functions that launch work on a stream other than the timed one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from adokernels.tasks import as_tuple
 if TYPE_CHECKING:
     from adokernels.custom.problem import CustomCall
 
-#: Kernels of other streams have this time to finish while the timed stream is blocked.
+#: Time for kernels on other streams to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
 
 
 def runs_on_another_stream(call: CustomCall) -> bool:
-    """Whether the results of a call appear although the timed stream is blocked.
+    """Whether a call writes correct results while the timed stream is blocked.
 
-    The time between two events on the timed stream is then not the time of the work. The operands
-    are replaced first, so that results of earlier calls do not count. If the function waits for the
-    device, the block ends after 250 ms, and the answer is no.
+    If so, the time between two events on the timed stream is not the time of the work. The values
+    of the operands are replaced first, so that results of earlier calls are wrong. If the function
+    waits for the device, the stream is released after 250 ms, and the function returns False.
     """
     problem = call.problem
     problem.refresh()

@@ -1,4 +1,4 @@
-"""Operands of custom ladders: their lengths, fresh values, and problems of hostile sizes."""
+"""Operands of custom ladders: conversion, changes of values, and problems of edge-case sizes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Lengths at which kernels go wrong: one element, around a warp and a tile, primes, odd blocks.
+#: Lengths at which kernels often fail: one element, and lengths just below or above a power of 2.
 _HOSTILE = (1, 2, 31, 33, 64, 65, 127, 257)
 
 
 def is_array(operand: Any) -> bool:
-    """Whether an operand is an array with at least one dimension; a scalar is passed by value."""
+    """Whether an operand is an array with at least one dimension. Scalars are passed by value."""
     return library_of(operand) is not None and len(operand.shape) > 0
 
 
 def host_operands(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """The operands with arrays on the host. Lists become arrays, scalars stay as they are."""
+    """Copy arrays to the host, and convert lists to arrays; scalars do not change."""
     converted = (np.asarray(o) if isinstance(o, list | tuple) else o for o in operands)
     return tuple(on_host(o) if is_array(o) else o for o in converted)
 
@@ -39,14 +39,14 @@ def described(
 
 
 def rotated(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """The elements of an array, rotated: fresh data from the same range of values."""
+    """The elements of an array, rotated by a random distance."""
     flat = array.reshape(-1)
     distance = int(rng.integers(1, flat.size)) if flat.size > 1 else 0
     return np.concatenate([flat[distance:], flat[:distance]]).reshape(array.shape)
 
 
 def exchange(array: NDArray[Any], rng: np.random.Generator) -> None:
-    """Exchange two random elements in place, so that results of earlier calls become wrong."""
+    """Exchange two random elements in place, so that results of earlier calls are wrong."""
     if array.size < 2:
         return
     first, second = (
@@ -63,16 +63,16 @@ def exchanged(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 
 
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
-    """Problems like this one, with hostile lengths and values drawn from those of the operands.
+    """Problems of edge-case lengths, with values drawn at random from those of the operands.
 
-    Equal lengths of the operands stay equal. A length up to 4, such as a number of channels, stays
-    as it is.
+    Equal lengths of the operands stay equal. A length up to 4, for example a number of channels,
+    does not change.
     """
     lengths = sorted({n for o in operands if is_array(o) for n in o.shape if n > 4})
     if not lengths:
         return
     for i, hostile in enumerate(_HOSTILE):
-        # The lengths differ from each other, so that an exchange of rows and columns shows.
+        # The lengths differ from each other, so that exchanged rows and columns are detected.
         new = {n: _HOSTILE[(i + 3 * k) % len(_HOSTILE)] for k, n in enumerate(lengths)}
         new[lengths[0]] = hostile
         yield tuple(

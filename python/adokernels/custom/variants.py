@@ -1,4 +1,4 @@
-"""Variants that users define: what all have in common, and Python functions as variants."""
+"""Base class of custom variants, and the data with which they are prepared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What a variant works on: guarded operands and results, scalars, and options.
+    """The data of one problem: guarded operands and results, scalars, and options.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Work:
     lengths
         The lengths that kernels receive, by name.
     options
-        Options of the call.
+        The options of the call.
     """
 
     names: tuple[str, ...]
@@ -49,15 +49,15 @@ class Prepared(Protocol):
     block: Block | None
 
     def run(self) -> Any:
-        """Run it; return its results, or None if they are in the guarded arrays."""
+        """Run it. Return its results, or None if it wrote them to the guarded arrays."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernels that it launches, as far as they are known without running it."""
+        """The kernels that it launches; empty if they are unknown before it runs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomVariant(AnyVariant):
-    """One implementation that a user defines.
+    """One custom implementation of a computation.
 
     Attributes
     ----------
@@ -68,12 +68,13 @@ class CustomVariant(AnyVariant):
     changes
         The difference from the previous variant, in one sentence.
     owner
-        The ladder that it belongs to; None if it is in none.
+        The ladder that it belongs to; None if it belongs to no ladder.
     flops, bytes
         FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
         Default: the useful FLOPs and the compulsory bytes.
     refuses
-        A function of the operands that returns why the variant cannot solve a problem, or None.
+        A function of the operands. It returns the reason why the variant cannot solve a problem, or
+        None.
     """
 
     name: str
@@ -91,7 +92,7 @@ class CustomVariant(AnyVariant):
     def __post_init__(self) -> None:
         """Check the name and the device."""
         if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"name must be a str that is not empty, got {self.name!r}")
+            raise TypeError(f"name must be a non-empty str, got {self.name!r}")
         if self.device not in ("cpu", "cuda"):
             raise ValueError(f"device must be 'cpu' or 'cuda', got {self.device!r}")
 
@@ -102,7 +103,7 @@ class CustomVariant(AnyVariant):
         Raises
         ------
         ValueError
-            If it belongs to none.
+            If it belongs to no ladder.
         """
         if self.owner is None:
             raise ValueError(
@@ -118,7 +119,7 @@ class CustomVariant(AnyVariant):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The block shapes that it can run with, the default first; empty for a function."""
+        """Supported block shapes, the default first; empty for a function."""
         return ()
 
     @property
@@ -127,19 +128,19 @@ class CustomVariant(AnyVariant):
         return _core.why_no_cuda() if self.device == "cuda" else ""
 
     def why_not(self, operands: Sequence[Any], options: Mapping[str, Any]) -> str:
-        """Why it cannot solve a problem; empty if it can."""
+        """Reason why it cannot solve a problem; empty if it can."""
         return (self.refuses(*operands, **options) if self.refuses else None) or ""
 
     @abstractmethod
     def prepare(self, work: Work, block: Block | None) -> Prepared:
-        """Make it ready to run on one problem."""
+        """Prepare it to run on one problem."""
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CustomVariant:
-        """The variant with this block shape and these parameter values as its defaults."""
+        """Return the variant with this block shape and these parameter values as defaults."""
         raise ValueError(f"{self.label} has no blocks and no parameters")
 
     def of(self, owner: AnyLadder[Any]) -> CustomVariant:
-        """The same variant in another ladder."""
+        """Return the same variant as a member of a ladder."""
         return dataclasses.replace(self, owner=owner)
 
     def resources(self, *args: Any, block: Block | None = None, **options: Any) -> Resources:

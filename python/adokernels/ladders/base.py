@@ -1,4 +1,4 @@
-"""What all ladders and variants have in common, built-in and custom."""
+"""Base classes of all ladders and variants, built-in and custom."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class AnyVariant(ABC):
     precision
         How the result is rounded.
     ceiling
-        Whether it moves the bytes without computing the result.
+        Whether it moves the compulsory bytes without computing the result.
     stages
-        The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
+        The stages of a pipeline in order: routine and variant. Empty for a single kernel.
     """
 
     name: str
@@ -52,7 +52,7 @@ class AnyVariant(ABC):
     @property
     @abstractmethod
     def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first; empty if it takes none."""
+        """Supported block shapes, the default first; empty if it has no block shape."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class AnyVariant(ABC):
         """Reason why it cannot run here; else empty."""
 
     def settings(self) -> list[tuple[dict[str, Any], AnyVariant]]:
-        """The values of its parameters, each with the variant that has only these values."""
+        """The combinations of parameter values, each with a variant that has only these values."""
         return [({}, self)]
 
     @property
@@ -70,7 +70,7 @@ class AnyVariant(ABC):
 
     @property
     def available(self) -> bool:
-        """Whether it can run here; if not, ``why_unavailable`` says why."""
+        """Whether it can run here; otherwise, ``why_unavailable`` contains the reason."""
         return not self.why_unavailable
 
     @property
@@ -84,18 +84,18 @@ class AnyVariant(ABC):
         Parameters
         ----------
         other : variant or str
-            A variant, or the name of one of the same ladder.
+            A variant, or the name of a variant of the same ladder.
 
         Returns
         -------
         Diff
-            Added lines are green and deleted lines red in a notebook and in a terminal; ``print``
-            shows a unified diff. Kernels are compared with each other although their names differ.
+            Added lines are green and deleted lines red in a notebook and in a terminal. ``print``
+            shows a unified diff. Kernels are compared with each other even if their names differ.
 
         Raises
         ------
         KeyError
-            If the ladder has no variant of that name.
+            If the ladder has no variant with this name.
         """
         return diff_of(self, self.ladder[other] if isinstance(other, str) else other)
 
@@ -121,7 +121,7 @@ class AnyCall(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs."""
+        """The device on which it runs."""
 
     @property
     def block(self) -> Sequence[int] | None:
@@ -133,33 +133,39 @@ class AnyCall(Protocol):
 
     @property
     def cost(self) -> _core.Cost:
-        """FLOPs and bytes."""
+        """FLOPs and bytes of the variant on this problem."""
 
     def run(self) -> Any:
         """Run the variant once."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
-        """The kernels that it launches, as far as they are known without running it."""
+        """The kernels that it launches; empty if they are unknown before it runs."""
 
 
 class AnyChecker(Protocol):
-    """Compares results on one problem with the reference result."""
+    """Compares the results of one problem with the reference result."""
 
     def before(self, call: Any) -> float | None:
-        """Return the error of a variant's result; None for a ceiling. ValueError if it is wrong."""
+        """Check a variant before timing; return its error, or None for a ceiling.
+
+        Raises
+        ------
+        ValueError
+            If the result is wrong.
+        """
 
     def after(self, call: Any) -> float | None:
-        """Compare it again after timing."""
+        """Check a variant again after timing."""
 
     def peer(self, returned: Any) -> float | None:
-        """Return the error of the result that another function returned; None if unknown."""
+        """Return the error of a result that a peer returned; None if it cannot be checked."""
 
 
 V = TypeVar("V", bound=AnyVariant)
 
 
 class AnyLadder(ShownAsTables, ABC, Generic[V]):
-    """A computation and its variants: a sequence of variants that can be indexed by name.
+    """A computation and its variants: a sequence of variants, indexed by name.
 
     Attributes
     ----------
@@ -189,11 +195,11 @@ class AnyLadder(ShownAsTables, ABC, Generic[V]):
 
     @abstractmethod
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
-        """Make a block shape and parameter values the default of a variant for this session."""
+        """Set the default block shape and parameter values of a variant for this session."""
 
     @abstractmethod
     def checker(self, problem: Any) -> AnyChecker:
-        """The checks of the variants' results on a problem."""
+        """The checker for the variants' results on a problem."""
 
     @abstractmethod
     def with_variants(self, *variants: Any) -> AnyLadder[Any]:

@@ -158,8 +158,8 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         Whether operands may have leading batch dimensions.
     """
 
-    #: The class of a routine with further variants, and the class that checks results. They are
-    #: based on this class, so their modules assign them.
+    #: The class of a routine with custom variants, and the class that checks results. Their modules
+    #: import this class, so they assign these attributes.
     extended: ClassVar[type[Any]]
     checks: ClassVar[type[Any]]
 
@@ -218,13 +218,13 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         return cost.flops, cost.bytes
 
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
-        """Make a block shape the default of a variant for this session."""
+        """Set the default block shape of a variant for this session."""
         if parameters:
             raise ValueError(f"{self.name}[{name}] has no parameters, got {dict(parameters)}")
         self._core.set_default_block(name, block)
 
     def checker(self, problem: _core.Problem) -> AnyChecker:
-        """The checks of the variants' results on a problem."""
+        """The checker for the variants' results on a problem."""
         checker: AnyChecker = self.checks(self, problem)
         return checker
 
@@ -234,13 +234,13 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         Parameters
         ----------
         *variants
-            Made by :func:`adokernels.variant` or :func:`adokernels.cuda_variant`, or functions.
-            A function receives the operands in order and the options as keywords.
+            Variants made by :func:`adokernels.variant` or :func:`adokernels.cuda_variant`, or
+            functions. A function receives the operands in order and the options as keywords.
 
         Returns
         -------
         ExtendedRoutine
-            The built-in variants, then these. This routine does not change.
+            A ladder of the built-in variants, then these. The routine does not change.
 
         Raises
         ------

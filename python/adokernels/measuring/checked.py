@@ -1,4 +1,4 @@
-"""The record of a check: right or wrong, and how fast."""
+"""The record of a check: the correctness and the speed of a variant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Checked(StoredRecord):
     reason
         The first wrong result or failure, with its problem; empty if all are correct.
     sweep
-        The measurements with those of the ladder; None if it was not timed.
+        The measurements of the variant and of the ladder; None if it was not timed.
     """
 
     KIND = "check"
@@ -36,7 +36,7 @@ class Checked(StoredRecord):
 
     @property
     def comparisons(self) -> dict[str, Comparison]:
-        """Its speed against the measured variants of the ladder, by name."""
+        """The comparisons with the measured variants of the ladder, by name."""
         if self.sweep is None:
             return {}
         mine = self.sweep[self.variant]

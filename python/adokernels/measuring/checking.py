@@ -1,4 +1,4 @@
-"""Checks of a user's variant of a routine: right or wrong, and its speed against the ladder."""
+"""Checks of a custom variant: its correctness, and its speed relative to the ladder."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def check(
     progress: bool = True,
     **options: Any,
 ) -> Checked:
-    """Check a variant of your own against a ladder: right or wrong, then how fast.
+    """Check a custom variant: its correctness, then its speed relative to a ladder.
 
-    Its results are compared with the reference on poisoned memory, on small and odd sizes, on the
-    operands, and again after timing with fresh values.
+    Output arrays are filled with sentinel bytes before each check. The results are compared with
+    the reference on small and odd sizes, on the operands, and after timing with other values.
 
     Parameters
     ----------
@@ -37,28 +37,28 @@ def check(
         A function, or a variant made by :func:`adokernels.variant` or
         :func:`adokernels.cuda_variant`.
     ladder
-        The routine that it computes, or a ladder of your own.
+        The routine that it computes, or a custom ladder.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem.
     against
-        The variants to compare its speed with. Default: the first variant on the same device, and
-        the one that a call runs.
+        The variants to which its speed is compared. Default: the first variant on the same device,
+        and the variant that a call runs.
     timed
         Whether to time it.
     seconds
         Upper limit of the sampling time per variant.
     ceilings, progress
-        As for :func:`adokernels.sweep`.
+        See :func:`adokernels.sweep`.
 
     Returns
     -------
     Checked
-        True if it is correct; with the first failing problem, and the comparisons.
+        True if the variant is correct. It contains the first failing problem, or the comparisons.
 
     Raises
     ------
     Unavailable
-        If it cannot run here.
+        If the variant cannot run here.
     CompilationError
         If its source does not compile.
     """

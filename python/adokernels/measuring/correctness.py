@@ -61,18 +61,18 @@ class ResultChecker:
         return self._task.check(self._problem.results(), self._expected, self._unit)
 
     def after(self, call: _core.Call) -> float | None:
-        """Run the call again after timing: a data race does not show in every run."""
+        """Check the call again after timing, because a data race does not fail in every run."""
         return self.before(call)
 
     def peer(self, returned: Any) -> float | None:
-        """The error of the result that another function returned.
+        """The error of a result that a peer returned.
 
-        It is None if the reference result is that of a sparsified problem.
+        None if the reference result is that of a sparsified problem.
 
         Raises
         ------
         ValueError
-            If the result is wrong, or is memory of an operand.
+            If the result is wrong, or shares memory with an operand.
         """
         if self.sparsified:
             return None

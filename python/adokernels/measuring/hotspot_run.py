@@ -1,8 +1,8 @@
 """The process in which ``ado.hotspots`` samples a kernel: ``python -m ... FOLDER``.
 
 The folder contains ``call.json``, and either ``operands.npz`` for the call of a variant or the
-files of a ``SourceLaunch``. The result is ``samples.json``. No kernel may be launched before the
-sampler exists.
+files of a ``SourceLaunch``. The result is ``samples.json``. The sampler must exist before the first
+kernel launch.
 """
 
 from __future__ import annotations

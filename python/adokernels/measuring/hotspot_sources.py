@@ -1,4 +1,4 @@
-"""The source files to which samples of a kernel can belong: shipped ones, or those of a user."""
+"""The source files to which samples of a kernel can belong: shipped files, or a user's sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from adokernels.ladders.definitions import Definition
 
-#: Lines around a line that belongs to no definition.
+#: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
 
 
@@ -27,22 +27,22 @@ class Sources:
     Attributes
     ----------
     root
-        The folder of the shipped sources; None: they are not used.
+        The folder of the shipped sources; None if they are not used.
     texts
-        Sources of a user, by the names with which they were compiled.
+        The user's sources, by the names with which they were compiled.
     """
 
     root: Path | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def path_of(self, recorded: str) -> str:
-        """The name of the file with this recorded path.
+        """The name of the source file with this recorded path.
 
         Parameters
         ----------
         recorded
-            The path on the machine that compiled it. A name without a folder is recorded with the
-            folder in which the compiler ran.
+            The path on the machine that compiled it. The compiler prefixes a relative name with its
+            working directory.
         """
         recorded = os.path.normpath(recorded) if recorded else ""
         parts = Path(recorded).parts
@@ -53,7 +53,7 @@ class Sources:
         return shipped_path(recorded, self.root) if self.root else recorded
 
     def line_of(self, path: str, line: int) -> str:
-        """The code of a line; empty if the file is not the one that was compiled."""
+        """The code of a line; empty if the file cannot be read or has fewer lines."""
         lines = (self._text_of(path) or "").splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
@@ -106,6 +106,6 @@ def shipped_path(recorded: str, root: Path) -> str:
 def _definition_at(text: str, entry: LineSamples) -> Definition | None:
     try:
         definitions = definitions_in(text, entry.path)
-    except ValueError:  # the scanner does not know every layout of a user's code
+    except ValueError:  # the scanner does not support all C++ code
         return None
     return next((d for d in definitions if d.line <= entry.line <= d.last_line), None)

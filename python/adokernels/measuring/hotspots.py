@@ -112,7 +112,7 @@ def hotspots_of_launch(
     problem: str,
     seconds: float = 0.5,
 ) -> Hotspots:
-    """Find the hot spots of a kernel that was compiled at run time, as :func:`hotspots` does.
+    """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def _write_call(folder: Path, call: Mapping[str, Any]) -> None:
 
 
 def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
-    """Run what `write` has written to a folder, and return its samples."""
+    """Write a call to a folder with `write`, sample it in a new process, and return the samples."""
     package = str(Path(_core.__file__).parents[1])
     paths = [package, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {

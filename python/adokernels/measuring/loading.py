@@ -41,7 +41,7 @@ def load(path: str | Path) -> Record:
 
 
 def read_record(path: str | Path, most_bytes: int) -> Record:
-    """Read a stored record of at most `most_bytes` bytes; errors as of :func:`load`."""
+    """Read a stored record of at most `most_bytes` bytes; raises the errors of :func:`load`."""
     with Path(path).open("rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = 20
 _GIB = 1 << 30
-#: Limits of the stored ceilings: bytes per file, and files.
+#: Maximum size of a file of ceilings in bytes, and maximum number of such files.
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 100
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
@@ -122,7 +122,7 @@ def _known(path: Path, device: str) -> Machine | None:
 
 
 def _remove_old_files(folder: Path) -> None:
-    """Keep the files that were written last."""
+    """Remove all but the most recent files."""
     files = sorted(folder.glob("machine-*.json"), key=lambda path: path.stat().st_mtime)
     for path in files[:-_MOST_FILES]:
         path.unlink(missing_ok=True)

@@ -45,7 +45,7 @@ class Problem(Fields):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the options plain Python values, which compare equal after a JSON round trip."""
+        """Convert options to plain Python values, which compare equal after a JSON round trip."""
         plain = {str(name): _plain(value) for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)
 
@@ -55,7 +55,7 @@ class Problem(Fields):
         operands: Iterable[tuple[str, Iterable[int], str]],
         options: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Make a problem of the name, shape and dtype of each operand."""
+        """Make a problem from the name, shape and dtype of each operand."""
         described = tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands)
         return cls(described, options or {})
 
@@ -76,7 +76,7 @@ class Problem(Fields):
 
 
 def _plain(value: Any) -> Any:
-    """Convert an option to a plain value; a value that JSON cannot represent becomes its repr."""
+    """Convert an option to a plain value, or to its repr if JSON cannot represent it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):

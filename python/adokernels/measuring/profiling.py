@@ -112,7 +112,7 @@ def collect(
 
 
 def _finite(names: Iterable[str], values: Iterable[float]) -> dict[str, float]:
-    """Omit values that are not numbers: a ratio of counters is 0 / 0 if nothing was counted."""
+    """Omit values that are not finite: a ratio of counters is 0 / 0 if both are zero."""
     return {n: value for n, value in zip(names, values, strict=True) if math.isfinite(value)}
 
 

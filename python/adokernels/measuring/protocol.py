@@ -38,7 +38,7 @@ _DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
 
 @dataclass(frozen=True)
 class Settings:
-    """Sampling settings: the arguments that `measure`, `sweep` and `tune` share."""
+    """Sampling settings: the common arguments of `measure`, `sweep` and `tune`."""
 
     cache: Cache
     precision: float | None
@@ -56,7 +56,7 @@ class Settings:
         return self.cache == "cold"
 
     def sample(self, samplers: Sequence[Sampler], device: str, title: str) -> None:
-        """Take interleaved samples until all medians have converged or the time is used up."""
+        """Sample in alternation until all medians have converged or the time is used up."""
         default = _DEFAULT_PRECISION[device]
         sample_interleaved(
             samplers,
@@ -101,7 +101,7 @@ def measure(
         time between two events around the work that the function launches on `stream`. Default for
         a callable: ``"cpu"``.
     label
-        The name of a callable in tables and charts. Default: the function's name.
+        The name of a callable in tables and charts. Default: the name of the function.
     flops, bytes
         For a callable: FLOPs and compulsory bytes per call, for rates and the roofline.
     stream
@@ -188,12 +188,12 @@ def sweep(
     Parameters
     ----------
     routine
-        For example ``ado.transpose``, or a ladder of your own (:func:`adokernels.ladder`).
+        For example ``ado.transpose``, or a custom ladder (:func:`adokernels.ladder`).
     *args, **options
         The operands and options of a call.
     device : {"cpu", "cuda"}, optional
-        Default: the device of the operands, else that of all variants of your own, else the default
-        device.
+        Default: the device of the operands, else that of the custom variants if all have the same
+        one, else the default device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks
@@ -202,10 +202,10 @@ def sweep(
         As for :func:`measure`; `seconds` is per variant.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
-        same rounds, on the legacy default stream on CUDA. A result that they return is checked. The
-        others have the flag ``"unchecked"``.
+        same rounds, on the legacy default stream on CUDA. An array that they return is checked.
+        Other peers have the flag ``"unchecked"``.
     extra
-        Variants of your own, which are checked and timed with the ladder; see
+        Custom variants, which are checked and timed with the ladder; see
         :meth:`Routine.with_variants`.
     ceilings
         Whether to include the machine's ceilings, which are measured or looked up.
@@ -265,7 +265,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class Run:
-    """A variant of a ladder to measure, with a block shape; None is its default."""
+    """A variant to measure, and its block shape; None is the default shape."""
 
     variant: str
     block: Block | None = None
@@ -280,7 +280,7 @@ def measure_ladder(
     with_stages: bool = False,
     metrics: str | None = None,
 ) -> Sweep:
-    """Check and time variants of a ladder, interleaved; the keys of `runs` name the results."""
+    """Check and time variants of a ladder in alternation; the keys of `runs` name the results."""
     device = problem.device
     checks = _Checks(ladder.checker(problem))
     calls = checks.prepared(ladder, problem, runs)
@@ -355,14 +355,14 @@ def measure_ladder(
 
 
 class _Checks:
-    """The checks of variants and peers around the timing.
+    """The checks of variants and peers before and after the timing.
 
     Attributes
     ----------
     errors
-        The error of each variant and peer before timing; None if it has no result.
+        The error of each variant and peer in its last check; None if it has no checked result.
     skipped
-        Why the others are not timed.
+        The reason why each other variant or peer has no measurement.
     """
 
     def __init__(self, checker: AnyChecker) -> None:
@@ -376,7 +376,7 @@ class _Checks:
         problem: Any,
         runs: Mapping[str, Run],
     ) -> dict[str, AnyCall]:
-        """The variants that can solve the problem and compute a correct result."""
+        """Prepare the variants, and return those that compute a correct result."""
         calls: dict[str, AnyCall] = {}
         for name, run in runs.items():
             if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
@@ -385,7 +385,7 @@ class _Checks:
             try:
                 call = problem.prepare(run.variant, run.block)
             except (ValueError, TypeError, _core.Unavailable) as error:
-                if run.block is not None:  # given by the caller
+                if run.block is not None:  # the caller has chosen the block shape
                     raise
                 self.skipped[name] = str(error)
                 continue
@@ -397,7 +397,7 @@ class _Checks:
         return calls
 
     def peers(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
-        """The peers that return a correct result, or none."""
+        """Run the peers, and return those that return a correct result or no result."""
         right = {}
         for name, work in works.items():
             returned = work()
@@ -409,7 +409,7 @@ class _Checks:
         return right
 
     def still_right(self, calls: Mapping[str, AnyCall]) -> dict[str, AnyCall]:
-        """The variants whose result is correct again after timing."""
+        """The variants whose result is still correct after timing."""
         right = {}
         for name, call in calls.items():
             try:
@@ -421,7 +421,7 @@ class _Checks:
 
 
 def _countable(work: Any) -> Any:
-    """What the profiler runs: a built-in call, or a function."""
+    """The object that the profiler runs: a built-in call, or a function."""
     return work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
 
 

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Cache = Literal["cold", "warm"]
-#: The flag of a peer whose result was not compared with the reference result.
+#: Flag of a peer whose result was not compared with the reference result.
 UNCHECKED = "unchecked"
-#: The ceiling that every machine has.
+#: The ceiling that every machine must have.
 _ROOF = "DRAM copy"
 _MOST_CEILINGS = 1000
 
@@ -134,7 +134,7 @@ class Measurement(StoredRecord):
 
     @property
     def shown_as(self) -> str:
-        """The variant's name; for a peer whose result is unknown, with ``(unchecked)``."""
+        """The name in charts: that of the variant, with ``(unchecked)`` for an unchecked peer."""
         return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
 
     @property
@@ -231,7 +231,7 @@ class Measurement(StoredRecord):
         Returns
         -------
         Comparison
-            A tuple of the three, which is shown as a sentence.
+            A tuple of verdict, ratio and interval, which is shown as a sentence.
 
         Raises
         ------

@@ -55,7 +55,7 @@ class Sampler:
     device
         ``"cpu"`` or ``"cuda"``.
     before
-        Called before each sample, outside of the timed interval.
+        A function that is called before each sample, outside of the timed interval.
     calls
         Number of calls per sample.
     seconds, clocks

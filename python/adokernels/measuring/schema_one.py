@@ -21,12 +21,12 @@ _TYPE_NAME = re.compile(r"\w+(?=$|, )")
 
 
 def converted(record: Any, path: str = "") -> Any:
-    """Convert a record, with all records inside it, to the current schema.
+    """Convert a record, and all records that it contains, to the current schema.
 
     Raises
     ------
     InvalidField
-        If the sentence of a problem cannot be read; the message begins with its path.
+        If the sentence of a problem cannot be parsed; the message begins with its path.
     """
     if isinstance(record, list):
         return [converted(item, f"{path}[{place}]") for place, item in enumerate(record)]
@@ -41,7 +41,9 @@ def converted(record: Any, path: str = "") -> Any:
         try:
             result["problem"] = problem_of(sentence).to_dict()
         except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-            raise InvalidField(f"{prefix}problem must be a readable sentence: {error}") from error
+            raise InvalidField(
+                f"{prefix}problem must be a sentence of schema 1: {error}"
+            ) from error
     if "most_warps" in result:
         result = {_RENAMED.get(name, name): value for name, value in result.items()}
     return result

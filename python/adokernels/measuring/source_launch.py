@@ -1,4 +1,4 @@
-"""The launch of a kernel that was compiled at run time, as data that another process can repeat."""
+"""The launch of a kernel that was compiled at run time, in files that another process can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODE, _LAUNCH, _ARRAYS = "kernel.cubin", "launch.json", "arrays.npz"
 
 @dataclass(frozen=True)
 class Result:
-    """An array that the kernel writes; its content before the launch does not matter."""
+    """An array that the kernel writes, and that has no values before the launch."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -28,7 +28,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceLaunch:
-    """A kernel with everything that a launch needs, on the host.
+    """A kernel, its launch configuration and its arguments, in host memory.
 
     Attributes
     ----------
@@ -39,10 +39,10 @@ class SourceLaunch:
     grid, block
         The launch configuration.
     shared_bytes
-        Dynamic shared memory.
+        Dynamic shared memory per block.
     arguments
         One per parameter of the kernel, in order. For an array or a :class:`Result`, the kernel
-        receives the address of device memory; bytes are the value of the parameter itself.
+        receives an address in device memory. Bytes are the value of the parameter.
     """
 
     code: bytes
@@ -104,7 +104,7 @@ class SourceLaunch:
         Returns
         -------
         tuple
-            The launch, and the arrays, which must exist as long as it is used.
+            The launch, and the arrays. Keep the arrays alive as long as the launch is used.
         """
         arrays, values = [], []
         for argument in self.arguments:

@@ -44,7 +44,7 @@ class Comparison(_Ratio):
     Attributes
     ----------
     verdict
-        ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``, of the first measurement.
+        The first measurement is ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``.
     ratio
         Ratio of times; above 1 if the first measurement is faster.
     interval

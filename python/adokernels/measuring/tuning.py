@@ -1,4 +1,4 @@
-"""Tuning: every block shape and parameter value of a variant, timed in the same rounds."""
+"""Tuning: all block shapes and parameter values of a variant, timed in the same rounds."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Tuning(ShownAsTables):
     variant
         The variant.
     settings
-        The settings by name, as in the sweep.
+        The settings, by the names of their measurements in the sweep.
     sweep
-        One measurement per setting that computes a correct result.
+        One measurement per setting with a correct result.
     """
 
     variant: AnyVariant
@@ -60,7 +60,7 @@ class Tuning(ShownAsTables):
 
     @property
     def best(self) -> Setting:
-        """The fastest setting that is clearly faster than the default, or else the default."""
+        """The fastest setting that is significantly faster than the default, else the default."""
         default = self.default
         for m in sorted(self.sweep, key=lambda m: m.seconds):
             if default is None or m is default or m.compare(default).verdict is Verdict.FASTER:
@@ -73,7 +73,7 @@ class Tuning(ShownAsTables):
         Parameters
         ----------
         setting
-            One of ``settings``; default ``best``.
+            One of ``settings``. Default: ``best``.
         """
         chosen = setting or self.best
         self.variant.ladder.set_default(self.variant.name, chosen.block, chosen.parameters)
@@ -108,36 +108,37 @@ def tune(
     progress: bool = True,
     **options: Any,
 ) -> Tuning:
-    """Time every block shape and every parameter value of a variant, interleaved.
+    """Time all block shapes and parameter values of a variant, in alternation.
 
     Parameters
     ----------
     variant
-        A CUDA variant: built-in (its ``blocks``), or with source (its blocks and parameters).
+        A CUDA variant. Built-in variants are timed with all block shapes, kernels in CUDA C++
+        source with all block shapes and parameter values.
     *args, **options
         The operands and options of a call.
     cache, precision, progress
-        As for :func:`adokernels.sweep`.
+        See :func:`adokernels.sweep`.
     seconds
         Upper limit of the sampling time per setting.
 
     Returns
     -------
     Tuning
-        A table with the verdict of each setting against the default; ``best``; and ``use()``, which
-        makes the best setting the default for this session.
+        A table that compares each setting with the default. Its attribute ``best`` is the best
+        setting. ``use()`` makes this setting the default for this session.
 
     Raises
     ------
     TypeError
         If `variant` is not a variant.
     ValueError
-        If it has one setting only.
+        If it has only one setting.
     Unavailable
         If it cannot run here.
     """
     if not isinstance(variant, AnyVariant):
-        raise TypeError(f"variant must be a variant, got {type(variant).__name__}")
+        raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
     tested = variant.settings()
     settings = {
         str(setting): (one.name, setting)
@@ -146,7 +147,9 @@ def tune(
         for setting in [Setting(block, parameters)]
     }
     if len(settings) < 2:
-        raise ValueError(f"{variant.label} must have several blocks or parameters to tune")
+        raise ValueError(
+            f"variant must have several block shapes or parameter values, got {variant.label}"
+        )
     ladder = variant.ladder
     if further := [one for _, one in tested if one is not variant]:
         ladder = ladder.with_variants(*further)

@@ -52,7 +52,7 @@ def html_lines(code: str) -> list[str]:
 
 
 def _clean(code: str) -> str:
-    """Replace control characters, which a terminal would execute; keep lines and tabs."""
+    """Replace control characters, which a terminal would interpret; keep line breaks."""
     parts = (printable(part, _LONGEST_LINE) for part in code.replace("\t", "    ").split("\n"))
     return "\n".join(parts)
 

@@ -1,12 +1,12 @@
-"""Text of any origin as text that can be shown: in tables, charts, HTML and terminals."""
+"""Conversion of any text to text that can be shown in tables, charts, HTML and terminals."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# Control characters, which terminals execute and XML rejects; halves of surrogate pairs, which
-# UTF-8 cannot encode; and characters that reverse the direction of the text after them.
+# Control characters, which terminals interpret and XML rejects; surrogates, which UTF-8 cannot
+# encode; and characters that change the direction of the text after them.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
@@ -18,7 +18,7 @@ _LONGEST_HTML = 10_000
 
 
 def printable(text: str, most: int, *, lines: bool = False) -> str:
-    """Replace characters that cannot be shown, and shorten long text in the middle.
+    """Replace characters that cannot be shown, and cut the middle out of long text.
 
     Parameters
     ----------
@@ -37,5 +37,5 @@ def printable(text: str, most: int, *, lines: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a printable text for HTML, in one line."""
+    """Escape a text for HTML; the result is printable and has one line."""
     return html.escape(printable(text, _LONGEST_HTML))

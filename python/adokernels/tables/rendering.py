@@ -48,7 +48,7 @@ class ShownAsTables:
 
 
 class _LiteralTable(Table):
-    """A table whose texts contain only printable characters, and no markup."""
+    """A table that shows only printable characters, and does not interpret markup."""
 
     def add_column(self, header: RenderableType = "", *args: Any, **style: Any) -> None:
         super().add_column(_literal(header, _LONGEST_CELL), *args, **style)
@@ -63,7 +63,7 @@ class _LiteralTable(Table):
 
 
 def _literal(content: RenderableType, most: int) -> Text:
-    """Return a text without characters that cannot be shown."""
+    """Replace the characters of a text that cannot be shown."""
     text = content if isinstance(content, Text) else Text(str(content))
     clean = printable(text.plain, most, lines=True)
     return text if clean == text.plain else Text(clean)

@@ -52,7 +52,7 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
 
 
 def same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
-    """Compare all bits of two arrays of one type, in pieces to keep temporaries small."""
+    """Compare all bits of two arrays of one type, in pieces to limit temporary memory."""
     flat = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (got, want)]
     piece = 64 << 20  # bytes
     return all(
