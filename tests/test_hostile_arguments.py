@@ -100,7 +100,7 @@ def test_out_that_is_a_subclass_of_tuple():
     result = ado.gpp(*operands, out=out, device="cpu")
     assert type(result) is tuple
     assert all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True))
-    with pytest.raises(ValueError, match="out has 1 arrays for 2 results"):
+    with pytest.raises(ValueError, match=r"out must have one array per result \(2\), got 1"):
         ado.gpp(*operands, out=Outs((np.empty(2, complex),)), device="cpu")
 
 

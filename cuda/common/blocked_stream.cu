@@ -1,4 +1,4 @@
-// A stream that executes nothing until it is released, and copies from device memory meanwhile.
+// A stream that is blocked until its release, and copies of device memory while it is blocked.
 #include "runtime/blocked_stream.hpp"
 
 #include "common/stream_block.cuh"
@@ -9,7 +9,8 @@
 
 namespace ado::cuda {
 
-// Everything is allocated before the stream is blocked: allocations may wait for the device.
+// All memory is allocated before the stream is blocked, because an allocation can wait for the
+// device.
 struct BlockedStream::State {
   cudaStream_t stream;
   cudaStream_t copies = nullptr;
@@ -30,7 +31,7 @@ BlockedStream::BlockedStream(void* stream) {
 BlockedStream::~BlockedStream() {
   if (!state_->blocked) return;
   state_->block.release();
-  cudaStreamSynchronize(state_->stream);  // the kernel reads memory of the state
+  cudaStreamSynchronize(state_->stream);  // the kernel accesses memory of state_
 }
 
 void BlockedStream::block() {

@@ -1,4 +1,4 @@
-// The state of the L2 cache.
+// Control of the L2 cache.
 #pragma once
 
 #include "common/launch.cuh"
@@ -7,11 +7,11 @@
 
 namespace ado::cuda {
 
-// Makes persisting lines normal ones, so that an overwrite of L2 evicts them too. Otherwise a
-// function could keep its operands in an access policy window from one cold sample to the next.
+// Resets persisting lines to normal, so that overwriting L2 evicts them, too. Otherwise a function
+// with an access policy window could keep its operands in L2 between cold samples.
 inline void reset_persisting_l2() {
   const cudaError_t status = cudaCtxResetPersistingL2Cache();
-  if (status == cudaErrorNotSupported) {  // a device without persisting lines
+  if (status == cudaErrorNotSupported) {  // the device has no persisting lines
     cudaGetLastError();
     return;
   }

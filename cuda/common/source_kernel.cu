@@ -1,4 +1,4 @@
-// Kernels that were compiled at run time, with the library management of the CUDA runtime.
+// Kernels that were compiled at run time, loaded with the library API of the CUDA runtime.
 #include "runtime/source_kernel.hpp"
 
 #include "common/launch.cuh"
@@ -44,7 +44,7 @@ Extent extent_of(const char* what, const Lengths& lengths, std::int64_t least,
   return {extent[0], extent[1], extent[2]};
 }
 
-// Whether the driver cannot use the code, as opposed to a failure of the device.
+// Returns true if the driver rejects the code, and false for a failure of the device.
 bool is_wrong_code(cudaError_t status) {
   return status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidKernelImage ||
          status == cudaErrorInvalidSource || status == cudaErrorInvalidPtx ||
@@ -67,7 +67,7 @@ std::vector<SourceKernel::Parameter> parameters_of(const void* kernel) {
     SourceKernel::Parameter parameter = {};
     const cudaError_t status =
         cudaFuncGetParamInfo(kernel, list.size(), &parameter.offset, &parameter.bytes);
-    if (status == cudaErrorInvalidValue) {  // there is no parameter with this index
+    if (status == cudaErrorInvalidValue) {  // the kernel has no parameter with this index
       cudaGetLastError();
       return list;
     }
@@ -99,7 +99,8 @@ CodeModule::CodeModule(std::string_view code) {
   handle_ = library;
 }
 
-// The driver waits for running kernels. Errors are ignored: at exit it may be gone.
+// The driver waits for running kernels. Errors are ignored, because the driver can already be shut
+// down when the process exits.
 CodeModule::~CodeModule() { cudaLibraryUnload(static_cast<cudaLibrary_t>(handle_)); }
 
 SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol)
@@ -113,9 +114,9 @@ SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::
                      "'");
   }
   check_code(status, "cudaLibraryGetKernel(...)", __LINE__);
-  // Functions of the runtime take a cudaKernel_t in place of the address of a kernel.
+  // Functions of the runtime accept a cudaKernel_t instead of the address of a kernel.
   handle_ = kernel;
-  attributes_of(handle_);  // loads the code on the current device, or throws
+  attributes_of(handle_);  // loads the code on the current device; throws if it fails
   name_ = short_name(symbol.c_str());
   parameters_ = parameters_of(handle_);
 }
@@ -142,10 +143,10 @@ void KernelLaunch::check_launch(std::int64_t shared_bytes) const {
     throw ValueError("block must have at most " + std::to_string(device_threads) +
                      " threads, got " + std::to_string(threads));
   if (threads > static_cast<std::size_t>(code.maxThreadsPerBlock))
-    throw ValueError(
-        "block must have at most " + std::to_string(code.maxThreadsPerBlock) + " threads for " +
-        kernel_.name() + ", which is compiled with these launch bounds or has " +
-        std::to_string(code.numRegs) + " registers per thread; got " + std::to_string(threads));
+    throw ValueError("block must have at most " + std::to_string(code.maxThreadsPerBlock) +
+                     " threads for " + kernel_.name() + ", because of its launch bounds or its " +
+                     std::to_string(code.numRegs) + " registers per thread; got " +
+                     std::to_string(threads));
   const std::int64_t most = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
                             static_cast<std::int64_t>(code.sharedSizeBytes);
   if (shared_bytes < 0 || shared_bytes > most)

@@ -12,10 +12,10 @@ namespace ado::cuda {
 class StreamBlock {
  public:
   StreamBlock();
-  // Work that is enqueued on the stream from now on waits for release(), at most 250 ms.
+  // Blocks the stream: work that is enqueued afterwards waits for release(), at most 250 ms.
   void enqueue(cudaStream_t stream);
   void release() { flags()[kReleased] = 1; }
-  // Whether the kernel has stopped waiting before release().
+  // Returns true if the kernel has stopped waiting before release().
   bool gave_up() const { return flags()[kGaveUp] != 0; }
 
  private:

@@ -33,7 +33,7 @@ __global__ void timer_stamp(Stamp* stamp) {
 // measurement.
 struct Timer {
   cudaEvent_t start, stop;
-  StreamBlock block;  // until the host has enqueued all work to be timed
+  StreamBlock block;  // blocks the stream until all timed work is enqueued
   Stamp* stamps;      // in host memory that the device can access
   void* flush;
   std::size_t flush_bytes;

@@ -77,7 +77,7 @@ class DeviceArray:
     def __repr__(self) -> str: ...
     def copy_from(self, array: typing.Any) -> None:
         """
-        Replace the values by those of a NumPy array of the same shape and type.
+        Copy the values of a NumPy array of the same shape and type to this array.
         """
     def numpy(self) -> typing.Any:
         """
@@ -328,7 +328,7 @@ class Routine:
     ) -> Problem: ...
     def set_default_block(self, variant: str, block: typing.Any) -> None:
         """
-        Make a block shape the default of the variant for the rest of the process.
+        Set the default block shape of a variant for the rest of the process.
         """
     def why_unavailable(self, variant: str) -> str:
         """
@@ -365,7 +365,7 @@ class DirectCall:
 
 class KernelLaunch:
     """
-    A kernel with everything that a launch needs.
+    A kernel with its launch configuration and arguments.
     """
     def info(self) -> KernelInfo:
         """
@@ -373,12 +373,12 @@ class KernelLaunch:
         """
     def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
         """
-        Enqueue the kernel on a stream. It does not wait for the kernel.
+        Enqueue the kernel on a stream, and return without waiting for it.
         """
 
 class CudaKernel:
     """
-    A kernel of a module, which it keeps loaded.
+    A kernel of a module. The module stays loaded as long as the kernel exists.
     """
     def launch(
         self,
@@ -388,7 +388,7 @@ class CudaKernel:
         arguments: collections.abc.Sequence[bytes],
     ) -> KernelLaunch:
         """
-        The kernel with a launch configuration and the memory of its arguments.
+        Return a launch of the kernel. Each argument is the bytes of one parameter.
         """
     @property
     def name(self) -> str: ...
@@ -397,17 +397,17 @@ class CudaKernel:
 
 class CudaModule:
     """
-    Machine code, loaded on the GPU.
+    Machine code that is loaded on the GPU.
     """
     def __init__(self, code: bytes) -> None: ...
     def kernel(self, symbol: str) -> CudaKernel:
         """
-        The kernel with this mangled name.
+        Return the kernel with this mangled name.
         """
 
 class BlockedStream:
     """
-    A stream that executes nothing while this context is entered, or for 250 ms.
+    Context manager that blocks a stream until its exit, but at most for 250 ms.
     """
     def __enter__(self) -> BlockedStream: ...
     def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
@@ -418,7 +418,7 @@ class BlockedStream:
         nbytes: typing.SupportsInt | typing.SupportsIndex,
     ) -> bytes:
         """
-        A copy of device memory, made on another stream.
+        Copy device memory to the host on another stream.
         """
     @property
     def still_blocked(self) -> bool: ...

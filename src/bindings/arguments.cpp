@@ -85,11 +85,11 @@ std::vector<PyCall::Given> PyCall::read_outputs(const py::object& out) const {
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
   const bool several = py::isinstance<py::tuple>(out);
-  // The items themselves, because a subclass may define __len__ and __getitem__.
+  // Reads the tuple directly, because a subclass can define __len__ and __getitem__.
   const auto given = static_cast<std::size_t>(several ? PyTuple_GET_SIZE(out.ptr()) : 1);
   if (several && given != count)
-    throw ValueError(routine.name + ": out has " + std::to_string(given) + " arrays for " +
-                     std::to_string(count) + " results");
+    throw ValueError(routine.name + ": out must have one array per result (" +
+                     std::to_string(count) + "), got " + std::to_string(given));
   if (given != count)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
   std::vector<Given> outputs;
@@ -122,8 +122,8 @@ void PyCall::bind_outputs(std::vector<Given> given) {
   }
 }
 
-// Python code may still have run after the arrays were read (a finaliser, for example). If it has
-// moved an operand, the addresses of the bound problem are invalid.
+// Python code, for example a finaliser, can run even after the addresses of the arrays were read.
+// If it has moved an operand, the addresses in the bound problem are invalid.
 void PyCall::require_unchanged() const {
   const auto check = [&](const PyArray& array, const OperandInfo& info) {
     const Argument bound = array.argument();
@@ -133,7 +133,8 @@ void PyCall::require_unchanged() const {
     if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||
         !std::equal(view.shape, view.shape + view.rank, now->dimensions) ||
         !std::equal(view.stride, view.stride + view.rank, now->strides))
-      throw ValueError(bound_.routine().name + ": " + info.name + " was resized during the call");
+      throw ValueError(bound_.routine().name + ": " + info.name +
+                       " must not be resized during the call");
   };
   for (std::size_t i = 0; i < inputs_.size(); ++i) check(inputs_[i], bound_.routine().inputs[i]);
   for (std::size_t i = 0; i < outputs_.size(); ++i) check(outputs_[i], bound_.routine().outputs[i]);

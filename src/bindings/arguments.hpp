@@ -31,14 +31,14 @@ class PyCall {
   py::object results_on_host() const;
 
  private:
-  // All Python code that a call can run (__array__ and __index__ of arguments, for example) runs in
-  // these three functions. It may resize operands, so the addresses of arrays are read afterwards.
+  // The three read_ functions run all Python code of the arguments, for example __array__ and
+  // __index__. This code can resize operands, so the addresses of arrays are read afterwards.
   struct Given {
     std::string who;  // the name of the operand in error messages
     py::object array;
   };
   std::vector<Given> read_inputs(const py::tuple& arguments, const py::dict& keywords) const;
-  // One value per option that was passed, and its index.
+  // Returns the index and the value of each option that was passed.
   std::vector<std::pair<std::size_t, OptionValue>> read_options(const py::dict& keywords) const;
   std::vector<Given> read_outputs(const py::object& out) const;  // empty if out is None
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;

@@ -121,7 +121,8 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
   // limit, the arrays count as sharing memory.
   constexpr int kMaxWork = 10'000;
   try {
-    // As plain arrays, because NumPy calls __array_function__ of subclasses, which is Python code.
+    // Converts to ndarray first: for a subclass, NumPy would call the Python code of its
+    // __array_function__.
     const auto plain = [](const py::object& array) {
       return numpy().attr("ndarray").attr("view")(array, numpy().attr("ndarray"));
     };

@@ -43,7 +43,7 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")
       .def("copy_from", &copy_from, py::arg("array"),
-           "Replace the values by those of a NumPy array of the same shape and type.")
+           "Copy the values of a NumPy array of the same shape and type to this array.")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
       .def_property_readonly("dtype", [](const DeviceArray& a) -> py::object { return a.dtype; })
       .def_property_readonly("ndim", [](const DeviceArray& a) { return a.view.rank; })

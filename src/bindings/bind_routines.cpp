@@ -205,7 +205,7 @@ void bind_routines(py::module_& m) {
             set_default_block(r, r.find(variant), block_from_python(block));
           },
           py::arg("variant"), py::arg("block"),
-          "Make a block shape the default of the variant for the rest of the process.")
+          "Set the default block shape of a variant for the rest of the process.")
       .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
            py::arg("block"), py::arg("device"), py::arg("out"))
       .def(

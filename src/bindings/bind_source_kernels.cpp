@@ -23,16 +23,19 @@ KernelLaunch launch_of(const SourceKernel& kernel, const std::vector<std::int64_
 }
 
 void bind_kernels(py::module_& m) {
-  py::class_<KernelLaunch>(m, "KernelLaunch", "A kernel with everything that a launch needs.")
+  py::class_<KernelLaunch>(m, "KernelLaunch",
+                           "A kernel with its launch configuration and arguments.")
       .def(
           "run",
           [](const KernelLaunch& launch, std::uintptr_t stream) {
             launch.run(reinterpret_cast<void*>(stream));
           },
           py::arg("stream") = 0, py::call_guard<ReleaseGil>(),
-          "Enqueue the kernel on a stream. It does not wait for the kernel.")
+          "Enqueue the kernel on a stream, and return without waiting for it.")
       .def("info", &KernelLaunch::info, "Resource usage of the kernel.");
-  py::class_<SourceKernel>(m, "CudaKernel", "A kernel of a module, which it keeps loaded.")
+  py::class_<SourceKernel>(
+      m, "CudaKernel",
+      "A kernel of a module. The module stays loaded as long as the kernel exists.")
       .def_property_readonly("name", &SourceKernel::name)
       .def_property_readonly("parameters",
                              [](const SourceKernel& kernel) {
@@ -42,9 +45,9 @@ void bind_kernels(py::module_& m) {
                              })
       .def("launch", &launch_of, py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
            py::arg("arguments"),
-           "The kernel with a launch configuration and the memory of its arguments.");
+           "Return a launch of the kernel. Each argument is the bytes of one parameter.");
   py::class_<CodeModule, std::shared_ptr<CodeModule>>(m, "CudaModule",
-                                                      "Machine code, loaded on the GPU.")
+                                                      "Machine code that is loaded on the GPU.")
       .def(py::init([](const py::bytes& code) {
              return std::make_shared<CodeModule>(std::string_view(code));
            }),
@@ -54,7 +57,7 @@ void bind_kernels(py::module_& m) {
           [](std::shared_ptr<CodeModule> module, const std::string& symbol) {
             return SourceKernel(std::move(module), symbol);
           },
-          py::arg("symbol"), "The kernel with this mangled name.");
+          py::arg("symbol"), "Return the kernel with this mangled name.");
 }
 
 py::bytes copy_of(BlockedStream& blocked, std::uintptr_t pointer, std::size_t bytes) {
@@ -68,7 +71,7 @@ py::bytes copy_of(BlockedStream& blocked, std::uintptr_t pointer, std::size_t by
 void bind_blocked_stream(py::module_& m) {
   py::class_<BlockedStream>(
       m, "BlockedStream",
-      "A stream that executes nothing while this context is entered, or for 250 ms.")
+      "Context manager that blocks a stream until its exit, but at most for 250 ms.")
       .def(py::init([](std::uintptr_t stream) {
              return std::make_unique<BlockedStream>(reinterpret_cast<void*>(stream));
            }),
@@ -86,7 +89,7 @@ void bind_blocked_stream(py::module_& m) {
              blocked.release();
            })
       .def("copy", &copy_of, py::arg("pointer"), py::arg("nbytes"),
-           "A copy of device memory, made on another stream.")
+           "Copy device memory to the host on another stream.")
       .def_property_readonly("still_blocked", &BlockedStream::still_blocked);
 }
 

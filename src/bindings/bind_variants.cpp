@@ -11,7 +11,7 @@
 namespace ado::bindings {
 namespace {
 
-// The default block comes first, the others in the order of their declaration.
+// The default block shape comes first. The others are in the order of their declaration.
 std::vector<std::vector<unsigned>> blocks_of(const AnyVariant& variant) {
   std::vector<std::vector<unsigned>> blocks;
   for (const Extent& block : variant.blocks) blocks.push_back(lengths_of(block));

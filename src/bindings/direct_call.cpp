@@ -153,7 +153,7 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flagged_c
   try {
     if (py::object results = call_directly(*routine, arguments, count, names))
       return results.release().ptr();
-  } catch (py::error_already_set& error) {  // an interruption, for example
+  } catch (py::error_already_set& error) {  // for example, KeyboardInterrupt
     error.restore();
     return nullptr;
   } catch (const std::exception&) {

@@ -19,9 +19,9 @@ class ReleaseGil {
   ReleaseGil(const ReleaseGil&) = delete;
   ReleaseGil& operator=(const ReleaseGil&) = delete;
 
-  // Runs the Python handlers of pending signals. Returns true if one of them raised an exception,
-  // which is then set for this thread. Python runs them on its main thread only. On other threads,
-  // the function returns false without waiting for the GIL.
+  // Runs the Python handlers of pending signals. Returns true if a handler raised an exception.
+  // This exception is then the error indicator of the thread. Python runs handlers on its main
+  // thread only. On other threads, the function returns false without waiting for the GIL.
   bool signal_handler_raises() {
     if (syscall(SYS_gettid) != getpid()) return false;
     PyEval_RestoreThread(state_);
@@ -41,8 +41,8 @@ class ReleaseGil {
   PyThreadState* state_;
 };
 
-// Calls work() without the GIL. Signal handlers in Python run in the meantime. If one raises an
-// exception (Ctrl-C), work on the CPU ends early, and the exception is thrown.
+// Calls work() without the GIL. Python signal handlers can run during work(). If a handler raises
+// an exception (Ctrl-C), work on the CPU ends early, and this function throws the exception.
 template <class Work>
 void without_gil(const Work& work) {
   bool stopped = false;

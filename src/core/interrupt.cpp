@@ -22,13 +22,13 @@ Interruptible::~Interruptible() {
 void Interruptible::ask() {
   if (stopped()) return;
   const Clock::time_point now = Clock::now();
-  if (next_ == Clock::time_point()) next_ = now + kPollInterval;  // the first time
+  if (next_ == Clock::time_point()) next_ = now + kPollInterval;  // first call
   if (now < next_) return;
   {
-    const WorksFor no_call(nullptr);  // calls that `requested` makes are not part of this one
+    const WorksFor no_call(nullptr);  // calls inside `requested` are not part of this call
     if (requested_(context_)) stopped_.store(true, std::memory_order_relaxed);
   }
-  next_ = Clock::now() + kPollInterval;  // `requested` may have taken long
+  next_ = Clock::now() + kPollInterval;  // now, because `requested` can be slow
 }
 
 Interruptible* current_call() { return call; }

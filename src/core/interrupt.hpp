@@ -1,8 +1,9 @@
 // Interruption of a running CPU routine, for example by Ctrl-C.
 //
-// The loops of all CPU variants call poll() about once per millisecond. On the thread that made the
-// call, poll() asks the caller every kPollInterval whether to go on. If not, the next poll() of
-// each thread that works for this call throws Interrupted. The results are then unspecified.
+// The loops of all CPU variants call poll() about once per millisecond. On the calling thread,
+// poll() calls the function `requested` once per kPollInterval. If this function returns true, the
+// next poll() of every thread that works for the call throws Interrupted. The results of an
+// interrupted call are unspecified.
 #pragma once
 
 #include <atomic>
@@ -12,13 +13,14 @@
 
 namespace ado {
 
-// Not derived from std::exception, so that handlers of errors do not catch it.
+// Not derived from std::exception, so that error handlers do not catch it.
 struct Interrupted {};
 
 inline constexpr std::chrono::milliseconds kPollInterval{75};
 
 // Makes the calls of this thread interruptible, for the lifetime of the object. `requested` is
-// called on this thread only, at most once per kPollInterval. If it returns true, the call ends.
+// called on this thread only, at most once per kPollInterval. If it returns true, the running call
+// ends early.
 class Interruptible {
  public:
   using Requested = bool (*)(void* context);
@@ -28,7 +30,8 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  // Calls `requested` if it is time. Must be called by the thread that made the object.
+  // Calls `requested` if kPollInterval has passed. Must be called on the thread that made the
+  // object.
   void ask();
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 

@@ -26,12 +26,12 @@ void* main_of_thread(void* given) {
   return nullptr;
 }
 
-// The kernels and everything that they call need less than this. CMakeLists.txt limits the frames
-// of the kernels.
+// Upper limit of the stack that kernels and the functions that they call need. CMakeLists.txt
+// limits the stack frames of kernels.
 constexpr std::uintptr_t kNeededBytes = kStackBytes / 2;
 
-// Addresses between which the stack pointer of this thread leaves kNeededBytes free. If the stack
-// is unknown, every address does.
+// Range of stack pointers of this thread below which kNeededBytes are free. If the stack is
+// unknown, the range contains all addresses.
 struct Range {
   std::uintptr_t begin = 0, size = UINTPTR_MAX;
 };
@@ -74,7 +74,7 @@ void run_errand(void* given) {
   } catch (...) {
     errand.error = std::current_exception();
   }
-  // Under the lock, because the waiting thread destroys the errand when it is done.
+  // Notifies under the lock, because the waiting thread destroys the errand when it is done.
   const std::lock_guard lock(errand.mutex);
   errand.done = true;
   errand.finished.notify_one();
@@ -111,7 +111,7 @@ void with_large_stack(void (*function)(const void*), const void* work) {
       continue;
     }
     errand.finished.wait_for(lock, kPollInterval);
-    lock.unlock();  // the caller's function may take long
+    lock.unlock();  // the function that ask() calls can be slow
     own->ask();
     lock.lock();
   }

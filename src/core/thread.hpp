@@ -5,17 +5,18 @@
 
 namespace ado {
 
-// Stack of the library's threads in bytes. The kernels need less than half of it (their buffers
-// that fit into a cache are on the stack). pthread's default would depend on `ulimit -s`.
+// Stack size of the library's threads in bytes. Kernels need less than half of it. They have
+// cache-sized buffers on the stack. The default size of pthreads depends on `ulimit -s`.
 inline constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
 // Starts a detached thread that calls function(argument). The thread blocks all signals, because
 // Python's signal handlers must run on Python's threads. Returns false if the system cannot start
-// one.
+// a thread.
 bool start_thread(void (*function)(void* argument), void* argument);
 
-// Calls function(work): on this thread if enough of its stack is free for any kernel, otherwise on
-// a new thread. Throws what the function throws, and std::bad_alloc if there is no thread.
+// Calls function(work): on this thread if its free stack is large enough for every kernel,
+// otherwise on a new thread. Throws the exceptions of the function, and std::bad_alloc if the
+// system cannot start a thread.
 void with_large_stack(void (*function)(const void* work), const void* work);
 
 template <class Work>

@@ -51,7 +51,7 @@ bool spin(Clock::duration time, const Done& done) {
   return done();
 }
 
-// Makes the non-temporal stores of a part that was interrupted visible to other threads.
+// Makes the non-temporal stores of an interrupted part visible to other threads.
 void finish_stores() {
 #if defined(__x86_64__)
   _mm_sfence();
@@ -60,7 +60,7 @@ void finish_stores() {
 
 class Pool {
  public:
-  // Executes a job. Returns false if the pool is executing another one. Throws Interrupted after
+  // Executes a job. Returns false if the pool is executing another job. Throws Interrupted after
   // all parts have ended.
   bool run(int parts, PartFunction function, const void* work) {
     if (!acquire()) return false;
@@ -162,7 +162,7 @@ class Pool {
     if (finished() || spin(kSpinForParts, finished)) return;
     Interruptible* const own = own_call();
     caller_sleeps_.store(true);
-    while (unfinished_.load() != 0) {  // a release that came too late for a job ends a later wait
+    while (unfinished_.load() != 0) {  // a late release by an earlier job can end acquire()
       if (own == nullptr) {
         finished_.acquire();
       } else {

@@ -117,7 +117,7 @@ const ThreadCosts& thread_costs() {
   while (state != kMeasured) {
     int expected = kUnmeasured;
     if (state.compare_exchange_strong(expected, kMeasuring)) {
-      const WorksFor no_call(nullptr);  // other threads wait for the costs, so no interruption
+      const WorksFor no_call(nullptr);  // not interruptible: other threads wait for the costs
       costs.bytes_per_second = measure_bandwidth();
       costs.wake = measure_wake();
       state = kMeasured;

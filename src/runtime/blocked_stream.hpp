@@ -1,6 +1,6 @@
-// A stream that executes nothing until it is released. What a function computes meanwhile, it
-// computes on another stream, which a timer that watches this stream does not see.
-// cuda/common/blocked_stream.cu implements it.
+// A stream that is blocked until its release. If a function computes its results while the stream
+// is blocked, it uses another stream, and events on this stream do not measure its time.
+// cuda/common/blocked_stream.cu implements the class.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ class BlockedStream {
   BlockedStream(const BlockedStream&) = delete;
   BlockedStream& operator=(const BlockedStream&) = delete;
 
-  // Work that is enqueued from now on waits for release(), at most 250 ms.
+  // Blocks the stream: work that is enqueued afterwards waits for release(), at most 250 ms.
   void block();
-  // Waits for the work on the stream. Does nothing if the stream is not blocked.
+  // Unblocks the stream and waits for its work. Does nothing if the stream is not blocked.
   void release();
-  // False also if the wait took too long, for example because the function waits for its results.
+  // Returns false also after 250 ms, for example if the function waits for its results.
   bool still_blocked() const;
   // Copies device memory to the host on a stream that does not wait for the blocked one.
   void copy(void* to, const void* from, std::size_t bytes);

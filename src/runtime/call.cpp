@@ -18,7 +18,8 @@ std::string block_text(const std::vector<std::int64_t>& lengths) {
   return tuple_text(words);
 }
 
-// The default block, or the wanted one if the variant has it.
+// Returns `wanted`, or the default block shape if `wanted` is empty. Throws ValueError if the
+// variant does not have this block shape.
 Extent choose_block(const std::string& who, const AnyVariant& variant, const Block& wanted) {
   const std::vector<Extent>& blocks = variant.blocks;
   if (!wanted) return blocks.empty() ? Extent{} : blocks[variant.default_block];
@@ -149,8 +150,9 @@ void Call::provide_scratch() {
 void Call::run() {
   if (empty_) return;
   const std::lock_guard lock(turn_);
-  // A signal handler in Python may use this object while it runs on the same thread.
-  if (running_) throw ValueError("the call is running already, on the same thread");
+  // A Python signal handler can use this object while it runs on the same thread.
+  if (running_)
+    throw ValueError("the call must not be run again while it is running on the same thread");
   running_ = true;
   const ScopeExit ended([this] { running_ = false; });
   provide_scratch();  // the size may have grown with the number of threads

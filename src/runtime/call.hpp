@@ -115,9 +115,8 @@ class Call {
 
   // Calls from several threads wait for each other, because they share the scratch memory.
   void run();
-  // Makes a block shape the default of the variant for the rest of the process. Throws ValueError
-  // if
-  // the variant does not have it.
+  // Sets the default block shape of a variant for the rest of the process. Throws ValueError if the
+  // variant does not have this shape.
   void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
 
   // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
@@ -152,8 +151,8 @@ void run(const BoundProblem& bound, const AnyVariant* variant,
 Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
               const Hardware* hardware = nullptr);
 
-// Makes a block shape the default of the variant for the rest of the process. Throws ValueError if
-// the variant does not have it.
+// Sets the default block shape of a variant for the rest of the process. Throws ValueError if the
+// variant does not have this shape.
 void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
 
 // A dry run: returns the kernels that a variant would launch on operands of these shapes. The

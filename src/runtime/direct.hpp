@@ -33,7 +33,7 @@ class DirectProblem {
   // value, or std::bad_alloc. Does not need the GIL.
   void run();
 
-  // Returns true during run(). A signal handler in Python may then make another call.
+  // Returns true during run(). A Python signal handler can make another call then.
   bool running() const { return running_; }
 
   // Returns true if a run is too short for a release of the GIL to pay off.

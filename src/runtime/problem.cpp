@@ -62,7 +62,7 @@ void EachValue::check_runs(const char* name, const Array& array, const char* rul
     cuda::copy_to_host(copy.data(), array.data, copy.size());
     view.data = copy.data();
   }
-  // If the whole array is one run of equal strides, its elements are checked as one dimension.
+  // A packed array is checked as one dimension.
   const std::int64_t elements = view.elements();
   if (view.packed_from(0)) {
     view.rank = 1;
@@ -71,7 +71,7 @@ void EachValue::check_runs(const char* name, const Array& array, const char* rul
   }
   if (elements == 0) return;
   const std::int64_t length = view.shape[view.rank - 1], stride = view.stride[view.rank - 1];
-  constexpr std::int64_t kRun = 1 << 12;  // values between two checks for an invalid one
+  constexpr std::int64_t kRun = 1 << 12;  // number of values per test for invalid ones
   std::int64_t unpolled = 0;
   for (std::int64_t row = 0; row < elements / length; ++row) {
     const std::byte* const from = view.slice(1, row);

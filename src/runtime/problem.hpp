@@ -15,8 +15,8 @@
 
 namespace ado {
 
-// Calls `holds` for the values of a float64 operand, at most once each. Throws ValueError for the
-// first value for which `holds` returns false; later values may have been passed to `holds`, too.
+// Calls `holds` for each value of a float64 operand. Throws ValueError for the first value for
+// which `holds` returns false. Several values after it can have been passed to `holds`, too.
 struct EachValue {
   std::string routine;
   bool on_device = false;

@@ -1,5 +1,5 @@
-// Kernels that were compiled at run time: loads machine code, and launches its kernels.
-// cuda/common/source_kernel.cu implements it. Without CUDA, the first constructor throws
+// Loading of machine code that was compiled at run time, and launches of its kernels.
+// cuda/common/source_kernel.cu implements the classes. Without CUDA, the first constructor throws
 // Unavailable.
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace ado::cuda {
 
-// Machine code that the driver loads on a device with the first launch of one of its kernels.
+// Machine code. The driver loads it on a device at the first launch of one of its kernels.
 class CodeModule {
  public:
-  // `code` is a cubin, which is copied. Throws ValueError if it is not one for this GPU.
+  // Copies `code`, which must be a cubin for this GPU. Throws ValueError if it is not.
   explicit CodeModule(std::string_view code);
   ~CodeModule();
   CodeModule(const CodeModule&) = delete;
@@ -29,7 +29,7 @@ class CodeModule {
   void* handle_ = nullptr;
 };
 
-// A kernel of a module, which it keeps loaded.
+// A kernel of a module. The module stays loaded as long as the kernel exists.
 class SourceKernel {
  public:
   struct Parameter {
@@ -52,14 +52,14 @@ class SourceKernel {
 // A kernel with its launch configuration and the values of its parameters.
 class KernelLaunch {
  public:
-  // One to three lengths each. Every argument is the memory of one parameter, and is copied. Throws
-  // TypeError if the number or the size of the arguments is wrong, and ValueError if the GPU
-  // cannot launch the configuration.
+  // `grid` and `block` have one to three lengths. Each argument is the bytes of one parameter,
+  // which are copied. Throws TypeError if the number or the size of the arguments is wrong, and
+  // ValueError if the GPU cannot launch the configuration.
   KernelLaunch(SourceKernel kernel, const std::vector<std::int64_t>& grid,
                const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
                const std::vector<std::string_view>& arguments);
 
-  // Enqueues the kernel and returns. A grid of 0 blocks is not launched.
+  // Enqueues the kernel and returns. An empty grid is not launched.
   void run(void* stream) const;
   Kernel info() const;
 

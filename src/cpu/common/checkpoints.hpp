@@ -1,5 +1,5 @@
-// Polls for an interruption about once per millisecond (core/interrupt.hpp). Every loop of a kernel
-// that may take longer counts its work here.
+// Polls for an interruption about once per millisecond (core/interrupt.hpp). Every kernel loop that
+// can run longer must count its work with this class.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// Work is counted in nanoseconds, roughly: a factor of ten in either direction does no harm.
+// Work is estimated in nanoseconds. Errors of a factor of ten in either direction are acceptable.
 class Checkpoints {
  public:
   ADO_INLINE void add(int64_t nanoseconds) {

@@ -46,7 +46,7 @@ ADO_INLINE int64_t source_index(Border border, int64_t i, int64_t length) {
   return i;
 }
 
-// Time of a pixel that is computed alone; an order of magnitude.
+// Order of magnitude of the time per pixel, if pixels are computed one at a time.
 constexpr int64_t kPixelNanoseconds = 20;
 
 // Calls interior(row, col) for the pixels whose neighbours up to `radius` away are all inside the

@@ -26,7 +26,7 @@ struct Band {
   int64_t width() const { return right - left; }
 };
 
-// Time of a row of a band; an order of magnitude.
+// Order of magnitude of the time per row of a band.
 constexpr int64_t kRowNanoseconds = 2'000;
 
 // Maximum width of a band, so that the rows that a stencil needs at the same time stay in the L1

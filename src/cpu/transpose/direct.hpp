@@ -110,7 +110,7 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
   const bool buffers = contiguous && (streaming || packs || unpacks);
   const int64_t group = buffers ? min(others, kBufferedRows<kSize>) : others;
-  // Without buffers, a step is long, and ends only for an interruption.
+  // Without buffers, steps are long. They are limited only so that the call can be interrupted.
   const int64_t step_bytes = buffers ? kBufferedBytes : kBufferedBytes << 8;
   const int64_t step =
       max(step_bytes / (group * kSize) / kLine * kLine, buffers ? kLine : kPartRows<kSize>);

@@ -30,7 +30,7 @@ constexpr int64_t kPitch = 5 * kLine;
 template <int kSize>
 constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
 
-// Time of a tile; an order of magnitude.
+// Order of magnitude of the time per tile.
 constexpr int64_t kTileNanoseconds = 2'000;
 
 struct Tile {
