@@ -34,7 +34,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
-    """All processes of pytest-xdist have the same seed, and so collect the same tests."""
+    """Pass the seed to all processes of pytest-xdist, so that they collect the same tests."""
     node.workerinput["seed"] = _seed
 
 

@@ -1,4 +1,4 @@
-"""Stored records of each kind, and copies of them in which one value is wrong."""
+"""Stored records of each kind, and copies in which one value is wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def measurements_of(sweep, *, keep):
 
 
 def sweep_document():
-    """A ladder with counters, a pipeline, its stages and a peer."""
+    """A sweep with counters, a pipeline, its stages and a peer."""
     sweep = read("notebooks/data/transpose-float32-8192.json")
     sweep["measurements"] = list(measurements_of(sweep, keep=4))
     last = sweep["measurements"][-1]
@@ -103,7 +103,7 @@ def documents():
 
 
 def places(value, path=(), shape=()):
-    """The path of each value in a document, with its shape: list indices are equal in it."""
+    """The path of each value in a document, and its shape: the path with each list index set to 0."""
     yield path, shape
     items = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
@@ -113,7 +113,7 @@ def places(value, path=(), shape=()):
 
 
 def one_of_each_shape(document, random):
-    """One path per shape, so that lists do not dominate; of the counters, only a few."""
+    """One path per shape, so that lists do not dominate, and only a few counters."""
     found = {}
     for path, shape in places(document):
         if path:
@@ -124,7 +124,7 @@ def one_of_each_shape(document, random):
 
 
 def changed(document, path, value):
-    """A copy of a document with another value at a path."""
+    """Copy a document, with another value at a path."""
     result = copy.deepcopy(document)
     parent = result
     for name in path[:-1]:
@@ -153,14 +153,14 @@ def is_object(document, path):
 
 
 def is_limited(name, value):
-    """Whether the words are limited: the categories of a score, the problem in schema 1."""
+    """Whether only certain texts are valid: categories of a score, the problem in schema 1."""
     return (name == "changes" and isinstance(value, list)) or (
         name == "problem" and str(value).startswith("gray: ")
     )
 
 
 def renamed(value):
-    """A copy in which every text that is a name is hostile."""
+    """Copy a document, and replace every name with the hostile name."""
     fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
     fixed += ("operands",)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""ado.check, ``adokernels check`` and ado.tune: what can be tested without a GPU."""
+"""ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def test_a_correct_variant_is_compared_with_the_ladder(rng):
     assert "transpose[simd]" in text
 
 
-def test_a_wrong_variant_names_the_first_wrong_problem(rng):
+def test_a_wrong_variant_is_reported_with_its_first_wrong_problem(rng):
     def mine(a):
         return a.T.copy() if len(a) < 100 else a.T.copy() + 1
 
@@ -69,7 +69,7 @@ def test_command_line_checks_a_function(source, status, tmp_path, capsys):
     assert ("is correct" in capsys.readouterr().out) == (status == 0)
 
 
-def test_command_line_names_a_missing_function(tmp_path, capsys):
+def test_command_line_reports_a_missing_function(tmp_path, capsys):
     file = tmp_path / "mine.py"
     file.write_text(RIGHT, encoding="utf-8")
     assert main(["check", str(file), "--routine", "transpose", "--kernel", "other"]) == 2
@@ -112,7 +112,7 @@ def test_arguments_have_the_size_of_the_parameter(value, size, packed):
         ("x", 8, "n must be an array or a number of 8 bytes, got str"),
     ],
 )
-def test_arguments_of_the_wrong_size(value, size, message):
+def test_arguments_of_the_wrong_size_are_rejected(value, size, message):
     with pytest.raises((TypeError, ValueError), match=message):
         packed_argument("n", value, size)
 
@@ -179,7 +179,7 @@ def test_built_in_blocks_have_a_default_for_the_session():
         ado.transpose.set_default(name, (7, 7), {})
 
 
-def test_what_cannot_be_tuned():
+def test_objects_that_cannot_be_tuned_are_rejected():
     with pytest.raises(TypeError, match="variant must be a variant of a ladder, got Transpose"):
         ado.tune(ado.transpose)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""CUDA C++ source compiled in place. No test needs a GPU."""
+"""Compilation of CUDA C++ source at run time. No test needs a GPU."""
 
 import pickle
 import sys
@@ -26,7 +26,7 @@ extern "C" __global__ void plain(float* out) { out[threadIdx.x] = 1; }
 """
 
 
-# ------------------------------------------------------------------------------- what is compiled
+# ------------------------------------------------------------------------------------ compilation
 
 
 @needs_compiler
@@ -63,7 +63,7 @@ def test_the_code_has_line_information():
 
 
 @needs_compiler
-def test_warnings_are_kept():
+def test_warnings_are_in_the_log():
     source = "__global__ void k() {\n  int unused;\n}"
     assert (
         'k.cu(2): warning #177-D: variable "unused"' in compile_cuda(source, "k", file="k.cu").log
@@ -121,7 +121,7 @@ def test_headers_of_cuda_and_c(headers, statement):
 
 @needs_compiler
 def test_headers_of_cpp():
-    """One compilation: those of CCCL take seconds."""
+    """All headers in one compilation, because those of CCCL need seconds to compile."""
     folder = compiler._STANDARD_HEADERS
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) > 30
@@ -160,7 +160,7 @@ def test_headers_beside_the_file(tmp_path):
 
 
 @needs_compiler
-def test_results_are_kept():
+def test_results_are_cached():
     first = compile_cuda(SAXPY, "plain")
     assert compile_cuda(SAXPY, "plain") is first
     assert compile_cuda(SAXPY, "plain", options=["-use_fast_math"]) is not first
@@ -211,7 +211,7 @@ def test_errors_show_line_and_caret():
         ("helper", "non-__global__"),
     ],
 )
-def test_an_unknown_kernel_is_named_with_those_found(kernel, reason):
+def test_the_error_for_an_unknown_kernel_lists_the_kernels_found(kernel, reason):
     source = SAXPY + "__device__ void helper() {}"
     with pytest.raises(ado.CompilationError) as caught:
         compile_cuda(source, kernel, file="saxpy.cu")
@@ -258,12 +258,12 @@ def test_wrong_arguments_are_rejected():
 
 @needs_compiler
 @pytest.mark.parametrize("how", [{"arch": "sm_20"}, {"options": ["-std=c++99"]}])
-def test_what_nvrtc_does_not_know_is_a_value_error(how):
+def test_settings_unknown_to_nvrtc_are_value_errors(how):
     with pytest.raises(ValueError, match="arch and options must be known to NVRTC: nvrtc: error"):
         compile_cuda("__global__ void k() {}", "k", **how)
 
 
-def test_without_cuda_core_the_remedy_is_given(monkeypatch):
+def test_without_cuda_core_the_error_contains_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", None)
     assert "pip install 'adokernels[kernels]'" in why_no_compiler()
     with pytest.raises(ado.Unavailable, match=r"pip install 'adokernels\[kernels\]'"):
@@ -271,7 +271,7 @@ def test_without_cuda_core_the_remedy_is_given(monkeypatch):
 
 
 @needs_compiler
-def test_without_nvrtc_the_remedy_is_given(monkeypatch):
+def test_without_nvrtc_the_error_contains_the_remedy(monkeypatch):
     from cuda.pathfinder import DynamicLibNotFoundError
 
     def missing(*args, **options):
@@ -300,7 +300,7 @@ def test_kernels_of_a_source():
     assert kernels_in(source) == ["first", "second", "third<...>", "fourth"]
 
 
-def test_options_as_of_nvcc():
+def test_options_in_the_syntax_of_nvcc():
     options = ["-DA", "-D", "B=2", "--define-macro=C=x=y", "-UA", "-I/a", "-I", "/b"]
     options += ["-maxrregcount", "32", "--fmad=false", "-std=c++17", "-use_fast_math", "-Xptxas=-v"]
     assert program_options([*options, "-diag-suppress=177"]) == {
@@ -319,7 +319,7 @@ def test_options_as_of_nvcc():
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("-nix", "options must be among .*-use_fast_math.*; got '-nix'"),
+        ("-nix", "options must be among .*-use_fast_math.*, got '-nix'"),
         ("DTILE", "options must be among"),
         ("-use_fast_math=true", "options must be among"),
         ("-D", "the option -D must be followed by a value"),

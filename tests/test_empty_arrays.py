@@ -1,4 +1,4 @@
-"""Empty results: `out` may have any strides and may alias operands, because it has no elements."""
+"""Empty results: `out` can have any strides and can alias operands, because it has no elements."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def problems_with_empty_results(routine):
         try:
             results = tuple_of(routine(*operands, device="cpu"))
         except ValueError:
-            continue  # the average of no vectors, for example
+            continue  # for example, the average of zero vectors is undefined
         if all(result.size == 0 for result in results):
             yield operands, results
 

@@ -38,7 +38,10 @@ def next_call_works():
         (lambda: ado.transpose(A, out=A.base.reshape(4, 3)), "out overlaps a"),
         (lambda: ado.transpose(A[:, :3], out=A[:, 1:]), "out overlaps a"),
         (lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))), "out is read-only"),
-        (lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2), r"out must have one array per result \(1\), got 2"),
+        (
+            lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2),
+            r"one array per result \(1\), got 2",
+        ),
         (
             lambda: ado.transpose(
                 A, out=np.lib.stride_tricks.as_strided(np.zeros(3), (4, 3), (0, 8))

@@ -605,8 +605,8 @@ class TestRefused:
     def test_results(self):
         good = np.zeros(3, np.complex128)
         cases = [
-            ((good,), ValueError, r"out must have one array per result \(2\), got 1"),
-            ((good, good.copy(), good.copy()), ValueError, r"out must have one array per result \(2\), got 3"),
+            ((good,), ValueError, r"one array per result \(2\), got 1"),
+            ((good, good.copy(), good.copy()), ValueError, r"one array per result \(2\), got 3"),
             (good, ValueError, "out must be a tuple"),
             ((good, good), ValueError, "ach overlaps asx"),
             ((good, np.zeros(2, np.complex128)), ValueError, "ach must have shape .* nfreqs = 3"),

@@ -35,12 +35,12 @@ class Image:
 
 
 def shrink(array):
-    """Frees most of the array's memory."""
+    """Free most of the array's memory."""
     array.resize((3, 5), refcheck=False)
 
 
 def check_blur_that_shrinks(gray, taps):
-    """The call must see the shrunk operand, not the memory that it had before."""
+    """The call must use the new memory of the resized operand."""
     result = ado.gaussian_blur(gray, taps=taps, device="cpu")
     assert result.shape == (3, 5)
     assert np.array_equal(result, ado.gaussian_blur(gray, device="cpu"))

@@ -96,7 +96,7 @@ def test_excerpts_come_from_the_given_text():
     assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
 
 
-def test_code_that_the_scanner_does_not_know_is_shown_by_lines():
+def test_code_that_the_scanner_does_not_support_is_shown_by_lines():
     sources = Sources(texts={"chase.cu": "#define OPEN {\nvoid f() OPEN\n}}\n((\n"})
     (excerpt,) = sources.excerpts_of([entry_at(2)])
     assert entry_at(2) in excerpt
@@ -140,7 +140,7 @@ def test_wrong_values_are_rejected():
 
 
 @pytest.mark.skipif(not NO_CUDA, reason="there is a GPU")
-def test_without_a_gpu_the_reason_is_given(tmp_path):
+def test_without_a_gpu_the_error_contains_the_reason(tmp_path):
     labels = {"routine": "r", "variant": "v", "problem": "p"}
     with pytest.raises(ado.Unavailable, match=f"hot spots cannot be sampled: {NO_CUDA}"):
         measured.hotspots_of_launch(LAUNCH, sources={}, **labels)
@@ -155,7 +155,7 @@ def test_without_a_gpu_the_reason_is_given(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
-def test_a_chain_of_loads_waits_at_the_load():
+def test_a_chain_of_loads_stalls_at_the_load():
     compiled = compile_cuda(SOURCE, "chase<int>", file="chase.cu")
     launch = SourceLaunch(
         code=compiled.code,

@@ -1,8 +1,8 @@
-"""Ctrl-C during a call on the CPU: the call ends early, and later calls are right.
+"""Ctrl-C during a call on the CPU: the call ends early, and later calls are correct.
 
-Each test runs in a subprocess, which is killed if a call does not end: the problems would take
-minutes. They occupy little memory, because operands are broadcast, and most pages of a large result
-are never written.
+Each test runs in a subprocess, which is killed if a call does not end. Without the interruption,
+the calls would run for minutes. They need little memory, because operands are broadcast, and most pages
+of a large result are never written.
 """
 
 import os
@@ -109,7 +109,7 @@ print("done")
     assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"
 
 
-def test_a_handler_that_does_not_raise_lets_the_call_finish():
+def test_a_call_finishes_if_the_handler_does_not_raise():
     code = """
 received = []
 

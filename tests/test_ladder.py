@@ -1,4 +1,4 @@
-"""Ladders of the user's own, on the CPU: results, checks, and what fools a benchmark."""
+"""Custom ladders on the CPU: results, checks, and variants that would defeat a benchmark."""
 
 import ctypes
 import re
@@ -41,11 +41,11 @@ def operands(rng):
 
 
 def skipped(ladder, operands, **settings):
-    """Sweep a ladder; return why each variant is skipped."""
+    """Sweep a ladder; return the reason for each skipped variant."""
     return ado.sweep(ladder, *operands, **QUICK, **settings).skipped
 
 
-def test_own_variants_are_checked_timed_and_compared(operands):
+def test_custom_variants_are_checked_timed_and_compared(operands):
     sweep = ado.sweep(saxpy(), *operands, **QUICK)
     assert [m.variant for m in sweep] == ["vectorised", "in_place"]
     assert not sweep.skipped
@@ -164,13 +164,13 @@ def leaves_a_hole(a, x, y, out):
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_a_wrong_variant_is_recognised(function, reason, operands):
+def test_a_wrong_variant_is_detected(function, reason, operands):
     result = ado.check(function, saxpy(), *operands, timed=False)
     assert not result.correct
     assert re.search(reason, result.reason), result.reason
 
 
-def test_a_wrong_variant_is_named_and_not_timed(operands):
+def test_a_wrong_variant_is_reported_and_not_timed(operands):
     ladder = saxpy()
     ladder.add(wrong_when_large, remembers_by_identity)
     sweep = ado.sweep(ladder, *operands, **QUICK)
@@ -178,7 +178,7 @@ def test_a_wrong_variant_is_named_and_not_timed(operands):
     assert [m.variant for m in sweep] == ["vectorised", "in_place"]
 
 
-def test_a_view_is_no_result_of_a_transpose(rng):
+def test_a_view_is_not_accepted_as_a_transpose(rng):
     a = rng.random((60, 70))
     view = ado.check(lambda a: a.T, ado.transpose, a, timed=False)
     assert view.reason.startswith("wrong result: it returns a view of an operand")
@@ -222,7 +222,7 @@ def test_tolerance_and_type_of_the_result(rng):
     assert not skipped(loose, (x,))
 
 
-def test_signature_names_lengths_and_checks_shapes(rng):
+def test_signature_defines_lengths_and_checks_shapes(rng):
     product = ado.ladder(
         "product", reference=np.matmul, signature="(m,k),(k,n)->(m,n)", tolerance=1e-12
     )
@@ -235,7 +235,7 @@ def test_signature_names_lengths_and_checks_shapes(rng):
 
 
 def test_problems_of_the_user_are_checked(operands):
-    """A bug that shows only for negative numbers."""
+    """The bug affects negative numbers only."""
 
     def problems(rng):
         yield 2.0, -rng.random(5, dtype=np.float32), rng.random(5, dtype=np.float32)
@@ -245,7 +245,7 @@ def test_problems_of_the_user_are_checked(operands):
     assert "(5,) float32" in skipped(ladder, operands)["absolute"]
 
 
-def test_scaled_problems_tie_equal_lengths(rng):
+def test_scaled_problems_keep_equal_lengths_equal(rng):
     a, b = rng.random((40, 30)), rng.random((30, 3))
     for small, other in scaled_problems((a, b), rng):
         assert small.shape[1] == other.shape[0]
@@ -290,7 +290,7 @@ def test_peers_are_checked_if_they_return_an_array(operands):
     assert "view of an operand" in routine.skipped["view"]
 
 
-def test_variants_beside_the_built_in_ones(rng):
+def test_custom_variants_are_added_to_built_in_ones(rng):
     image = rng.integers(0, 256, (50, 40, 4), np.uint8)
 
     def numpy_grayscale(rgba):
@@ -306,7 +306,7 @@ def test_variants_beside_the_built_in_ones(rng):
         ado.grayscale.with_variants(ado.variant(numpy_grayscale, name="simd"))
 
 
-def test_options_reach_own_variants(rng):
+def test_options_reach_custom_variants(rng):
     image = rng.integers(0, 256, (30, 40), np.uint8)
 
     def ignores_the_border(gray, border="replicate"):
@@ -348,7 +348,7 @@ def test_wrong_arguments(make, message):
 
 
 def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
-    """The reference of gpp would take minutes for all terms."""
+    """The reference of gpp would need minutes for all terms."""
     monkeypatch.setattr(ado.tasks.gpp, "_MAX_TERMS", 2000)
     operands = ado.gpp_problem((24, 5, 40, 2), seed=1)
 

@@ -1,4 +1,4 @@
-"""Ladders of the user's own on the GPU: kernels in source, functions of other libraries, guards."""
+"""Custom ladders on the GPU: kernels in source, functions of other libraries, red zones."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_a_pasted_copy_of_a_kernel_is_correct(rng):
 @pytest.mark.parametrize(
     "bug", [{"barrier": ""}, {"limit": "rows - 1"}, {"limit": "rows + 1"}], ids=str
 )
-def test_planted_bugs_are_found(bug, rng):
+def test_injected_bugs_are_detected(bug, rng):
     result = ado.check(tiled(**bug), ado.transpose, rng.random((300, 500)), timed=False)
     assert not result
     assert "wrong result" in result.reason
@@ -147,7 +147,7 @@ def test_functions_of_other_libraries(library, operands):
     assert len(ladder["own"].resources(*operands)) > 0
 
 
-def test_work_on_another_stream_is_recognised(operands):
+def test_work_on_another_stream_is_detected(operands):
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True)
     ladder = saxpy()
@@ -167,7 +167,7 @@ def test_work_on_another_stream_is_recognised(operands):
 
 
 @pytest.mark.skipif(bool(_core.why_no_counters()), reason="no counters")
-def test_counters_of_own_variants(operands):
+def test_counters_of_custom_variants(operands):
     cupy = pytest.importorskip("cupy")
     ladder = saxpy()
     ladder.variant(

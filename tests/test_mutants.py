@@ -1,4 +1,4 @@
-"""Damaged and hostile records: loading names file and field, or everything shows the record."""
+"""Damaged records: loading fails with file and field in the message, or every view works."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def stored(document, path):
 
 
 def show(record, path):
-    """Everything short of a chart."""
+    """Save a record, and show it in every form except charts."""
     repr(record).encode("utf-8")
     if hasattr(record, "_repr_html_"):
         record._repr_html_().encode("utf-8")
@@ -39,7 +39,7 @@ def show(record, path):
 
 
 def draw(record, path):
-    """Every chart of a record, and its report."""
+    """Draw every chart of a record, and write its report."""
 
     def chart(function, what):
         to_svg(function(what, ax=Figure(figsize=(8, 5), layout="constrained").add_subplot()).figure)
@@ -68,7 +68,7 @@ def test_valid_documents_load(kind, tmp_path):
 
 
 def shown(record, tmp_path, drawn):
-    """What goes wrong when a record is shown; empty if nothing does."""
+    """Show a record; return the exception, or an empty text if there is none."""
     try:
         show(record, tmp_path / "again.json")
         if drawn:
@@ -82,7 +82,7 @@ def shown(record, tmp_path, drawn):
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 @pytest.mark.filterwarnings("ignore:Glyph")
-def test_mutants_are_refused_or_shown(kind, tmp_path, rng):
+def test_mutants_are_rejected_or_shown(kind, tmp_path, rng):
     path, survivors, refused, failures = tmp_path / "x.json", 0, 0, []
     for name, document in mutants(DOCUMENTS[kind], rng, COUNT):
         stored(document, path)
@@ -107,7 +107,7 @@ def test_mutants_are_refused_or_shown(kind, tmp_path, rng):
 @pytest.mark.parametrize("kind", DOCUMENTS)
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_hostile_names_are_shown(kind, tmp_path):
-    """Every text of a record is hostile at the same time, except those with a limited choice."""
+    """Every name in a record contains characters that need escaping."""
     record = ado.load(stored(renamed(DOCUMENTS[kind]), tmp_path / "x.json"))
     assert shown(record, tmp_path, drawn=True) == ""
     texts = [repr(record), getattr(record, "_repr_html_", str)()]

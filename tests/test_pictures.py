@@ -138,7 +138,7 @@ def test_not_a_path(path):
 
 
 def netpbm(kind, largest, values, *, shape):
-    """A PGM or PPM file; 1 to 3 are text, 4 to 6 binary."""
+    """A PGM or PPM file. Kinds 1 to 3 are text, kinds 4 to 6 binary."""
     rows, cols = shape
     header = f"P{kind} # comment\n{cols} {rows}\n{largest}\n".encode()
     if kind < 4:
@@ -160,8 +160,8 @@ def test_netpbm_values_are_scaled_to_255(kind, largest, tmp_path, rng):
 
 @pytest.mark.parametrize("kind", [2, 3, 5, 6])
 @pytest.mark.parametrize("largest", [256, 1000, 65535])
-def test_deep_netpbm_files_are_refused(kind, largest, tmp_path):
-    """Pillow would drop bits of colours without a warning."""
+def test_deep_netpbm_files_are_rejected(kind, largest, tmp_path):
+    """Pillow would drop bits of the values without a warning."""
     path = tmp_path / "deep.ppm"
     path.write_bytes(netpbm(kind, largest, [largest] * 12, shape=(2, 2)))
     with pytest.raises(ValueError, match=r"deep\.ppm must have 8 bits per channel, got more"):
@@ -182,7 +182,7 @@ def test_deep_netpbm_files_are_refused(kind, largest, tmp_path):
         b"P6 2",
     ],
 )
-def test_damaged_netpbm_files_are_named(content, tmp_path):
+def test_errors_of_damaged_netpbm_files_contain_the_path(content, tmp_path):
     path = tmp_path / "damaged.ppm"
     path.write_bytes(content)
     with pytest.raises(OSError, match=r"damaged\.ppm is not a picture"):
@@ -191,7 +191,7 @@ def test_damaged_netpbm_files_are_named(content, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "gif", "bmp", "webp"])
-def test_truncated_files_are_named(suffix, tmp_path, rng):
+def test_errors_of_truncated_files_contain_the_path(suffix, tmp_path, rng):
     path = save(
         tmp_path, Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)), f"p.{suffix}"
     )

@@ -50,7 +50,7 @@ def address(array):
 
 
 @pytest.mark.skipif(not NO_CUDA, reason="there is a GPU")
-def test_without_a_gpu_the_reason_is_given():
+def test_without_a_gpu_the_error_contains_the_reason():
     with pytest.raises(ado.Unavailable, match=NO_CUDA):
         _core.CudaModule(b"")
     with pytest.raises(ado.Unavailable, match=NO_CUDA):
@@ -125,7 +125,7 @@ class TestOnGpu:
             ((1,), (1,), 1 << 20, "shared_bytes must be between 0 and"),
         ],
     )
-    def test_what_the_gpu_cannot_launch_is_a_value_error(self, grid, block, shared_bytes, message):
+    def test_unsupported_launches_are_value_errors(self, grid, block, shared_bytes, message):
         with pytest.raises(ValueError, match=message):
             kernel_named("bounded").launch(grid, block, shared_bytes, [bytes(8)])
 
@@ -190,7 +190,7 @@ class TestBlockedStream:
             assert blocked.still_blocked
         assert (ones == 1).all()
 
-    def test_it_stops_waiting(self):
+    def test_it_stops_waiting_after_250_ms(self):
         with _core.BlockedStream() as blocked:
             _core.synchronize()
             assert not blocked.still_blocked
@@ -205,7 +205,7 @@ class TestBlockedStream:
         launch.run()
         assert (out.numpy() == 1).all()
 
-    def test_an_error_inside_releases_it(self, out, launch):
+    def test_an_exception_releases_it(self, out, launch):
         def fail():
             with _core.BlockedStream():
                 launch.run()

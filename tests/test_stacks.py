@@ -1,4 +1,4 @@
-"""Calls from threads with small stacks, which Python and other programs may choose."""
+"""Calls from threads with small stacks, which Python and other programs can create."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 import adokernels as ado
 
-# The smallest stack with which NumPy itself works. Python accepts 32 KiB.
+# The smallest stack with which NumPy works. Python accepts 32 KiB.
 CODE = """
 import sys, threading
 import numpy as np

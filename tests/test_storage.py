@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, with only what JSON can represent."""
+"""Files: written completely or not at all, with values that JSON can represent."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ GOOD = b"the good file"
 
 
 def changed(**fields):
-    """A sweep whose fourth measurement has other fields."""
+    """A sweep with changed fields in its fourth measurement."""
     ms = list(SWEEP.measurements)
     ms[3] = dataclasses.replace(ms[3], **fields)
     return dataclasses.replace(SWEEP, measurements=tuple(ms))
@@ -51,7 +51,7 @@ WRITERS = {
     ("name", "fails"),
     [*((name, "replace") for name in WRITERS), ("sweep.json", "fsync"), ("sweep.json", "fchmod")],
 )
-def test_a_failed_write_leaves_the_good_file(name, fails, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_unchanged(name, fails, tmp_path, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
@@ -79,7 +79,7 @@ def test_a_failed_write_leaves_the_good_file(name, fails, tmp_path, monkeypatch)
         ("context", {"a": [object]}, r"measurements\[3\]\.context\.a\[0\] must be a JSON value"),
     ],
 )
-def test_what_cannot_be_loaded_is_not_saved(field, value, message, tmp_path):
+def test_a_record_that_cannot_be_loaded_is_not_saved(field, value, message, tmp_path):
     path = tmp_path / "sweep.json"
     path.write_bytes(GOOD)
     with pytest.raises(ValueError, match=message):
@@ -87,7 +87,7 @@ def test_what_cannot_be_loaded_is_not_saved(field, value, message, tmp_path):
     assert path.read_bytes() == GOOD
 
 
-def test_infinite_options_survive_a_file(tmp_path):
+def test_infinite_options_are_stored_and_loaded(tmp_path):
     options = {"low": -math.inf, "high": math.inf, "fill": math.nan, "taps": [1, math.inf]}
     problem = Problem.of([("a", (2, 2), "float32")], options | {"f": len})
     before = changed(problem=problem, context={"limit": math.inf})
@@ -100,7 +100,7 @@ def test_infinite_options_survive_a_file(tmp_path):
     assert after.context == {"limit": math.inf}
 
 
-def test_nan_is_refused_with_its_field(tmp_path):
+def test_nan_is_rejected_with_the_path_of_its_field(tmp_path):
     path = tmp_path / "x.json"
     record = {"schema": 2, "kind": "sweep", **SWEEP.to_dict()}
     record["measurements"][3]["samples"][0] = "a"
@@ -114,7 +114,7 @@ def test_nan_is_refused_with_its_field(tmp_path):
         ado.load(path)
 
 
-def test_an_unknown_field_is_refused_with_the_nearest_name(tmp_path):
+def test_an_unknown_field_is_rejected_with_the_nearest_name(tmp_path):
     path = tmp_path / "x.json"
     record = {"schema": 2, "kind": "machine", **H200.to_dict(), "thread": 3}
     path.write_text(json.dumps(record))
@@ -148,14 +148,14 @@ def test_links_are_followed_and_pipes_written(tmp_path):
     assert not stat.S_ISREG(os.stat(os.devnull).st_mode)
 
 
-def test_errors_name_the_file_that_the_user_knows(tmp_path):
+def test_errors_contain_the_path_that_the_caller_passed(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing.sweep\.json"):
         SWEEP.save(tmp_path / "missing" / "sweep.json")
     with pytest.raises(IsADirectoryError, match="must be a file"):
         SWEEP.save(tmp_path)
 
 
-def test_read_only_files_stay(tmp_path, monkeypatch):
+def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_bytes(GOOD)
     monkeypatch.setattr(os, "access", lambda *_: False)  # the tests may run as root
@@ -169,7 +169,7 @@ def test_read_only_files_stay(tmp_path, monkeypatch):
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """Counts measurements of ceilings, which take no time here."""
+    """Count measurements of ceilings, which are replaced by a stub."""
     made = []
 
     def measure(device, case):
@@ -230,6 +230,6 @@ def test_paths_with_markup_are_printed_literally(tmp_path, capsys):
     assert out.exists()
 
 
-def test_a_chart_of_another_format_is_refused(tmp_path):
+def test_a_chart_of_an_unknown_format_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"path must end in \.png, \.svg, \.pdf, got"):
         save(roofline(H200).figure, tmp_path / "chart.txt")
