@@ -103,7 +103,7 @@ def documents():
 
 
 def places(value, path=(), shape=()):
-    """The path of each value in a document, and its shape: the path with each list index set to 0."""
+    """The path of each value in a document, and its shape: the path with 0 for list indices."""
     yield path, shape
     items = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):

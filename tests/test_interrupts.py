@@ -1,8 +1,8 @@
 """Ctrl-C during a call on the CPU: the call ends early, and later calls are correct.
 
 Each test runs in a subprocess, which is killed if a call does not end. Without the interruption,
-the calls would run for minutes. They need little memory, because operands are broadcast, and most pages
-of a large result are never written.
+the calls would run for minutes. They need little memory, because operands are broadcast, and most
+pages of a large result are never written.
 """
 
 import os
