@@ -44,7 +44,7 @@ class Signature:
         """
         if len(operands) != len(self.operands):
             raise ValueError(
-                f"operands must be {len(self.operands)} to match {self.text}, got {len(operands)}"
+                f"number of operands must be {len(self.operands)} for {self.text}, got {len(operands)}"
             )
         found: dict[str, int] = {}
         for i, (names, operand) in enumerate(zip(self.operands, operands, strict=True)):
