@@ -44,7 +44,7 @@ class Signature:
         """
         if len(operands) != len(self.operands):
             raise ValueError(
-                f"number of operands must be {len(self.operands)} for {self.text}, got {len(operands)}"
+                f"{self.text} must have {len(self.operands)} operands, got {len(operands)}"
             )
         found: dict[str, int] = {}
         for i, (names, operand) in enumerate(zip(self.operands, operands, strict=True)):
