@@ -108,7 +108,9 @@ def supervise(given: argparse.Namespace) -> int:
             failed = True
             name, number = json.loads(progress.read_text(encoding="utf-8"))
             ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            print(f"{name}: the process ended ({ended})\n  {again(given, name, number)}", flush=True)
+            print(
+                f"{name}: the process ended ({ended})\n  {again(given, name, number)}", flush=True
+            )
             code = subprocess.run([*command, "--after", name, str(number)], check=False).returncode
         return int(failed or code == 1)
 

@@ -84,7 +84,9 @@ class Case:
             several = isinstance(value, tuple) and name == "out"
             parts.append(f"{name}={', '.join(map(text, value)) if several else text(value)}")
         changes = f", {' and '.join(self.changes)}" if self.changes else ""
-        return f"{self.routine.name}({', '.join(parts)}), {self.isa}, {self.threads} threads{changes}"
+        return (
+            f"{self.routine.name}({', '.join(parts)}), {self.isa}, {self.threads} threads{changes}"
+        )
 
 
 def chance(rng: np.random.Generator, probability: float) -> bool:
@@ -108,10 +110,14 @@ def random_strides(
     plain = chance(rng, 0.4)
     strides, distance = [0] * len(shape), itemsize
     for axis in reversed(axes):
-        step = 1 if plain or chance(rng, 0.6) else pick(rng, (2, 3, -1, -1, -2, -5))
+        step = (
+            1
+            if plain or shape[axis] <= 1 or chance(rng, 0.6)
+            else pick(rng, (2, 3, -1, -1, -2, -5))
+        )
         strides[axis] = distance * step
         distance *= max(shape[axis], 1) * abs(step)
-        if not plain and chance(rng, 0.3):
+        if not plain and shape[axis] > 1 and chance(rng, 0.3):
             distance += itemsize * pick(rng, (1, 3, 64)) if chance(rng, 0.8) else pick(rng, (1, 7))
     for axis in axes:
         if shape[axis] <= 1 and chance(rng, 0.1):
@@ -402,7 +408,9 @@ def change_out(rng: np.random.Generator, case: Case) -> None:
     if expected is None or not isinstance(expected, np.ndarray):
         return
     case.outs, case.shared_out = [], False
-    kind = pick(rng, ("shape", "type", "list", "read-only", "overlap", "tuple", "scalar", "swapped"))
+    kind = pick(
+        rng, ("shape", "type", "list", "read-only", "overlap", "tuple", "scalar", "swapped")
+    )
     out = np.empty_like(expected)
     error: type[Exception] = ValueError
     if kind == "shape":

@@ -29,9 +29,7 @@ class Region:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def extent(
-    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> tuple[int, int]:
+def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
     """The lowest address that the elements occupy, relative to the first one, and the highest."""
     if 0 in shape:
         return 0, 0
