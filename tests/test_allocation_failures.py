@@ -1,8 +1,8 @@
 """Every allocation of a call fails once: the call raises MemoryError, and the next one is right.
 
 A library that is loaded before the C library replaces malloc, which operator new and NumPy call. A
-hook of CPython does the same for its own allocations. Each call runs in a forked child, in which the
-thread pool, the scratch memory and the reused problems do not exist yet.
+hook of CPython does the same for its own allocations. Each call runs in a forked child, in which
+the thread pool, the scratch memory and the reused problems do not exist yet.
 """
 
 import os

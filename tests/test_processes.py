@@ -7,8 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-import adokernels as ado
-
 COMMON = """
 import numpy as np
 import adokernels as ado

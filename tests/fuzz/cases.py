@@ -175,7 +175,7 @@ def special_values(rng: np.random.Generator, routine: Any, operands: list[Any]) 
             a[places] = rng.choice(np.array(special, a.dtype), int(places.sum()))
     if routine.name == "average_matvec" and chance(rng, 0.3):
         for a in operands:
-            a *= a.dtype.type(2.0 ** int(rng.integers(-30, 30)))
+            np.multiply(a, a.dtype.type(2.0 ** int(rng.integers(-30, 30))), out=a)
     if operands[0].dtype == np.uint8 and chance(rng, 0.2):
         operands[0][...] = pick(rng, (0, 1, 254, 255))
 
