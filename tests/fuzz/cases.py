@@ -407,7 +407,6 @@ def change_out(rng: np.random.Generator, case: Case) -> None:
     expected = result_of_packed(case)
     if expected is None or not isinstance(expected, np.ndarray):
         return
-    case.outs, case.shared_out = [], False
     kind = pick(
         rng, ("shape", "type", "list", "read-only", "overlap", "tuple", "scalar", "swapped")
     )
@@ -434,7 +433,7 @@ def change_out(rng: np.random.Generator, case: Case) -> None:
         out, error = np.empty(expected.shape, expected.dtype.newbyteorder()), TypeError
     else:
         out = (out, out)
-    case.keywords["out"] = out
+    case.keywords["out"], case.outs, case.shared_out = out, [], False
     case.invalid(f"out: {kind}", error)
 
 
