@@ -10,7 +10,7 @@
 ##
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
 ## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
-## PRESET=asan   check and generate use the build of this CMake preset
+## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
 ## ARGS='-x --seed 7'   further arguments of pytest, for check and test
 
 PYTHON ?= python3
@@ -51,9 +51,9 @@ generate: module $(VENV)/with-test
 # ninja alone builds it; nvcc compiles one file for several architectures in parallel.
 BUILD = build/$(or $(PRESET),make)
 # Python is not instrumented, so the sanitizer's library and the C++ runtime are preloaded.
-SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0
-RUN = $(if $(filter asan,$(PRESET)),$(SANITIZER)) $(BIN)/python
+RUN = $(if $(filter asan tsan,$(PRESET)),$(SANITIZER)) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
 	@NVCC_APPEND_FLAGS='$(NVCC_APPEND_FLAGS) --threads 0' $(BIN)/ninja -C $(BUILD) --quiet

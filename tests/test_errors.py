@@ -82,6 +82,7 @@ def test_views_that_interleave_do_not_overlap():
         (ado.transpose, "needs the operand a"),
         (lambda: ado.transpose(A, A), "takes 1 operands but got 2"),
         (lambda: ado.transpose(A, device="cpu", sigma=1), "an unknown keyword sigma"),
+        (lambda: ado.transpose(A, **{"\ud800": 1}), r"^transpose\(\) got an unknown keyword '.ud"),
         (lambda: ado.transpose(A, a=A), "the operand a twice"),
         (lambda: ado.transpose(A, variant=3), "variant must be a str, not int"),
         (lambda: ado.transpose(A, device=0), "device must be a str, not int"),

@@ -17,6 +17,10 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
+# NumPy refuses to be imported in a second interpreter of the process. With Python 3.11, the core
+# would hang there.
+import numpy  # noqa: F401
+
 from adokernels import _core
 from adokernels._core import (
     Cost,

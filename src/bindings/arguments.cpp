@@ -69,7 +69,13 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
     throw TypeError(routine.name + "() takes " + std::to_string(routine.inputs.size()) +
                     " operands but got " + std::to_string(arguments.size()));
   for (const auto& item : keywords) {
-    const std::string keyword = py::str(item.first);
+    const char* const utf8 = PyUnicode_AsUTF8(item.first.ptr());
+    if (utf8 == nullptr) {  // a lone surrogate
+      PyErr_Clear();
+      throw TypeError(routine.name + "() got an unknown keyword " +
+                      std::string(py::repr(item.first)));
+    }
+    const std::string keyword = utf8;
     if (routine.find_option(keyword)) continue;
     const auto input = std::find_if(routine.inputs.begin(), routine.inputs.end(),
                                     [&](const OperandInfo& info) { return keyword == info.name; });

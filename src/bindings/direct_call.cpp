@@ -157,6 +157,8 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flagged_c
     error.restore();
     return nullptr;
   } catch (const std::exception&) {
+    // If there was no memory for error_already_set, Python's exception is still set.
+    if (PyErr_Occurred() != nullptr) return nullptr;
     // The general call fails too. It reports the error with its context.
   }
   const auto method = py::reinterpret_steal<py::object>(PyObject_GetAttr(self, name_general_call));

@@ -1,0 +1,93 @@
+"""The fuzz suite of tests/fuzz with few cases, and planted faults that it must find.
+
+`python tests/fuzz --cases 10000` runs more; docs/reliability.md has the figures.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import run_seed
+
+import adokernels as ado
+
+FUZZ = Path(__file__).parent / "fuzz"
+
+# Every third call of sobel is wrong.
+FAULTY = """
+import ctypes
+import numpy as np
+import adokernels as ado
+
+sobel = ado.routines["sobel"]
+
+
+class Faulty:
+    calls = 0
+
+    def __getattr__(self, name):
+        return getattr(sobel, name)
+
+    def __call__(self, *arguments, **keywords):
+        self.calls += 1
+        result = sobel(*arguments, **keywords)
+        if self.calls % 3 == 0 and result.size:
+            {fault}
+        return result
+
+
+ado.routines["sobel"] = Faulty()
+"""
+FAULTS = {
+    "result": ("result[(0,) * result.ndim] ^= 1", "wrong result"),
+    "operand": (
+        "np.asarray(arguments[0]).flags.writeable and arguments[0].__setitem__("
+        "(0,) * result.ndim, 7 ^ arguments[0][(0,) * result.ndim])",
+        "changed an operand",
+    ),
+    "error": ("raise RuntimeError('sobel: no')", "for a valid call"),
+    "crash": ("ctypes.string_at(result.ctypes.data, 1 << 24)", "the process ended .SIGSEGV"),
+}
+
+
+def fuzz(*arguments, **environment):
+    """Run the suite; return its exit status and output."""
+    done = subprocess.run(
+        [sys.executable, FUZZ, *arguments, "--seed", str(run_seed())],
+        env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("threads", ["1", "16"])
+def test_random_calls(threads):
+    code, text = fuzz("--cases", "48", "--threads", threads)
+    assert code == 0, text
+    summary = re.findall(r"^(\w+): 48 cases, (\d+) results, (\d+) errors, 0 failures", text, re.M)
+    assert [name for name, _, _ in summary] == list(ado.routines)
+    assert all(int(results) > 15 for _, results, _ in summary)
+
+
+@pytest.mark.gpu
+def test_random_calls_on_a_gpu():
+    code, text = fuzz("--cases", "300", "--device", "cuda", ADOKERNELS_DEVICE="cuda")
+    assert code == 0, text
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault, tmp_path):
+    statement, message = FAULTS[fault]
+    (tmp_path / "sitecustomize.py").write_text(FAULTY.format(fault=statement))
+    paths = [str(tmp_path), str(Path(ado.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    code, text = fuzz("sobel", "--cases", "12", PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    assert code == 1, text
+    assert re.search(message, text), text
+    assert re.search(r"python tests/fuzz sobel --seed \d+ --first \d+ --cases 1", text)
