@@ -115,10 +115,6 @@ class Call {
 
   // Calls from several threads wait for each other, because they share the scratch memory.
   void run();
-  // Sets the default block shape of a variant for the rest of the process. Throws ValueError if the
-  // variant does not have this shape.
-  void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
-
   // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
   std::vector<cuda::Kernel> kernels() const;
 
