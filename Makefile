@@ -52,7 +52,8 @@ generate: module $(VENV)/with-test
 BUILD = build/$(or $(PRESET),make)
 # Python is not instrumented, so the sanitizer's library and the C++ runtime are preloaded.
 SANITIZER = LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-file-name=libstdc++.so)" \
-  ASAN_OPTIONS=detect_leaks=0
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+  TSAN_OPTIONS=allocator_may_return_null=1:suppressions=$(CURDIR)/tests/fuzz/tsan_suppressions.txt
 RUN = $(if $(filter asan tsan,$(PRESET)),$(SANITIZER)) $(BIN)/python
 module: $(VENV)/editable
 	$(if $(PRESET),@$(BIN)/cmake --preset $(PRESET) >/dev/null)
