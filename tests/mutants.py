@@ -98,6 +98,11 @@ def documents():
         "machine": {"schema": 2, "kind": "machine", **sweep["machine"]},
         "profile": {"schema": 2, "kind": "profile", **profile},
         "hotspots": hotspots_document(),
+        "check": {
+            **{"schema": 2, "kind": "check", "routine": sweep["routine"], "correct": True},
+            **{"variant": sweep["measurements"][-1]["variant"], "reason": ""},
+            "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
+        },
         "score": score | {"rows": score["rows"][:3]},
     }
 

@@ -115,6 +115,7 @@ class Call {
 
   // Calls from several threads wait for each other, because they share the scratch memory.
   void run();
+
   // A dry run: returns the kernels that run() would launch, in order. Empty on the CPU.
   std::vector<cuda::Kernel> kernels() const;
 

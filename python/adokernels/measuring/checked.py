@@ -40,8 +40,12 @@ class Checked(StoredRecord):
         if self.sweep is None:
             return {}
         mine = self.sweep[self.variant]
-        others = [m for m in self.sweep if m is not mine]
-        return {m.variant: mine.compare(m) for m in others}
+        comparable = (m for m in self.sweep if (m.cache, m.problem) == (mine.cache, mine.problem))
+        return {m.variant: mine.compare(m) for m in comparable if m is not mine}
+
+    def _contradiction(self) -> str:
+        names = [m.variant for m in self.sweep] if self.sweep else [self.variant]
+        return "" if self.variant in names else "variant must be in the sweep"
 
     def __bool__(self) -> bool:
         return self.correct
