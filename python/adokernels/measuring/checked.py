@@ -8,6 +8,9 @@ from adokernels.measuring.records import Sweep
 from adokernels.measuring.statistics import Comparison
 from adokernels.storage import StoredRecord
 from adokernels.tables.numbers import percent, quantity
+from adokernels.tables.printable import printable
+
+_LONGEST_NAME, _LONGEST_REASON = 200, 10_000  # characters
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,9 +54,10 @@ class Checked(StoredRecord):
         return self.correct
 
     def __repr__(self) -> str:
-        label = f"{self.routine}[{self.variant}]"
+        label = printable(f"{self.routine}[{self.variant}]", _LONGEST_NAME)
         if not self.correct:
-            return f"{label} is wrong: {self.reason.removeprefix('wrong result: ')}"
+            reason = self.reason.removeprefix("wrong result: ")
+            return f"{label} is wrong: {printable(reason, _LONGEST_REASON, lines=True)}"
         lines = [f"{label} is correct."]
         if self.sweep:
             m = self.sweep[self.variant]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
+from adokernels.tables.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Z95 = 1.96
 Z999 = 3.29
+_LONGEST_NAME = 200  # characters
 #: The smallest number of samples whose order statistics give a 99.9 % interval: 2 ** -10 < 0.001.
 _FEWEST = 11
 
@@ -72,15 +75,16 @@ class Comparison(_Ratio):
 
     def __repr__(self) -> str:
         low, high = self.interval
+        ours, theirs = (printable(name, _LONGEST_NAME) for name in (self.ours, self.theirs))
         if self.verdict is Verdict.SLOWER:
-            words = f"{self.ours} takes {1 / self.ratio:.3g} times as long as {self.theirs}"
+            words = f"{ours} takes {1 / self.ratio:.3g} times as long as {theirs}"
             low, high = 1 / high, 1 / low
         elif self.verdict is Verdict.FASTER:
-            words = f"{self.ours} is {self.ratio:.3g} times as fast as {self.theirs}"
+            words = f"{ours} is {self.ratio:.3g} times as fast as {theirs}"
         elif self.verdict is Verdict.SAME:
-            words = f"{self.ours} takes the same time as {self.theirs}"
+            words = f"{ours} takes the same time as {theirs}"
         else:
-            words = f"It is unclear whether {self.ours} or {self.theirs} is faster"
+            words = f"It is unclear whether {ours} or {theirs} is faster"
         digits = 4 if self.verdict is Verdict.SAME else 3
         return f"{words} (99.9 % interval of the ratio: {low:.{digits}g} to {high:.{digits}g})."
 
