@@ -579,7 +579,10 @@ def test_a_peer_above_the_roof_gets_a_badge():
     sweep = with_peers(make_transpose())
     peer = dataclasses.replace(sweep.peers[1], samples=sweep.peers[1].samples / 2)
     ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], peer)))
-    assert badge(ax).get_text().startswith("numpy\n")
+    assert badge(ax).get_text() == "numpy\nabove the roof: wrong counter or ceiling"
+    peer = dataclasses.replace(peer, flags=("unchecked",))
+    ax = draw(dataclasses.replace(sweep, peers=(sweep.peers[0], peer)))
+    assert badge(ax).get_text() == "numpy (unchecked)\nabove the roof: no result to check"
 
 
 def test_counters_above_a_roof_are_noticed_but_requests_are_not():

@@ -64,7 +64,7 @@ def draw_bandwidth(canvas: Canvas, sweep: Sweep, wrong: Sequence[Measurement]) -
             _name(canvas, m, row + _NAME, reach)
             if sweep.roof:
                 _share(canvas, m, row + _BAR, sweep.roof)
-    canvas.badge([(m.variant, (m.bytes_per_second, rows[m] + _BAR)) for m in wrong])
+    canvas.badge([(m, (m.bytes_per_second, rows[m] + _BAR)) for m in wrong])
     return _finding(sweep)
 
 

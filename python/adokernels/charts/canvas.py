@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Transform
     from numpy.typing import NDArray
 
+    from adokernels.measuring.records import Measurement
+
 #: Colour and marker of each memory level, shared by its ceiling and the points measured there.
 _LEVELS = {
     "DRAM": ("#0072B2", "o"),
@@ -223,14 +225,17 @@ class Canvas:
         style |= LITERAL
         self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style)
 
-    def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
+    def badge(self, suspects: Sequence[tuple[Measurement, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
         if not suspects:
             return
+        names = ", ".join(m.shown_as for m, _ in suspects)
+        unchecked = all(m.shown_as != m.variant for m, _ in suspects)
+        reason = "no result to check" if unchecked else "wrong counter or ceiling"
         for _, (x, y) in suspects:
             self.ax.plot([x], [y], marker="o", ms=13, mfc="none", mec=_ALARM, mew=1.5, zorder=6)
         self.label(
-            f"{', '.join(name for name, _ in suspects)}\nabove the roof: wrong counter or ceiling",
+            f"{names}\nabove the roof: {reason}",
             [
                 {"position": (x, y)}
                 for y in (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
