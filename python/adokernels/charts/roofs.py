@@ -408,9 +408,7 @@ def common_key(
 
 def mark_wrong(canvas: Canvas, tracks: Sequence[Track], wrong: Sequence[Measurement]) -> None:
     """Mark the measurements above a roof, at their rightmost points."""
-    canvas.badge(
-        [(t.m, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong]
-    )
+    canvas.badge([(t.m, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong])
 
 
 def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str:
