@@ -363,3 +363,11 @@ def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
     assert extended.problem(*operands, device="cpu").sparsified
     assert ado.check(mine, ado.gpp, *operands, timed=False)
     assert not ado.check(wrong, ado.gpp, *operands, timed=False)
+
+
+def test_own_cpu_variants_have_no_counters_and_no_hot_spots(operands):
+    variant = saxpy()["vectorised"]
+    with pytest.raises(ValueError, match=r"saxpy\[vectorised\] must be a CUDA variant"):
+        ado.profile(variant, *operands)
+    with pytest.raises(ValueError, match="variant must be a CUDA variant, got saxpy"):
+        ado.hotspots(variant, *operands)

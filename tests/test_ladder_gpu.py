@@ -179,3 +179,21 @@ def test_counters_of_custom_variants(operands):
         assert m.counted_bytes["DRAM"] > 0
         assert m.kernels
     assert sweep["cupy"].limiter.kind
+
+
+def test_hot_spots_of_a_kernel_in_source(operands):
+    ladder = saxpy()
+    found = ado.hotspots(ladder["coalesced"], *operands, seconds=0.2)
+    assert found.entries
+    assert any("out[i] = a * x[i] + y[i]" in entry.text for entry in found.entries)
+    cupy = pytest.importorskip("cupy")
+    ladder.variant(lambda a, x, y: a * x + y, name="cupy", device="cuda", arrays=cupy.__name__)
+    with pytest.raises(ValueError, match=r"variant must be a kernel, got the function saxpy\[cupy"):
+        ado.hotspots(ladder["cupy"], *operands)
+
+
+@pytest.mark.skipif(bool(_core.why_no_counters()), reason="no counters")
+def test_one_own_variant_is_profiled(operands):
+    profile = ado.profile(saxpy()["coalesced"], *operands, metrics="light")
+    assert len(profile.kernels) == 1
+    assert profile.label == "saxpy[coalesced]"

@@ -19,8 +19,11 @@ from adokernels.custom.memory import GuardedArray
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import AnyVariant, Block
 from adokernels.ladders.source import Source, SourcePart
+from adokernels.measuring.source_launch import Result, SourceLaunch
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from adokernels.arrays.libraries import DeviceView
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
@@ -179,7 +182,11 @@ class PreparedKernel:
             )
         packed = [packed_argument(*each) for each in zip(names, given, sizes, strict=True)]
         self._launch = kernel.launch(self.grid, block, int(shared), packed)
-        self._keep_alive = (values, results, given)
+        self._shared_bytes = int(shared)
+        self._given, self._packed = given, packed  # the views keep the memory alive
+        self._results = work.results
+        self._arrays = [*zip(values, work.operands, strict=True)]
+        self._arrays += zip(results, work.results, strict=True)
 
     def run(self) -> None:
         """Launch the kernel on the legacy default stream."""
@@ -188,6 +195,28 @@ class PreparedKernel:
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernel that it launches."""
         return [self._launch.info()]
+
+    def source_launch(self) -> SourceLaunch:
+        """The launch, for another process: with copies of the operands."""
+
+        def argument(view: Any, packed: bytes) -> NDArray[Any] | Result | bytes:
+            array = next((array for known, array in self._arrays if known is view), None)
+            if not isinstance(array, GuardedArray):
+                return packed
+            if array in self._results:
+                return Result(array.shape, array.dtype.str)
+            return array.read().copy()
+
+        assert self.grid is not None
+        assert self.block is not None
+        return SourceLaunch(
+            code=self.compiled.code,
+            symbol=self.compiled.symbol,
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self._shared_bytes,
+            arguments=tuple(map(argument, self._given, self._packed)),
+        )
 
 
 def packed_argument(name: str, value: Any, size: int) -> bytes:

@@ -20,6 +20,8 @@ from adokernels.tasks import as_tuple, same_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from adokernels.measuring.source_launch import SourceLaunch
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -293,6 +295,11 @@ class CustomCall:
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernels that it launches; empty if they are unknown before it runs."""
         return list(self._prepared.kernels())
+
+    def source_launch(self) -> SourceLaunch | None:
+        """The launch of a kernel in source; None for a function."""
+        launch: SourceLaunch | None = self._prepared.source_launch()
+        return launch
 
     def resources(self) -> Resources:
         """Resource usage of its kernels."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from adokernels.custom.memory import GuardedArray
     from adokernels.ladders.resources import Resources
+    from adokernels.measuring.source_launch import SourceLaunch
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class Prepared(Protocol):
 
     def run(self) -> Any:
         """Run it. Return its results, or None if it wrote them to the guarded arrays."""
+
+    def source_launch(self) -> SourceLaunch | None:
+        """The launch of a kernel in source; None for a function."""
 
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """The kernels that it launches; empty if they are unknown before it runs."""

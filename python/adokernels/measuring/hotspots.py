@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
+from adokernels.arrays.libraries import on_host
 from adokernels.arrays.operands import random_operands
 from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
+from adokernels.ladders.base import AnyVariant
 from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
@@ -22,7 +24,7 @@ from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def hotspots(
-    variant: Variant,
+    variant: AnyVariant,
     *args: Any,
     block: tuple[int, ...] | None = None,
     seconds: float = 0.5,
@@ -53,8 +55,9 @@ def hotspots(
 
     Parameters
     ----------
-    variant : Variant
-        For example ``ado.transpose["naive"]``.
+    variant
+        For example ``ado.transpose["naive"]``, or a kernel in CUDA C++ source in a ladder of your
+        own.
     *args, **options
         Operands and options of a call. Default: random operands of the task's default problem.
     block : tuple of int, optional
@@ -76,17 +79,19 @@ def hotspots(
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
-    if not isinstance(variant, Variant):
+    if not isinstance(variant, AnyVariant):
         kind = type(variant).__name__
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
         raise ValueError(
-            f"variant must be a CUDA variant, got {variant.routine.name}[{variant.name!r}] on "
+            f"variant must be a CUDA variant, got {variant.ladder.name}[{variant.name!r}] on "
             f"{variant.device}; for the CPU, use perf record"
         )
     _check_seconds(seconds)
     _check_available(variant.why_unavailable)
-    arrays = [_on_host(a) for a in args] if args else list(random_operands(variant.routine))
+    if not isinstance(variant, Variant):
+        return _hotspots_of_source(variant, args, block, seconds, options)
+    arrays = [on_host(a) for a in args] if args else list(random_operands(variant.routine))
     variant.cost(*arrays, **options)  # checks operands and options
     names = [p.name for p in variant.routine.parameters if p.role == "input"]
     shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
@@ -100,6 +105,31 @@ def hotspots(
     }
     return hotspots_of(
         _sampled(call, arrays), variant, problem, block, {**context("cuda"), "seconds": seconds}
+    )
+
+
+def _hotspots_of_source(
+    variant: AnyVariant,
+    args: Sequence[Any],
+    block: tuple[int, ...] | None,
+    seconds: float,
+    options: Mapping[str, Any],
+) -> Hotspots:
+    """The hot spots of a kernel in CUDA C++ source."""
+    problem = variant.ladder.problem(*args, variant=variant.name, **options)
+    launch = problem.prepare(variant.name, block).source_launch()
+    if launch is None:
+        raise ValueError(
+            f"variant must be a kernel, got the function {variant.label}; ado.profile counts the "
+            "kernels that it launches"
+        )
+    return hotspots_of_launch(
+        launch,
+        sources={part.path: part.text for part in variant.source.parts},
+        routine=variant.ladder.name,
+        variant=variant.name,
+        problem=str(Problem.of(problem.operands, problem.options)),
+        seconds=seconds,
     )
 
 
@@ -203,17 +233,6 @@ def _check_seconds(seconds: float) -> None:
 def _check_available(reason: str) -> None:
     if reason:
         raise _core.Unavailable(f"hot spots cannot be sampled: {reason}")
-
-
-def _on_host(array: Any) -> NDArray[Any]:
-    """A NumPy array with the values of an array of any library."""
-    for method in ("numpy", "get", "cpu"):  # adokernels, CuPy, PyTorch
-        if not isinstance(array, np.ndarray) and hasattr(array, method):
-            try:
-                return np.asarray(getattr(array, method)())
-            except TypeError:  # numpy() of PyTorch, for an array on the GPU
-                continue
-    return np.asarray(array)
 
 
 def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, Any]:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from adokernels import _core
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.counters.records import KernelProfile, Profile
+from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
 from adokernels.ladders.resources import Kernel
-from adokernels.ladders.routine import Routine, Variant
 from adokernels.measuring.context import context
 
 if TYPE_CHECKING:
     from adokernels.measuring.records import Cache
 
     Metrics = str | Iterable[str]
-    Work = _core.Call | Callable[[], object]
+    Work = AnyCall | Callable[[], object]
 
 
 def profile(
-    what: Variant | Routine | Callable[..., Any],
+    what: AnyVariant | AnyLadder[Any] | Callable[..., Any],
     *args: Any,
     metrics: Metrics = "default",
     cache: Cache = "cold",
@@ -69,20 +69,19 @@ def profile(
     """
     if cache not in ("cold", "warm"):
         raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
-    if not (isinstance(what, Routine | Variant) or callable(what)):
+    if not (isinstance(what, AnyLadder | AnyVariant) or callable(what)):
         raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
-    if isinstance(what, Variant) and what.device != "cuda":
-        name = f"{what.routine.name}[{what.name}]"
-        raise ValueError(f"{name} must be a CUDA variant: only the GPU has these counters")
-    if block is not None and not isinstance(what, Routine | Variant):
+    if isinstance(what, AnyVariant) and what.device != "cuda":
+        raise ValueError(f"{what.label} must be a CUDA variant: only the GPU has these counters")
+    if block is not None and not isinstance(what, AnyLadder | AnyVariant):
         raise TypeError("block= is for the variants of a routine, not for callables")
     require_counters(metrics)
-    if isinstance(what, Routine | Variant):
-        routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
-        problem = routine.problem(*args, device="cuda", **options)
+    if isinstance(what, AnyLadder | AnyVariant):
+        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+        problem = ladder.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)
-        return collect(call, f"{routine.name}[{name}]", metrics, cache, context("cuda"))
+        return collect(call, f"{ladder.name}[{name}]", metrics, cache, context("cuda"))
     work = (lambda: what(*args, **options)) if args or options else what
     label = getattr(what, "__name__", type(what).__name__)
     return collect(work, label, metrics, cache, context("cuda"))
@@ -93,7 +92,8 @@ def collect(
 ) -> Profile:
     """Collect the counters of a prepared call or of a function without arguments."""
     names = _existing(metrics)
-    counted = _core.count(work, names, cache == "cold")
+    counts = work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
+    counted = _core.count(counts, names, cache == "cold")
     multiprocessors = int(_core.cuda_properties()["multiprocessors"])
     return Profile(
         label=label,

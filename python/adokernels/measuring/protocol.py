@@ -299,7 +299,7 @@ def measure_ladder(
 
     def profiled(work: AnyCall | Callable[[], object], label: str) -> Profile | None:
         """The counters; None if they are not requested or no kernel was launched."""
-        profile = collect(_countable(work), label, metrics, settings.cache) if metrics else None
+        profile = collect(work, label, metrics, settings.cache) if metrics else None
         return profile if profile and profile.kernels else None
 
     reached = clock_reached(samplers)
@@ -418,11 +418,6 @@ class _Checks:
             except ValueError as error:
                 self.skipped[name] = f"{error} (after timing)"
         return right
-
-
-def _countable(work: Any) -> Any:
-    """The object that the profiler runs: a built-in call, or a function."""
-    return work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
 
 
 def _of_variant(
