@@ -104,6 +104,10 @@ class PreparedFunction:
             returned.block_until_ready()
         return returned
 
+    def source_launch(self) -> SourceLaunch | None:
+        """None: a function has no launch that another process could repeat."""
+        return None
+
     def kernels(self) -> Sequence[_core.KernelInfo]:
         """Empty: the kernels of a function are not known before it runs."""
         return ()
