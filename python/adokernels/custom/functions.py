@@ -16,6 +16,7 @@ from adokernels.ladders.source import Source, SourcePart
 
 if TYPE_CHECKING:
     from adokernels import _core
+    from adokernels.measuring.source_launch import SourceLaunch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
