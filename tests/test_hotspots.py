@@ -8,6 +8,7 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
+from adokernels.arrays.libraries import on_host
 from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
@@ -204,7 +205,7 @@ class OnDevice:
 
 def test_arrays_of_other_libraries_are_copied():
     for array in (np.arange(3), OnDevice(), [0, 1, 2]):
-        np.testing.assert_array_equal(measured._on_host(array), [0, 1, 2])
+        np.testing.assert_array_equal(on_host(array), [0, 1, 2])
 
 
 # ------------------------------------------------------------------------------------- on a GPU

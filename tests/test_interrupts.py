@@ -20,6 +20,8 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
 
+# A process that runs in the background inherits that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = np.random.default_rng(0)
 name = sys.argv[1] if len(sys.argv) > 1 else "gaussian_blur"
 routine = getattr(ado, name)

@@ -363,8 +363,12 @@ class _Floor:
     provenance: tuple[Provenance, ...]
 
 
+#: A smaller share of the time limits no gain, and its inverse may overflow.
+_NEGLIGIBLE = 1e-9
+
+
 def _bound(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
-    floors = [floor for floor in _floors(facts, step) if floor.share > 0]
+    floors = [floor for floor in _floors(facts, step) if floor.share > _NEGLIGIBLE]
     if not floors:
         return None, "", ()
     highest = max(floors, key=lambda floor: floor.share)
