@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
+import subprocess
+import sys
 import zlib
 
 import hypothesis.core
@@ -36,6 +39,20 @@ def pytest_configure(config):
 def pytest_configure_node(node):
     """Pass the seed to all processes of pytest-xdist, so that they collect the same tests."""
     node.workerinput["seed"] = _seed
+
+
+def run_python(code, *arguments, **environment):
+    """Run a Python program in a separate process, and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def run_seed():

@@ -5,11 +5,8 @@ the calls would run for minutes. They need little memory, because operands are b
 pages of a large result are never written.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
+from conftest import run_python
 
 import adokernels as ado
 
@@ -65,23 +62,8 @@ def press_ctrl_c(after=0.05):
 
 
 def python(code, *arguments, **environment):
-    """Run a Python program in a separate process, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMMON + code, *arguments],
-        # With huge pages, a few stores would touch all pages of a large result.
-        env={
-            **os.environ,
-            "ADOKERNELS_DEVICE": "cpu",
-            "NUMPY_MADVISE_HUGEPAGE": "0",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    # With huge pages, a few stores would touch all pages of a large result.
+    return run_python(COMMON + code, *arguments, NUMPY_MADVISE_HUGEPAGE="0", **environment)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

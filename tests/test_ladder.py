@@ -211,6 +211,11 @@ def test_tolerance_and_type_of_the_result(rng):
         return np.sum(x)
 
     @exact.variant
+    def written(x, out):
+        assert out.dtype == np.float32
+        out[...] = np.sum(x)
+
+    @exact.variant
     def poor(x):
         return np.float32(np.sum(x) * np.float32(1.001))
 

@@ -3,13 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import run_python
 
 import adokernels as ado
 from adokernels import _core
@@ -102,20 +102,6 @@ def compiled(folder, program, *sources):
     return folder / "program"
 
 
-def python(code, **environment):
-    """Run a Python program in a separate process, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "ADOKERNELS_DEVICE": "cpu", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 @pytest.fixture
 def set_threads():
     """Set the number of threads for problems of any size, until the test ends."""
@@ -175,14 +161,14 @@ def quota_program(tmp_path_factory):
 def test_environment_sets_the_number_of_threads(environment, threads):
     code = "import adokernels._core as core; print(core.max_threads())"
     fewest = {"ADOKERNELS_NUM_THREADS": "", "OMP_NUM_THREADS": ""}
-    assert python(code, **{**fewest, **environment}) == (threads or python(code, **fewest))
+    assert run_python(code, **{**fewest, **environment}) == (threads or run_python(code, **fewest))
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_invalid_number_of_threads(number):
     code = "import adokernels"
     with pytest.raises(AssertionError, match=f"ValueError: ADOKERNELS_NUM_THREADS={number}"):
-        python(code, ADOKERNELS_NUM_THREADS=number)
+        run_python(code, ADOKERNELS_NUM_THREADS=number)
     with pytest.raises(ValueError, match="number of threads must be at least 1, got 0"):
         _core.set_max_threads(0)
 
@@ -198,7 +184,7 @@ print(_core.max_threads(), np.array_equal(ado.transpose(a), a.T))
 _core.set_max_threads(4, at_any_size=True)  # more threads than processors
 print(all(np.array_equal(ado.transpose(a), a.T) for _ in range(20)))
 """
-    assert python(code, OMP_NUM_THREADS="").split() == ["1", "True", "True"]
+    assert run_python(code, OMP_NUM_THREADS="").split() == ["1", "True", "True"]
 
 
 def test_calls_succeed_if_threads_cannot_be_started():
@@ -217,7 +203,7 @@ import os
 print(np.array_equal(out, a.T), len(os.listdir("/proc/self/task")))
 """
     # If NumPy uses OpenBLAS, it must not start threads either.
-    assert python(code, OPENBLAS_NUM_THREADS="1").split() == ["True", "1"]
+    assert run_python(code, OPENBLAS_NUM_THREADS="1").split() == ["True", "1"]
 
 
 def test_concurrent_callers(set_threads, rng):
@@ -258,7 +244,7 @@ for _ in range(20):
 done.set(); thread.join()
 print(codes)
 """
-    assert python(code) == "{0}"
+    assert run_python(code) == "{0}"
 
 
 def test_calls_from_threads_that_end(set_threads, rng):

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-#: After so many failures of a routine, its other cases are not run.
+#: Maximum number of failures per routine. The remaining cases are then skipped.
 MOST_FAILURES = 20
 
 

@@ -217,6 +217,7 @@ def _task_of(routine: Routine, count: int) -> Task:
         reference=task.expected,
         check=check,
         cost=cost,
+        result_type=lambda expected: expected.dtype,
         names=tuple(p.name for p in inputs),
         lengths=lengths,
     )

@@ -190,6 +190,7 @@ class Ladder(AnyLadder[CustomVariant]):
             reference=self._reference,
             check=self._check,
             cost=self._cost,
+            result_type=lambda expected: self._dtype or expected.dtype,
             names=_names(self._reference, count),
             lengths=self._lengths,
         )

@@ -26,16 +26,16 @@ class GuardedArray:
 
     Attributes
     ----------
-    shape, dtype
-        Shape and type of the array, which is packed and row-major.
+    shape, dtype, nbytes
+        Shape, type and size of the array, which is packed and row-major.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         self.shape, self.dtype = shape, dtype
         self._poison = _POISON_OF_FLOATS if dtype.kind in "fc" else _POISON
-        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        self._inside = slice(_RED_ZONE_BYTES, _RED_ZONE_BYTES + count)
-        whole = np.full(count + 2 * _RED_ZONE_BYTES, self._poison, np.uint8)
+        self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self._inside = slice(_RED_ZONE_BYTES, _RED_ZONE_BYTES + self.nbytes)
+        whole = np.full(self.nbytes + 2 * _RED_ZONE_BYTES, self._poison, np.uint8)
         self._host = whole
         self._device = _core.to_device(whole) if device == "cuda" else None
 

@@ -36,6 +36,8 @@ class Task:
         error exceeds the tolerance.
     cost
         Maps operands, options and the expected result to useful FLOPs and compulsory bytes.
+    result_type
+        Maps an expected result to the element type of the variants' result.
     names
         The names of the operands.
     lengths
@@ -45,6 +47,7 @@ class Task:
     reference: Callable[..., Any]
     check: Callable[[Any, Any, Sequence[Any]], float]
     cost: Callable[[Sequence[Any], Mapping[str, Any], Any], tuple[float, float]]
+    result_type: Callable[[NDArray[Any]], np.dtype[Any]]
     names: tuple[str, ...]
     lengths: Callable[[Sequence[Any]], Mapping[str, int]]
 
@@ -62,6 +65,8 @@ class CustomProblem:
         The operands on the host.
     options : dict
         The options of the call.
+    guarded_results : list of GuardedArray
+        The arrays that variants with ``out`` and kernels write.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class CustomProblem:
             expected = task.reference(*self.arguments, **self.options)
         self.expected = expected
         results = as_tuple(self.expected)
-        self._results = [GuardedArray(r.shape, r.dtype, device) for r in results]
+        self.guarded_results = [GuardedArray(r.shape, task.result_type(r), device) for r in results]
         self.flops, self.bytes = task.cost(self.arguments, self.options, self.expected)
 
     @property
@@ -114,7 +119,7 @@ class CustomProblem:
         work = Work(
             names=self._task.names,
             operands=tuple(self._operands),
-            results=tuple(self._results),
+            results=tuple(self.guarded_results),
             lengths=lengths,
             options=self.options,
         )
@@ -196,10 +201,8 @@ class CustomProblem:
             If the result is wrong or is not an array, if operands have changed, or if the call has
             written outside of an array.
         """
-        for result in self._results:
-            result.poison()
         try:
-            returned = call.run()
+            returned = self._run_on_sentinels(call)
             error = self.compare(self.results() if returned is None else returned)
             if not views:
                 self.require_no_view(returned)
@@ -210,19 +213,22 @@ class CustomProblem:
 
     def launch(self, call: CustomCall) -> list[Any]:
         """Fill the results with sentinel bytes, run a call, and return its results unchecked."""
-        for result in self._results:
-            result.poison()
-        returned = call.run()
+        returned = self._run_on_sentinels(call)
         if returned is None:
-            return [result.memory for result in self._results]
+            return [result.memory for result in self.guarded_results]
         return list(returned) if isinstance(returned, tuple) else [returned]
+
+    def _run_on_sentinels(self, call: CustomCall) -> Any:
+        for result in self.guarded_results:
+            result.poison()
+        return call.run()
 
     def disturb(self) -> None:
         """Exchange elements of operands on the CPU, so that earlier results are wrong."""
-        if self.device == "cpu":
-            for guarded in self._operands:
-                if isinstance(guarded, GuardedArray):
-                    exchange(guarded.read(), self._rng)
+        for guarded in self._operands:
+            # Only the checks look at red zones: an error here would end the sampling.
+            if isinstance(guarded, GuardedArray) and isinstance(guarded.memory, np.ndarray):
+                exchange(guarded.memory, self._rng)
 
     def _restore(self) -> None:
         for guarded, values in zip(self._operands, self._values, strict=True):
@@ -231,16 +237,16 @@ class CustomProblem:
 
     def results(self) -> Any:
         """The results that the last call wrote to the guarded arrays, on the host."""
-        results = tuple(result.read().copy() for result in self._results)
+        results = tuple(result.read().copy() for result in self.guarded_results)
         return results if isinstance(self.expected, tuple) else results[0]
 
     def _check_memory(self) -> None:
-        for result in self._results:
+        for result in self.guarded_results:
             result.read()
         for name, guarded, values in zip(
             self._task.names, self._operands, self._values, strict=True
         ):
-            if isinstance(guarded, GuardedArray) and not _same(guarded.read(), values):
+            if isinstance(guarded, GuardedArray) and not same_bytes(guarded.read(), values):
                 raise ValueError(f"wrong result: it changes the operand {name}")
 
 
@@ -322,7 +328,3 @@ def _on_host(returned: Any) -> Any:
     if isinstance(returned, tuple):
         return tuple(map(on_host, returned))
     return on_host(returned)
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return same_bytes(a, np.ascontiguousarray(b))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adokernels import _core
-from adokernels.tasks import as_tuple
 
 if TYPE_CHECKING:
     from adokernels.custom.problem import CustomCall
@@ -29,16 +28,13 @@ def runs_on_another_stream(call: CustomCall) -> bool:
     with _core.BlockedStream(0) as blocked:
         arrays = problem.launch(call)
         time.sleep(_WAIT_SECONDS)
-        memory = [
-            blocked.copy(array.__cuda_array_interface__["data"][0], expected.nbytes)
-            for array, expected in zip(arrays, as_tuple(problem.expected), strict=True)
-        ]
+        pointers = [array.__cuda_array_interface__["data"][0] for array in arrays]
+        found = tuple(
+            np.frombuffer(blocked.copy(pointer, result.nbytes), result.dtype).reshape(result.shape)
+            for pointer, result in zip(pointers, problem.guarded_results, strict=True)
+        )
         if not blocked.still_blocked:
             return False
-    found = tuple(
-        np.frombuffer(each, expected.dtype).reshape(expected.shape)
-        for each, expected in zip(memory, as_tuple(problem.expected), strict=True)
-    )
     try:
         problem.compare(found if isinstance(problem.expected, tuple) else found[0])
     except ValueError:
