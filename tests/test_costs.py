@@ -240,6 +240,12 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 25 lanes of 4 points in 40 teams, of which 7 have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
+    # 100 lanes in two teams, one batch of eight rows each.
+    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 2 * 8 * 100
+    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * points
+    # Single points, because rows are not aligned: two blocks of 256 threads.
+    shapes = ((terms, 301), "f4"), ((terms,), "f4")
+    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * 2 * 256
 
 
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.

@@ -123,6 +123,9 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         # 16 bytes of each of two rows at a time.
         "vectorised": {_S.WIDER, _S.IN_FLIGHT},
         "split_terms": {_S.PARALLELISM},
+        # One barrier per block instead of two per level of a tree.
+        "one_barrier": {_S.BARRIERS},
+        "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },
     "gpp": {
         # Each value is loaded once, so reloads from DRAM and caches are avoided.
