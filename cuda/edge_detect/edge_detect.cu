@@ -48,14 +48,20 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
 // which a third of the loaded rows are rows at seams, take 409 us. Five blocks per multiprocessor
 // leave 96 registers per thread. With six, registers spill and the kernel takes 392 us. Tuned on an
 // H200.
-template <int kChannels, int kWords, RowStart kIn, RowStart kOut>
+//
+// kWide: bands have at least 32 lanes, so a warp has lanes of at most two bands, and a block needs
+// 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1
+// instead of 28 KiB.
+template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
 using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
                                              .words = kWords,
                                              .radius = GaussianBlur::kRadius + 1,
                                              .in = kIn,
                                              .out = kOut,
                                              .halo_words = false,
-                                             .min_lanes = kWords == 1 ? 2 : 4,
+                                             .min_lanes = kWide         ? kWarpSize
+                                                          : kWords == 1 ? 2
+                                                                        : 4,
                                              .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
                                              .blocks = kWords == 1 ? 8 : 5,
                                              .warps = 11,
@@ -70,6 +76,10 @@ template <int kWords, class Visit>
 auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
   const RowStart in = row_start(p.rgba, p.cols() * p.channels());
   const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
+  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
+    return p.channels() == 3
+               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
+               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
   if (p.channels() == 3)
     return with_row_start(std::min(in, out),
                           [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
