@@ -36,14 +36,11 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
-<<<<<<< HEAD
+from adokernels.custom.compiler import CompilationError
 from adokernels.custom.cuda_source import CudaVariant, cuda_variant
 from adokernels.custom.extended import ExtendedRoutine
 from adokernels.custom.functions import FunctionVariant, variant
 from adokernels.custom.ladder import Ladder, ladder
-=======
-from adokernels.custom.compiler import CompilationError
->>>>>>> srckernel
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -52,7 +49,8 @@ from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.ladders.source import Diff, Source
-from adokernels.measuring.checking import Checked, check
+from adokernels.measuring.checked import Checked
+from adokernels.measuring.checking import check
 from adokernels.measuring.hotspots import hotspots
 from adokernels.measuring.loading import load
 from adokernels.measuring.machine import machine
@@ -72,11 +70,8 @@ __all__ = [  # noqa: PLE0604
     "Ceiling",
     "Checked",
     "Choice",
-<<<<<<< HEAD
     "Comparison",
-=======
     "CompilationError",
->>>>>>> srckernel
     "Cost",
     "CudaError",
     "CudaVariant",

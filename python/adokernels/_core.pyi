@@ -131,7 +131,10 @@ class VariantInfo:
     The declaration of a variant.
     """
     @property
-    def blocks(self) -> list[list[int]]: ...
+    def blocks(self) -> list[list[int]]:
+        """
+        The block shapes, the default first.
+        """
     @property
     def ceiling(self) -> bool: ...
     @property
@@ -323,6 +326,10 @@ class Routine:
     def problem(
         self, arguments: tuple, options: dict, device: typing.Any = None, variant: typing.Any = None
     ) -> Problem: ...
+    def set_default_block(self, variant: str, block: typing.Any) -> None:
+        """
+        Make a block shape the default of the variant for the rest of the process.
+        """
     def why_unavailable(self, variant: str) -> str:
         """
         Empty if the variant can run here.
@@ -392,14 +399,17 @@ class Sampler:
         Repeats a call for about `seconds`, and returns its samples.
         """
 
-class CudaModule:
+class KernelLaunch:
     """
-    Machine code, loaded on the GPU.
+    A kernel with everything that a launch needs.
     """
-    def __init__(self, code: bytes) -> None: ...
-    def kernel(self, symbol: str) -> ...:
+    def info(self) -> KernelInfo:
         """
-        The kernel with this mangled name.
+        Resource usage of the kernel.
+        """
+    def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Enqueue the kernel on a stream. It does not wait for the kernel.
         """
 
 class CudaKernel:
@@ -412,7 +422,7 @@ class CudaKernel:
         block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
         shared_bytes: typing.SupportsInt | typing.SupportsIndex,
         arguments: collections.abc.Sequence[bytes],
-    ) -> ...:
+    ) -> KernelLaunch:
         """
         The kernel with a launch configuration and the memory of its arguments.
         """
@@ -421,17 +431,14 @@ class CudaKernel:
     @property
     def parameters(self) -> list[int]: ...
 
-class KernelLaunch:
+class CudaModule:
     """
-    A kernel with everything that a launch needs.
+    Machine code, loaded on the GPU.
     """
-    def info(self) -> KernelInfo:
+    def __init__(self, code: bytes) -> None: ...
+    def kernel(self, symbol: str) -> CudaKernel:
         """
-        Resource usage of the kernel.
-        """
-    def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
-        """
-        Enqueue the kernel on a stream. It does not wait for the kernel.
+        The kernel with this mangled name.
         """
 
 class BlockedStream:

@@ -148,13 +148,27 @@ class CustomProblem:
         Raises
         ------
         ValueError
-            If it is wrong, is no array, or is memory of an operand.
+            If it is wrong or is no array.
         """
-        self._require_arrays(returned)
+        require_data(returned)
         return self._task.check(_on_host(returned), self.expected, self._values)
 
-    def check(self, call: CustomCall) -> float:
+    def require_no_view(self, returned: Any) -> None:
+        """Raise ValueError if a result is memory of an operand: a view computes nothing."""
+        for array in returned if isinstance(returned, tuple) else (returned,):
+            for operand in self._operands:
+                if isinstance(operand, GuardedArray) and share_memory(array, operand.memory):
+                    raise ValueError("wrong result: it returns a view of an operand, not data")
+
+    def check(self, call: CustomCall, *, views: bool = True) -> float:
         """Run a call on poisoned results, and compare its results with the expected ones.
+
+        Parameters
+        ----------
+        call
+            A call of this problem.
+        views
+            Whether a result may be memory of an operand, as that of a transpose of one element.
 
         Returns
         -------
@@ -164,18 +178,29 @@ class CustomProblem:
         Raises
         ------
         ValueError
-            If the result is wrong or is no array, if it is memory of an operand, if operands have
-            changed, or if memory outside of the arrays has been written.
+            If the result is wrong or is no array, if operands have changed, or if memory outside of
+            the arrays has been written.
         """
         for result in self._results:
             result.poison()
         try:
             returned = call.run()
             error = self.compare(self.results() if returned is None else returned)
+            if not views:
+                self.require_no_view(returned)
             self._check_memory()
         finally:
             self._restore()
         return error
+
+    def launch(self, call: CustomCall) -> list[Any]:
+        """Run a call on poisoned results, and return the arrays that it writes, unread."""
+        for result in self._results:
+            result.poison()
+        returned = call.run()
+        if returned is None:
+            return [result.memory for result in self._results]
+        return list(returned) if isinstance(returned, tuple) else [returned]
 
     def disturb(self) -> None:
         """Exchange elements of the operands on the CPU: a repeated result is then wrong."""
@@ -202,16 +227,6 @@ class CustomProblem:
         ):
             if isinstance(guarded, GuardedArray) and not _same(guarded.read(), values):
                 raise ValueError(f"wrong result: it changes the operand {name}")
-
-    def _require_arrays(self, returned: Any) -> None:
-        for array in returned if isinstance(returned, tuple) else (returned,):
-            if library_of(array) is None and not np.isscalar(array):
-                raise ValueError(
-                    f"wrong result: it returns a {type(array).__name__}, not an array with data"
-                )
-            for operand in self._operands:
-                if isinstance(operand, GuardedArray) and share_memory(array, operand.memory):
-                    raise ValueError("wrong result: it returns a view of an operand, not data")
 
 
 class CustomCall:
@@ -274,6 +289,15 @@ class CustomCall:
         kernels = tuple(map(Kernel.from_core, infos))
         owner = self._variant.owner
         return Resources(routine=owner.name if owner else "", variant=self.variant, kernels=kernels)
+
+
+def require_data(returned: Any) -> None:
+    """Raise ValueError for a result without data, such as a promise to compute it later."""
+    for array in returned if isinstance(returned, tuple) else (returned,):
+        if library_of(array) is None and not np.isscalar(array):
+            raise ValueError(
+                f"wrong result: it returns a {type(array).__name__}, not an array with data"
+            )
 
 
 def _on_host(returned: Any) -> Any:

@@ -24,7 +24,6 @@ from adokernels import _core
 from adokernels.measuring.records import UNCHECKED
 from adokernels.measuring.statistics import median_interval
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
