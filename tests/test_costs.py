@@ -232,6 +232,15 @@ def test_sliding_window_counts_rows_at_seams():
     assert executed_flops(stages, ((rows, cols, 4), "u1")) == flops
 
 
+def test_lanes_with_strips_of_rows():
+    """300 rows of 5 pixels: 11 strips of 28 rows, which begin an odd number of words apart.
+
+    Each lane processes 30 rows of 8 pixels.
+    """
+    flops = executed_flops(ado.sobel["lane_per_row"], ((300, 5), "u1"))
+    assert flops == 4 * 11 * 30 * 8
+
+
 def test_maxima_of_partial_batches():
     """7 terms of 100 points: a block of 1024 threads, two rows per batch."""
     terms, points = 7, 100

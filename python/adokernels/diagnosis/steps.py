@@ -74,6 +74,8 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "dot_product": {_S.WIDER, _S.OPERATIONS, _S.REUSE},
         # Rows remain in registers. Running sums replace sums of all taps.
         "sliding_window": {_S.REUSE, _S.OPERATIONS},
+        # Blocks copy contiguous bytes, and lanes process only pixels of their rows.
+        "lane_per_row": {_S.COALESCING, _S.OPERATIONS},
     },
     "sobel": {
         "shared": {_S.REUSE},
@@ -82,6 +84,7 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "vectorised": {_S.WIDER, _S.OPERATIONS},
         # The values of the last two rows are reused: no second load or computation.
         "sliding_window": {_S.REUSE, _S.OPERATIONS},
+        "lane_per_row": {_S.COALESCING, _S.OPERATIONS},
     },
     "edge_detect": {
         "pipeline_best": _FILTERS,
