@@ -350,9 +350,11 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.gaussian_blur, (1008, 2044), "float_taps"),
         # Rows begin at multiples of 16 bytes.
         (ado.gaussian_blur, (16, 16), "sliding_window"),
-        # Routines without a crossover.
+        (ado.edge_detect, (1, 1, 3), "small_tiles"),
+        (ado.edge_detect, (2, 1536, 2047, 4), "small_tiles"),
+        (ado.edge_detect, (2, 1536, 2048, 4), "fused"),
+        # A routine without a crossover.
         (ado.grayscale, (1, 1, 3), "wide"),
-        (ado.edge_detect, (1, 1, 3), "fused"),
     ],
 )
 def test_default_on_each_side_of_a_crossover(routine, shape, default):
