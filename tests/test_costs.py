@@ -241,6 +241,12 @@ def test_lanes_with_strips_of_rows():
     assert flops == 4 * 11 * 30 * 8
 
 
+def test_small_tiles_count_rows_between_warps():
+    """Tiles of 120 x 32 pixels, eight warps of 4 rows; each loads 8 more rows of 128 pixels."""
+    flops = executed_flops(ado.edge_detect["small_tiles"], ((2, 33, 121, 3), "u1"))
+    assert flops == 4 * (2 * 2 * 2) * 8 * (4 + 8) * 128
+
+
 def test_maxima_of_partial_batches():
     """7 terms of 100 points: a block of 1024 threads, two rows per batch."""
     terms, points = 7, 100

@@ -369,9 +369,12 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.gaussian_blur, (65_536, 25), "sliding_window"),
         (ado.gaussian_blur, (4, 16_384, 3), "lane_per_row"),
         (ado.gaussian_blur, (65_535, 3), "sliding_window"),
-        # Routines without a crossover.
+        # Small images of the filters together.
+        (ado.edge_detect, (1, 1, 3), "small_tiles"),
+        (ado.edge_detect, (2, 1536, 2047, 4), "small_tiles"),
+        (ado.edge_detect, (2, 1536, 2048, 4), "fused"),
+        # A routine without a crossover.
         (ado.grayscale, (1, 1, 3), "wide"),
-        (ado.edge_detect, (1, 1, 3), "fused"),
     ],
 )
 def test_default_on_each_side_of_a_crossover(routine, shape, default):

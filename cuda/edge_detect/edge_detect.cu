@@ -7,6 +7,7 @@
 // Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
 #include "routines/edge_detect.hpp"
 
+#include "edge_detect/small_tiles.cuh"
 #include "image/sliding_window.cuh"
 #include "routines/edge_detect_stages.hpp"
 
@@ -134,6 +135,23 @@ constexpr Variant<EdgeDetect> kVariants[] = {
              sliding_window<Shape, GaussianStage<Shape::kWords>, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
                 p.out.as<std::uint8_t>(), bands_of<Shape>(p), {}, {});
+       });
+     })},
+    {.name = "small_tiles",
+     .changes =
+         "Loads all pixels of a tile at once, into shared memory, and streams them from there.",
+     .device = Device::kCuda,
+     .why_slower = why_small_tiles_slower,
+     .blocks = {{kTileBlock}},
+     .grid = grid_of_small_tiles,
+     .flops = flops_of_small_tiles,
+     .bytes = bytes_of_small_tiles,
+     .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
+       with_rows_per_warp(p, [&](auto rows) {
+         const auto kernel = p.channels() == 3 ? edge_detect_small_tiles<3, rows>
+                                               : edge_detect_small_tiles<4, rows>;
+         launch(go, kernel, p.rgba.as<const std::uint8_t>(), p.out.as<std::uint8_t>(), p.images(),
+                p.rows(), p.cols(), small_tiles_of<rows>(p));
        });
      })},
 };

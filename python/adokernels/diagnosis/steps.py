@@ -90,6 +90,8 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "pipeline_best": _FILTERS,
         # Fusion avoids DRAM transfers of the intermediate images.
         "fused": {_S.FUSION, _S.DRAM_REUSE},
+        # More loads are in flight per warp, and tiles of small images occupy more warps.
+        "small_tiles": {_S.IN_FLIGHT, _S.PARALLELISM},
     },
     "average_matvec": {
         "block_per_set": {_S.PARALLELISM},
