@@ -232,6 +232,21 @@ def test_sliding_window_counts_rows_at_seams():
     assert executed_flops(stages, ((rows, cols, 4), "u1")) == flops
 
 
+def test_lanes_with_strips_of_rows():
+    """300 rows of 5 pixels: 11 strips of 28 rows, which begin an odd number of words apart.
+
+    Each lane processes 30 rows of 8 pixels.
+    """
+    flops = executed_flops(ado.sobel["lane_per_row"], ((300, 5), "u1"))
+    assert flops == 4 * 11 * 30 * 8
+
+
+def test_small_tiles_count_rows_between_warps():
+    """Tiles of 120 x 32 pixels, eight warps of 4 rows; each loads 8 more rows of 128 pixels."""
+    flops = executed_flops(ado.edge_detect["small_tiles"], ((2, 33, 121, 3), "u1"))
+    assert flops == 4 * (2 * 2 * 2) * 8 * (4 + 8) * 128
+
+
 def test_maxima_of_partial_batches():
     """7 terms of 100 points: a block of 1024 threads, two rows per batch."""
     terms, points = 7, 100
@@ -240,6 +255,12 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 25 lanes of 4 points in 40 teams, of which 7 have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
+    # 100 lanes in two teams, one batch of eight rows each.
+    assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 2 * 8 * 100
+    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * points
+    # Single points, because rows are not aligned: two blocks of 256 threads.
+    shapes = ((terms, 301), "f4"), ((terms,), "f4")
+    assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * 2 * 256
 
 
 # FLOPs per lane of sums in gpp: one gathering of one or two frequencies, and the final total.

@@ -13,7 +13,8 @@ SHAPES = [
     *[(0, 5), (5, 0), (0, 0), (1, 1), (1, 2), (2, 1), (3, 33), (4, 64), (5, 255), (64, 1000)],
     *[(65, 1025), (7, 4097), (31, 2048), (1000, 3), (1023, 17), (257, 513), (2, 30011)],
 ]
-LARGE = [(100_003, 1), (20_011, 5), (7, 100_003), (64, 65_536), (3000, 1000)]
+ROWS = [(1, 3), (1, 4099), (1, 4100), (2, 600_001), (3, 600_000), (8, 530_001), (16, 100_000)]
+LARGE = [*ROWS, (100_003, 1), (20_011, 5), (7, 100_003), (64, 65_536), (3000, 1000)]
 
 
 def problem(rng, shape, dtype):
@@ -108,7 +109,7 @@ def test_vector_loads_reject_unaligned_rows(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_choice_on_an_h200(dtype):
-    """Terms are split if there are enough terms, and too few points to occupy the device."""
+    """Few terms, few points, and then terms that are split if the points do not fill the device."""
 
     def choice(terms, points):
         big = np.broadcast_to(dtype(0), (terms, points))
@@ -116,10 +117,12 @@ def test_choice_on_an_h200(dtype):
 
     many = 768 * 1024 * 16 // np.dtype(dtype).itemsize  # one vector per thread of 768 blocks
     for terms, points, variant in [
-        *[(64, many, "vectorised"), (64, many // 2, "split_terms"), (64, 1000, "split_terms")],
-        *[(4, many // 2, "split_terms"), (3, many // 2, "vectorised"), (3, 7, "vectorised")],
-        *[(4, 7, "split_terms"), (100_000, 1, "split_terms"), (1, 1, "vectorised")],
-        (0, 0, "vectorised"),
+        *[(0, 0, "few_terms"), (1, 1, "few_terms"), (1, 713_591_159, "few_terms")],
+        *[(3, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
+        *[(17, 32, "one_barrier"), (17, 33, "split_terms"), (1 << 20, 1, "one_barrier")],
+        *[((1 << 20) + 1, 1, "split_terms"), (1 << 15, 32, "one_barrier")],
+        *[((1 << 15) + 1, 32, "split_terms"), (64, 1000, "split_terms")],
+        *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
     ]:
         assert choice(terms, points) == variant, (terms, points)
 

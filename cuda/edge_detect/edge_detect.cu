@@ -7,6 +7,7 @@
 // Times in the comments are for 16384 x 16384 pixels of four channels on an H200, L2 flushed.
 #include "routines/edge_detect.hpp"
 
+#include "edge_detect/small_tiles.cuh"
 #include "image/sliding_window.cuh"
 #include "routines/edge_detect_stages.hpp"
 
@@ -48,14 +49,20 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
 // which a third of the loaded rows are rows at seams, take 409 us. Five blocks per multiprocessor
 // leave 96 registers per thread. With six, registers spill and the kernel takes 392 us. Tuned on an
 // H200.
-template <int kChannels, int kWords, RowStart kIn, RowStart kOut>
+//
+// kWide: bands have at least 32 lanes, so a warp has lanes of at most two bands, and a block needs
+// 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1
+// instead of 28 KiB.
+template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
 using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
                                              .words = kWords,
                                              .radius = GaussianBlur::kRadius + 1,
                                              .in = kIn,
                                              .out = kOut,
                                              .halo_words = false,
-                                             .min_lanes = kWords == 1 ? 2 : 4,
+                                             .min_lanes = kWide         ? kWarpSize
+                                                          : kWords == 1 ? 2
+                                                                        : 4,
                                              .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
                                              .blocks = kWords == 1 ? 8 : 5,
                                              .warps = 11,
@@ -70,6 +77,10 @@ template <int kWords, class Visit>
 auto with_shape_of_words(const EdgeDetect& p, Visit visit) {
   const RowStart in = row_start(p.rgba, p.cols() * p.channels());
   const RowStart out = row_start(p.out, p.cols(), 4 * kWords);
+  if (std::min(in, out) == RowStart::kVectors && p.cols() >= kWarpSize * 4 * kWords)
+    return p.channels() == 3
+               ? visit(FusedShape<3, kWords, RowStart::kVectors, RowStart::kVectors, true>{})
+               : visit(FusedShape<4, kWords, RowStart::kVectors, RowStart::kVectors, true>{});
   if (p.channels() == 3)
     return with_row_start(std::min(in, out),
                           [&](auto start) { return visit(FusedShape<3, kWords, start, start>{}); });
@@ -124,6 +135,23 @@ constexpr Variant<EdgeDetect> kVariants[] = {
              sliding_window<Shape, GaussianStage<Shape::kWords>, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.rgba.as<const std::uint8_t>(), Border::kConstant,
                 p.out.as<std::uint8_t>(), bands_of<Shape>(p), {}, {});
+       });
+     })},
+    {.name = "small_tiles",
+     .changes =
+         "Loads all pixels of a tile at once, into shared memory, and streams them from there.",
+     .device = Device::kCuda,
+     .why_slower = why_small_tiles_slower,
+     .blocks = {{kTileBlock}},
+     .grid = grid_of_small_tiles,
+     .flops = flops_of_small_tiles,
+     .bytes = bytes_of_small_tiles,
+     .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
+       with_rows_per_warp(p, [&](auto rows) {
+         const auto kernel = p.channels() == 3 ? edge_detect_small_tiles<3, rows>
+                                               : edge_detect_small_tiles<4, rows>;
+         launch(go, kernel, p.rgba.as<const std::uint8_t>(), p.out.as<std::uint8_t>(), p.images(),
+                p.rows(), p.cols(), small_tiles_of<rows>(p));
        });
      })},
 };

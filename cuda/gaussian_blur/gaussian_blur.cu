@@ -17,6 +17,7 @@
 #include "gaussian_blur/separable.cuh"
 #include "gaussian_blur/shared.cuh"
 #include "gaussian_blur/weights.cuh"
+#include "image/lane_per_row.cuh"
 #include "image/sliding_window.cuh"
 #include "image/view.cuh"
 
@@ -89,6 +90,16 @@ const char* why_float_taps_is_faster(const GaussianBlur& p, const Hardware&) {
                  pixels_of_tiles<2, 2>(p, {kBlockCols, kTwoPassBlockRows}) < kFewTilePixels
              ? "float_taps is faster for small images with unaligned rows"
              : nullptr;
+}
+
+const char* why_not_blur_lanes(const GaussianBlur& p) {
+  const char* const reason = why_not_options(p);
+  return reason != nullptr ? reason : why_not_lanes(p);
+}
+
+const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
+  const char* const reason = why_float_taps_is_faster(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p);
 }
 
 // Calls `visit` with the shape for a problem.
@@ -264,6 +275,22 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      .bytes = window_bytes<GaussianBlur, with_shape>,
      .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
        with_shape(p, [&]<class Shape>(Shape) { launch_window<Shape>(p, go); });
+     })},
+    {.name = "lane_per_row",
+     .changes =
+         "Assigns whole rows of narrow images to lanes; blocks copy rows as contiguous bytes.",
+     .device = Device::kCuda,
+     .why_not = why_not_blur_lanes,
+     .why_slower = why_lanes_are_slower,
+     .blocks = {{kStripBlock}},
+     .grid = strip_grid<GaussianBlur>,
+     .shared_bytes = strip_shared_bytes<GaussianBlur, kRadius>,
+     .bytes = strip_bytes<GaussianBlur, kRadius>,
+     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
+       with_row_words(p.cols(), [&](auto words) {
+         launch(go, lane_per_row<words, GaussianStage<words>>, p.gray.as<const std::uint8_t>(),
+                p.out.as<std::uint8_t>(), strips_of(p), {});
+       });
      })},
 };
 

@@ -9,6 +9,8 @@
 //   prefetch.cuh     the six ways to prefetch of the post that preceded it
 //   columns.cuh      wide loads on the whole device
 //   split_terms.cuh  problems with too few points for the whole device
+//   one_barrier.cuh  the same for few points: smaller blocks, one barrier
+//   few_terms.cuh    problems with so few terms that they are like a copy
 //
 // Times in the comments are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed, where
 // reading big alone takes 469 us.
@@ -17,6 +19,8 @@
 #include "common/grid.cuh"
 #include "common/read_ceiling.cuh"
 #include "max_plus/columns.cuh"
+#include "max_plus/few_terms.cuh"
+#include "max_plus/one_barrier.cuh"
 #include "max_plus/one_block.cuh"
 #include "max_plus/operands.cuh"
 #include "max_plus/prefetch.cuh"
@@ -201,6 +205,39 @@ constexpr Variant<MaxPlus> kVariants[] = {
        with_split_batch(p, [&]<class T, class Batch>(T, Batch) {
          launch(go, max_plus_split_terms<T, Batch>, operands_of<T>(p), split.lanes,
                 split.rows_per_block);
+       });
+     })},
+    {.name = "one_barrier",
+     .changes = "Uses smaller blocks, whose threads merge their maxima after a single barrier.",
+     .device = Device::kCuda,
+     .why_slower = why_one_barrier_slower,
+     .blocks = {{{kOneBarrierThreads}}},
+     .grid =
+         [](const MaxPlus& p, Extent) {
+           const TermSplit split = one_barrier_split_of(p);
+           return Extent{static_cast<unsigned>(split.blocks_x),
+                         static_cast<unsigned>(split.blocks_y)};
+         },
+     .flops = flops_of_one_barrier,
+     .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
+       const TermSplit split = one_barrier_split_of(p);
+       if (split.blocks_y > 1) clear(go, p.out.data, static_cast<std::size_t>(p.out.bytes()));
+       with_real(p.big.type, [&]<class T>(T) {
+         launch(go, max_plus_one_barrier<T, OneBarrierBatch, kOneBarrierThreads>, operands_of<T>(p),
+                split.lanes, split.rows_per_block);
+       });
+     })},
+    {.name = "few_terms",
+     .changes = "Each thread loads all terms of its points together, by vectors also if the only "
+                "row ends with an incomplete vector.",
+     .device = Device::kCuda,
+     .why_slower = why_few_terms_slower,
+     .blocks = {{{kFewTermsThreads}}},
+     .grid = grid_of_few_terms,
+     .flops = flops_of_few_terms,
+     .run = ADO_RUN([](const MaxPlus& p, const Launch& go) {
+       with_thread_points(p, [&]<class T, class Points>(T, Points) {
+         launch(go, max_plus_few_terms<T, Points>, operands_of<T>(p));
        });
      })},
 };

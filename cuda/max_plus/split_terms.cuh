@@ -67,22 +67,26 @@ inline TermSplit term_split_of(const MaxPlus& p) {
   });
 }
 
-// Executed FLOPs. Threads of a block that do not fill a team are idle.
+// Executed FLOPs of blocks of `threads` threads. Threads that do not fill a team are idle.
+template <class Batch>
+double flops_of_teams(const MaxPlus& p, const TermSplit& split, std::int64_t threads) {
+  const std::int64_t teams = threads / split.lanes;
+  const auto additions_of_block = [&](std::int64_t rows) {
+    std::int64_t additions = 0;
+    for (std::int64_t team = 0; team < std::min(teams, rows); ++team)
+      additions += additions_of_thread<Batch>(ceil_div(rows - team, teams));
+    return static_cast<double>(additions);
+  };
+  const std::int64_t full = p.terms() / split.rows_per_block;
+  const double of_terms = static_cast<double>(full) * additions_of_block(split.rows_per_block) +
+                          additions_of_block(p.terms() % split.rows_per_block);
+  return static_cast<double>(split.blocks_x * split.lanes) * of_terms;
+}
+
 inline double flops_of_split(const MaxPlus& p) {
   const TermSplit split = term_split_of(p);
-  return with_split_batch(p, [&]<class Batch>(auto, Batch) {
-    const std::int64_t teams = kColumnThreads / split.lanes;
-    const auto additions_of_block = [&](std::int64_t rows) {
-      std::int64_t additions = 0;
-      for (std::int64_t team = 0; team < std::min(teams, rows); ++team)
-        additions += additions_of_thread<Batch>(ceil_div(rows - team, teams));
-      return static_cast<double>(additions);
-    };
-    const std::int64_t full = p.terms() / split.rows_per_block;
-    const double of_terms = static_cast<double>(full) * additions_of_block(split.rows_per_block) +
-                            additions_of_block(p.terms() % split.rows_per_block);
-    return static_cast<double>(split.blocks_x * split.lanes) * of_terms;
-  });
+  return with_split_batch(
+      p, [&]<class Batch>(auto, Batch) { return flops_of_teams<Batch>(p, split, kColumnThreads); });
 }
 
 // Without a split, each thread would process its own columns, as in `vectorised`.

@@ -9,6 +9,7 @@
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/sobel.hpp"
 
+#include "image/lane_per_row.cuh"
 #include "image/sliding_window.cuh"
 #include "image/square_root.cuh"
 #include "image/view.cuh"
@@ -243,6 +244,11 @@ const char* why_window_is_slower(const Sobel& p, const Hardware&) {
   return nullptr;
 }
 
+const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
+  const char* const reason = why_window_is_slower(p, gpu);
+  return reason != nullptr ? reason : why_lanes_slower(p);
+}
+
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const Sobel& p, auto visit) {
   if (p.cols() <= kNarrowCols) return visit(SobelShape<1, RowStart::kBytes>{});
@@ -316,6 +322,23 @@ constexpr Variant<Sobel> kVariants[] = {
          const auto kernel = sliding_window<Shape, SobelStage<Shape::kWords>>;
          launch(go, kernel, p.gray.as<const std::uint8_t>(), Border::kConstant,
                 p.out.as<std::uint8_t>(), bands_of<Shape>(p), {});
+       });
+     })},
+    {.name = "lane_per_row",
+     .changes =
+         "Assigns whole rows of narrow images to lanes; blocks copy rows as contiguous bytes.",
+     .device = Device::kCuda,
+     .why_not = why_not_lanes<Sobel>,
+     .why_slower = why_lanes_are_slower,
+     .blocks = {{kStripBlock}},
+     .grid = strip_grid<Sobel>,
+     .shared_bytes = strip_shared_bytes<Sobel, kRadius>,
+     .flops = [](const Sobel& p) { return kFlopsOfLength * strip_pixels<Sobel, kRadius>(p); },
+     .bytes = strip_bytes<Sobel, kRadius>,
+     .run = ADO_RUN([](const Sobel& p, const Launch& go) {
+       with_row_words(p.cols(), [&](auto words) {
+         launch(go, lane_per_row<words, SobelStage<words>>, p.gray.as<const std::uint8_t>(),
+                p.out.as<std::uint8_t>(), strips_of(p), {});
        });
      })},
 };

@@ -300,7 +300,8 @@ constexpr Variant<Transpose> kVariants[] = {
            return static_cast<double>(p.a.bytes()) * (same_alignment(p) ? 2 : 3);
          },
      .run = ADO_RUN([](const Transpose& p, const Launch& go) {
-       launch(go, transpose_as_copy, p.a.data, p.out.data, p.a.bytes());
+       launch(go, same_alignment(p) ? transpose_as_copy<false> : transpose_as_copy<true>, p.a.data,
+              p.out.data, parts_of_copy(p));
      })},
     {.name = "in_place",
      .changes = "Swaps pairs of tiles if out is a.",

@@ -74,6 +74,8 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "dot_product": {_S.WIDER, _S.OPERATIONS, _S.REUSE},
         # Rows remain in registers. Running sums replace sums of all taps.
         "sliding_window": {_S.REUSE, _S.OPERATIONS},
+        # Blocks copy contiguous bytes, and lanes process only pixels of their rows.
+        "lane_per_row": {_S.COALESCING, _S.OPERATIONS},
     },
     "sobel": {
         "shared": {_S.REUSE},
@@ -82,11 +84,14 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "vectorised": {_S.WIDER, _S.OPERATIONS},
         # The values of the last two rows are reused: no second load or computation.
         "sliding_window": {_S.REUSE, _S.OPERATIONS},
+        "lane_per_row": {_S.COALESCING, _S.OPERATIONS},
     },
     "edge_detect": {
         "pipeline_best": _FILTERS,
         # Fusion avoids DRAM transfers of the intermediate images.
         "fused": {_S.FUSION, _S.DRAM_REUSE},
+        # More loads are in flight per warp, and tiles of small images occupy more warps.
+        "small_tiles": {_S.IN_FLIGHT, _S.PARALLELISM},
     },
     "average_matvec": {
         "block_per_set": {_S.PARALLELISM},
@@ -123,6 +128,9 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         # 16 bytes of each of two rows at a time.
         "vectorised": {_S.WIDER, _S.IN_FLIGHT},
         "split_terms": {_S.PARALLELISM},
+        # One barrier per block instead of two per level of a tree.
+        "one_barrier": {_S.BARRIERS},
+        "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },
     "gpp": {
         # Each value is loaded once, so reloads from DRAM and caches are avoided.

@@ -1,0 +1,178 @@
+// Edge detection of small images: one block per tile.
+//
+// The sliding window loads row after row, so a small image, with one or two bands per warp, takes
+// the latency of each row. Here, the threads of a block load all pixels of a tile at once and store
+// the luminances to shared memory. Then each warp streams a few rows of the tile through the stages
+// of the sliding window. Lanes have four pixels, and the outer lanes do not store.
+#pragma once
+
+#include "common/grid.cuh"
+#include "image/luminance.cuh"
+#include "image/packed_pixels.cuh"
+#include "image/square_root.cuh"
+#include "image/stages.cuh"
+#include "routines/edge_detect.hpp"
+
+namespace ado::cuda {
+
+inline constexpr int kTileWarps = 8;
+inline constexpr Extent kTileBlock{kTileWarps * kWarpSize};
+inline constexpr int kTileHalo = GaussianBlur::kRadius + 1;  // rows above and below a tile
+inline constexpr int kTileCols = 4 * (kWarpSize - 2);        // pixels that a warp stores per row
+
+// kRows: rows that a warp stores.
+template <int kRows>
+inline constexpr int kTileRowsOf = kTileWarps* kRows;
+
+// Calls `visit` with the number of rows per warp as a constant. Tuned on an H200.
+template <class Visit>
+auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
+  constexpr std::int64_t kVeryFewPixels = 1 << 20;
+  return p.out.elements() < kVeryFewPixels ? visit(std::integral_constant<int, 4>{})
+                                           : visit(std::integral_constant<int, 8>{});
+}
+
+struct SmallTiles {
+  std::int64_t across, down;  // tiles per image
+};
+
+template <int kRows>
+SmallTiles small_tiles_of(const EdgeDetect& p) {
+  return {ceil_div(p.cols(), kTileCols), ceil_div(p.rows(), kTileRowsOf<kRows>)};
+}
+
+inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {
+  return with_rows_per_warp(p, [&](auto rows) {
+    const SmallTiles tiles = small_tiles_of<rows>(p);
+    return grid_of(p.images() * tiles.across * tiles.down, 1);
+  });
+}
+
+// Executed FLOPs: of all lanes and of the rows above and below the tiles of the warps.
+inline double flops_of_small_tiles(const EdgeDetect& p) {
+  return with_rows_per_warp(p, [&](auto rows) {
+    const SmallTiles tiles = small_tiles_of<rows>(p);
+    constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
+    return kFlopsOfLength * kPixels * static_cast<double>(p.images() * tiles.across * tiles.down);
+  });
+}
+
+// Requested bytes: pixels above and below a tile, and on either side of it, are loaded again.
+inline double bytes_of_small_tiles(const EdgeDetect& p) {
+  return with_rows_per_warp(p, [&](auto per_warp) -> double {
+    if (p.out.elements() == 0) return 0;
+    const SmallTiles tiles = small_tiles_of<per_warp>(p);
+    const std::int64_t rows = p.rows() + 2 * kTileHalo * (tiles.down - 1),
+                       cols = p.cols() + 2 * kTileHalo * (tiles.across - 1);
+    return static_cast<double>(p.images() * rows * cols * p.channels() + p.out.elements());
+  });
+}
+
+inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
+  constexpr std::int64_t kFewPixels = 6 << 20;  // tuned on an H200
+  return p.out.elements() < kFewPixels
+             ? nullptr
+             : "the image has enough rows for the warps of the sliding window";
+}
+
+#ifdef __CUDACC__
+
+// The luminances of `count` pixels, at most four, packed. `end`: of the array.
+template <int kChannels>
+__device__ unsigned load_luminances(const std::uint8_t* from, int count, const std::uint8_t* end) {
+  constexpr int kWords = kChannels;  // of four pixels
+  const unsigned offset = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 4);
+  unsigned words[kWords + 1] = {};
+  if (count == 4 && from - offset + 4 * (kWords + (offset != 0)) <= end) {
+    if (kChannels == 4 && reinterpret_cast<std::uintptr_t>(from) % kVectorBytes == 0) {
+      const uint4 vector = *reinterpret_cast<const uint4*>(from);
+      words[0] = vector.x;
+      words[1] = vector.y;
+      words[2] = vector.z;
+      words[kWords - 1] = vector.w;
+    } else {
+      const auto* const aligned = reinterpret_cast<const unsigned*>(from - offset);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) words[w] = aligned[w];
+      if (offset != 0) {
+        words[kWords] = aligned[kWords];
+#pragma unroll
+        for (int w = 0; w < kWords; ++w)
+          words[w] = __funnelshift_r(words[w], words[w + 1], 8 * offset);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4 * kChannels; ++i)
+      if (i < count * kChannels) words[i / 4] |= unsigned{from[i]} << (8 * (i % 4));
+  }
+  unsigned of[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int byte = i * kChannels;
+    of[i] = luminance(byte % 4 == 0
+                          ? words[byte / 4]
+                          : __funnelshift_r(words[byte / 4], words[byte / 4 + 1], 8 * (byte % 4)));
+  }
+  return pack(of[0], of[1], of[2], of[3]);
+}
+
+template <int kChannels, int kRows>
+__global__ void __launch_bounds__(kTileWarps* kWarpSize)
+    edge_detect_small_tiles(const std::uint8_t* in, std::uint8_t* out, std::int64_t images,
+                            std::int64_t rows, std::int64_t cols, SmallTiles tiles) {
+  constexpr int kTileRows = kTileRowsOf<kRows>, kLoaded = kTileRows + 2 * kTileHalo;
+  __shared__ unsigned gray[kLoaded * kWarpSize];
+  const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
+  const std::int64_t band = divide(block_x(), tiles.across), image = divide(band, tiles.down);
+  // The first pixel of the lane, and the first loaded row.
+  const std::int64_t col = (block_x() - band * tiles.across) * kTileCols - 4 + 4 * lane;
+  const std::int64_t first_row = (band - image * tiles.down) * kTileRows - kTileHalo;
+  const int inside = clamp_distance(cols - col);
+  const int count = col < 0 || inside < 0 ? 0 : min(inside, 4);  // pixels inside the image
+  const std::uint8_t* const pixels = in + (image * rows * cols + col) * kChannels;
+  const std::uint8_t* const end = in + images * rows * cols * kChannels;
+#pragma unroll 3
+  for (int i = warp; i < kLoaded; i += kTileWarps) {
+    const std::int64_t row = first_row + i;
+    unsigned word = 0;
+    if (count > 0 && row >= 0 && row < rows)
+      word = load_luminances<kChannels>(pixels + row * cols * kChannels, count, end);
+    gray[i * kWarpSize + lane] = word;
+  }
+  __syncthreads();
+
+  const unsigned mask = count == 4 ? 0xffffffff : (1U << (8 * count)) - 1;
+  const bool stores = lane > 0 && lane < kWarpSize - 1 && count > 0;
+  GaussianStage<1> blur(1, {});
+  SobelStage<1> sobel(1, {});
+  std::uint8_t* const to = out + image * rows * cols + col;
+  const bool by_words = count == 4 && (reinterpret_cast<std::uintptr_t>(to) | cols) % 4 == 0;
+#pragma unroll 1
+  for (int base = 0; base < kRows + 2 * kTileHalo; base += 2) {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      const int index = base + step;
+      const std::int64_t row = first_row + warp * kRows + index;
+      const PackedPixels<1> own{{gray[(warp * kRows + index) * kWarpSize + lane]}};
+      PackedPixels<1> blurred = blur.push(step, exchange_neighbours<1>(own));
+      blurred.at[0] &=
+          row - GaussianStage<1>::kRadius >= 0 && row - GaussianStage<1>::kRadius < rows ? mask : 0;
+      const PackedPixels<1> result = sobel.push(step, exchange_neighbours<1>(blurred));
+      const std::int64_t stored = row - kTileHalo;
+      if (index < 2 * kTileHalo || !stores || stored >= rows) continue;
+      std::uint8_t* const at = to + stored * cols;
+      if (by_words) {
+        *reinterpret_cast<unsigned*>(at) = result.at[0];
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (i < count) at[i] = static_cast<std::uint8_t>(result.at[0] >> (8 * i));
+      }
+    }
+  }
+}
+
+#endif
+
+}  // namespace ado::cuda

@@ -1,0 +1,148 @@
+// Few terms: a thread computes the maxima of its points from all terms at once, like a copy of big.
+//
+// With one term, `vectorised` has too few bytes in flight if the rows are not aligned: each thread
+// loads two elements. Here, a single row needs no alignment of the others, so it is loaded by
+// 16-byte vectors, and the points after the last whole vector have a thread each:
+//
+//   one row   | vector 0 | vector 1 | ... | vector n-1 | x | x | x
+//               thread 0   thread 1         thread n-1   n  n+1 n+2
+//
+// If there are several rows and they are not aligned, a thread computes several single points.
+#pragma once
+
+#include "max_plus/columns.cuh"
+
+namespace ado::cuda {
+
+inline constexpr int kFewTermsThreads = 256;
+
+// Points of a thread: kVectors vectors of kLength neighbouring points, one block apart.
+template <int kLengthOf, int kVectorsOf>
+struct ThreadPoints {
+  static constexpr int kLength = kLengthOf, kVectors = kVectorsOf;
+  static_assert(kLength == 1 || kVectors == 1);
+};
+
+// Calls `visit` with a zero of the element type and with the points of a thread. Single points of
+// small problems are distributed over as many threads as possible.
+template <class Visit>
+auto with_thread_points(const MaxPlus& p, Visit visit) {
+  constexpr std::int64_t kFewPoints = 1 << 19;  // tuned on an H200
+  return with_real(p.big.type, [&]<class T>(T zero) {
+    const bool one_row =
+        p.terms() == 1 && starts_at_vector(p.big.data) && starts_at_vector(p.out.data);
+    return one_row || rows_aligned(p) ? visit(zero, ThreadPoints<kVectorLength<T>, 1>{})
+           : p.points() < kFewPoints  ? visit(zero, ThreadPoints<1, 1>{})
+                                      : visit(zero, ThreadPoints<1, 8>{});
+  });
+}
+
+// Threads that are needed: one per vector, and one per point after the last whole vector.
+template <class Points>
+std::int64_t threads_of_points(std::int64_t points) {
+  return points / Points::kLength + points % Points::kLength;
+}
+
+inline Extent grid_of_few_terms(const MaxPlus& p, Extent) {
+  return with_thread_points(p, [&]<class Points>(auto, Points) {
+    constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
+    return grid_of(ceil_div(threads_of_points<Points>(p.points()), kOfBlock), 1);
+  });
+}
+
+// Executed FLOPs. Threads of the last block without a point repeat the last single point.
+inline double flops_of_few_terms(const MaxPlus& p) {
+  return with_thread_points(p, [&]<class Points>(auto, Points) {
+    constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
+    const std::int64_t points =
+        Points::kLength > 1 ? p.points() : ceil_div(p.points(), kOfBlock) * kOfBlock;
+    return static_cast<double>(points * p.terms());
+  });
+}
+
+// Tuned on an H200.
+inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware&) {
+  constexpr std::int64_t kMaxTerms = 16;
+  return p.terms() <= kMaxTerms ? nullptr
+                                : "there are so many terms that other variants have as many bytes "
+                                  "in flight";
+}
+
+#ifdef __CUDACC__
+
+// Loads all elements of kTerms rows before the first one is used. column[j] is the address of
+// vector j in the first of these rows, and `pitch` the distance between rows in vectors.
+template <int kTerms, class T, int kLength, int kVectors>
+__device__ void add_terms(Vector<T, kLength> (&best)[kVectors],
+                          const Vector<T, kLength>* (&column)[kVectors], std::int64_t pitch,
+                          const T* small) {
+  Vector<T, kLength> value[kTerms][kVectors];
+#pragma unroll
+  for (int k = 0; k < kTerms; ++k)
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) value[k][j] = column[j][k * pitch];
+#pragma unroll
+  for (int k = 0; k < kTerms; ++k) {
+    const T term = small[k];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j)
+#pragma unroll
+      for (int i = 0; i < kLength; ++i)
+        best[j].at[i] = larger(best[j].at[i], value[k][j].at[i] + term);
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) column[j] += kTerms * pitch;
+}
+
+// Adds the last `terms` terms, at most kMaxTerms.
+template <int kMaxTerms, class T, int kLength, int kVectors>
+__device__ void add_last_terms(Vector<T, kLength> (&best)[kVectors],
+                               const Vector<T, kLength>* (&column)[kVectors], std::int64_t pitch,
+                               const T* small, int terms) {
+  if constexpr (kMaxTerms > 0) {
+    if (terms == kMaxTerms)
+      add_terms<kMaxTerms>(best, column, pitch, small);
+    else
+      add_last_terms<kMaxTerms - 1>(best, column, pitch, small, terms);
+  }
+}
+
+// kTogether: rows that are loaded together.
+template <class T, class Points, int kTogether = 4, int kThreads = kFewTermsThreads>
+__global__ void __launch_bounds__(kThreads) max_plus_few_terms(MaxPlusOperands<T> p) {
+  constexpr int kLength = Points::kLength, kVectors = Points::kVectors;
+  using Wide = Vector<T, kLength>;
+  const std::int64_t row_vectors = p.points / kLength;
+  const std::int64_t first = block_x() * kThreads * kVectors + threadIdx.x;
+  if (kLength > 1 && first >= row_vectors) {  // one point per thread; kVectors is 1
+    const std::int64_t point = row_vectors * kLength + (first - row_vectors);
+    if (point >= p.points) return;
+    T best = 0;
+#pragma unroll 1
+    for (std::int64_t k = 0; k < p.terms; ++k)
+      best = larger(best, p.big[k * p.points + point] + p.small[k]);
+    p.out[point] = best;
+    return;
+  }
+  // Vectors past the end of the row are clamped to the last one, so that every load is valid.
+  const Wide* column[kVectors];
+  Wide best[kVectors] = {};
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j)
+    column[j] = reinterpret_cast<const Wide*>(p.big) + min(first + j * kThreads, row_vectors - 1);
+  std::int64_t k = 0;
+#pragma unroll 1
+  for (; k + kTogether <= p.terms; k += kTogether)
+    add_terms<kTogether>(best, column, row_vectors, p.small + k);
+  add_last_terms<kTogether - 1>(best, column, row_vectors, p.small + k,
+                                static_cast<int>(p.terms - k));
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const std::int64_t vector = first + j * kThreads;
+    if (vector < row_vectors) reinterpret_cast<Wide*>(p.out)[vector] = best[j];
+  }
+}
+
+#endif
+
+}  // namespace ado::cuda

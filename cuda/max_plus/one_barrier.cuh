@@ -1,0 +1,91 @@
+// Terms split over small blocks whose teams merge their maxima after a single barrier, for few
+// points.
+//
+// The tree reduction of `split_terms` takes two barriers of 1024 threads per level. Here, each
+// thread stores its maximum to shared memory once. After one barrier, a group of up to 32
+// neighbouring threads loads the maxima of one point, and merges them by shuffles (three lanes, 85
+// teams, groups of 32):
+//
+//   shared memory   team 0: p0 p1 p2   team 1: p0 p1 p2   ...   team 84: p0 p1 p2
+//   group of p0     thread i loads p0 of teams i, i + 32 and i + 64; five shuffles
+#pragma once
+
+#include "common/warp.cuh"
+#include "max_plus/split_terms.cuh"
+
+namespace ado::cuda {
+
+inline constexpr int kOneBarrierThreads = 256;
+using OneBarrierBatch = ColumnBatch<1, 1, 8>;
+
+// A block computes all its points with teams of one thread per point. Terms are split over blocks
+// if every thread has at least `min_batches` batches of rows. `max_blocks` limits the atomics.
+inline TermSplit one_barrier_split_of(const MaxPlus& p, int threads = kOneBarrierThreads,
+                                      int batch_rows = OneBarrierBatch::kRows,
+                                      std::int64_t min_batches = 2,
+                                      std::int64_t max_blocks = kBusyBlocks) {
+  if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
+  const std::int64_t lanes = std::min<std::int64_t>(p.points(), threads);
+  const std::int64_t blocks_x = ceil_div(p.points(), lanes);
+  const std::int64_t rows_at_once = threads / lanes * batch_rows;
+  const std::int64_t splits =
+      std::clamp<std::int64_t>(p.terms() / (min_batches * rows_at_once), 1,
+                               std::max<std::int64_t>(max_blocks / blocks_x, 1));
+  const std::int64_t rows =
+      std::max<std::int64_t>(ceil_div(p.terms(), splits * rows_at_once), 1) * rows_at_once;
+  return {.lanes = static_cast<int>(lanes),
+          .blocks_x = blocks_x,
+          .blocks_y = std::max<std::int64_t>(ceil_div(p.terms(), rows), 1),
+          .rows_per_block = rows};
+}
+
+inline double flops_of_one_barrier(const MaxPlus& p) {
+  return flops_of_teams<OneBarrierBatch>(p, one_barrier_split_of(p), kOneBarrierThreads);
+}
+
+// Tuned on an H200.
+inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware&) {
+  constexpr std::int64_t kMaxPoints = 32, kMaxElements = 1 << 20;
+  if (p.points() > kMaxPoints) return "there are so many points that few teams have to be merged";
+  if (p.terms() * p.points() > kMaxElements)
+    return "there are so many terms that merging takes a small part of the time";
+  return nullptr;
+}
+
+#ifdef __CUDACC__
+
+// With more than one block along y, out must be zero beforehand.
+template <class T, class Batch, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
+  static_assert(Batch::kPoints == 1);
+  const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kThreads / lanes;
+  const std::int64_t first_point = block_x() * lanes, first_row = block_y() * rows_per_block;
+  ColumnMaxima<T, Batch> maxima(p, first_point + lane, lanes);
+  if (team < teams) maxima.add(first_row + team, min(first_row + rows_per_block, p.terms), teams);
+
+  __shared__ T shared_maxima[kThreads];
+  shared_maxima[threadIdx.x] = maxima.best(0).at[0];
+  __syncthreads();
+  int group = kWarpSize;  // threads per group, a power of two
+  while (group > teams) group /= 2;
+  const int member = threadIdx.x % group;
+  for (int first = 0; first < lanes; first += kThreads / group) {  // all threads shuffle
+    const int point = first + static_cast<int>(threadIdx.x) / group;
+    T best = 0;
+    if (point < lanes)
+      for (int i = member; i < teams; i += group)
+        best = larger(best, shared_maxima[i * lanes + point]);
+    for (int distance = group / 2; distance > 0; distance /= 2)
+      best = larger(best, __shfl_xor_sync(kAllLanes, best, distance));
+    if (member != 0 || point >= lanes || first_point + point >= p.points) continue;
+    if (gridDim.y == 1)
+      p.out[first_point + point] = best;
+    else
+      atomic_larger(p.out + first_point + point, best);
+  }
+}
+
+#endif
+
+}  // namespace ado::cuda
