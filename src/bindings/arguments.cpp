@@ -9,16 +9,18 @@
 namespace ado::bindings {
 
 PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
-               const py::object& out)
-    : bound_(routine) {
-  bind_inputs(arguments, keywords);
-  bind_options(keywords);
+               const py::object& out, const py::object& stream)
+    : bound_(routine), stream_(stream_from_python(stream)) {
+  release_finished();
+  read_inputs(arguments, keywords);
+  read_options(keywords);
   refuse_leftovers(arguments, keywords);
-  bind_outputs(out);
-  bound_.finish(!out.is_none());
+  read_outputs(out);
+  choose_stream();
+  bind_arrays(!out.is_none());
 }
 
-void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
+void PyCall::read_inputs(const py::tuple& arguments, const py::dict& keywords) {
   const Routine& routine = bound_.routine();
   for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
     const char* name = routine.inputs[i].name;
@@ -29,13 +31,11 @@ void PyCall::bind_inputs(const py::tuple& arguments, const py::dict& keywords) {
       value = keywords[name];
     else
       throw TypeError(routine.name + "() needs the operand " + name);
-    const std::string who = routine.name + ": " + name;
-    inputs_.emplace_back(who, as_array(who, std::move(value)));
-    bound_.bind_input(inputs_.back().argument());
+    inputs_.emplace_back(routine.name + ": " + name, std::move(value), false);
   }
 }
 
-void PyCall::bind_options(const py::dict& keywords) {
+void PyCall::read_options(const py::dict& keywords) {
   const Routine& routine = bound_.routine();
   if (keywords.empty()) return;
   for (std::size_t i = 0; i < routine.options.size(); ++i) {
@@ -65,29 +65,68 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
   }
 }
 
-void PyCall::bind_outputs(const py::object& out) {
+void PyCall::read_outputs(const py::object& out) {
+  if (out.is_none()) return;
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
   const bool several = py::isinstance<py::tuple>(out);
   if (several && py::len(out) != count)
     throw ValueError(routine.name + ": out has " + std::to_string(py::len(out)) + " arrays for " +
                      std::to_string(count) + " results");
-  if (!out.is_none() && !several && count > 1)
+  if (!several && count > 1)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string who = routine.name + ": " + routine.outputs[i].name;
-    py::object value;
-    if (out.is_none()) {
-      const auto like = bound_.result_like();
-      const py::dtype* dtype =
-          like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
-      value = new_array(like, dtype, bound_.on_device());
-    } else {
-      value = as_output(who, several ? py::object(py::tuple(out)[i]) : out);
+  for (std::size_t i = 0; i < count; ++i)
+    outputs_.emplace_back(routine.name + ": " + routine.outputs[i].name,
+                          several ? py::object(py::tuple(out)[i]) : out, true);
+}
+
+// Without stream=, a call runs on the current stream of the library of its device operands. If these
+// are only DeviceArrays, it runs on the stream of the first one.
+void PyCall::choose_stream() {
+  if (stream_) return;
+  for (const bool of_device_arrays : {false, true})
+    for (const auto* list : {&inputs_, &outputs_})
+      for (const PyArray& array : *list)
+        if (array.stream() && array.is_device_array() == of_device_arrays) {
+          stream_ = array.stream();
+          return;
+        }
+}
+
+void PyCall::bind_arrays(bool out_given) {
+  for (auto* list : {&inputs_, &outputs_})
+    for (PyArray& array : *list) {
+      if (array.memory() != inputs_.front().memory()) continue;  // refused below
+      std::optional<cuda::Stream> stream;
+      if (array.memory().kind == Device::kCuda)
+        stream = cuda::stream_of(array.memory().ordinal, stream_ ? stream_->handle : 0);
+      array.open(stream);
     }
-    outputs_.emplace_back(who, std::move(value));
-    bound_.bind_output(outputs_.back().argument());
+  for (PyArray& input : inputs_) bound_.bind_input(input.argument());
+  for (const OperandInfo& info : bound_.routine().outputs) {
+    if (!out_given) {
+      const auto like = bound_.result_like();
+      const Element* element =
+          like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].element();
+      outputs_.emplace_back(bound_.routine().name + ": " + info.name,
+                            new_array(like, element, bound_.memory(), stream_ ? *stream_ : StreamHandle()),
+                            true);
+    }
+    const auto index = static_cast<std::size_t>(&info - bound_.routine().outputs.data());
+    bound_.bind_output(outputs_[index].argument());
   }
+  bound_.finish(out_given);
+}
+
+std::optional<std::uintptr_t> PyCall::stream() const {
+  if (!stream_) return std::nullopt;
+  return stream_->handle;
+}
+
+py::tuple PyCall::host_arguments() const {
+  py::tuple all(inputs_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = inputs_[i].numpy();
+  return all;
 }
 
 py::tuple PyCall::arguments() const {

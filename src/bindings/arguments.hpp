@@ -3,7 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "bindings/arrays.hpp"
@@ -14,8 +16,9 @@ namespace ado::bindings {
 class PyCall {
  public:
   // Operands by position or by name, options by name; `out` is None, an array or a tuple of arrays.
+  // `stream`: the stream of a call on a GPU, or None.
   PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
-         const py::object& out);
+         const py::object& out, const py::object& stream = py::none());
   PyCall(const PyCall&) = delete;
   PyCall& operator=(const PyCall&) = delete;
 
@@ -27,15 +30,21 @@ class PyCall {
   py::list operands() const;
   py::object results() const;  // the return value of a call: the result, or a tuple of results
   py::object results_on_host() const;
+  py::tuple host_arguments() const;  // the operands as NumPy arrays
+  // The stream of a call with device operands, or the stream that was passed.
+  std::optional<std::uintptr_t> stream() const;
 
  private:
-  void bind_inputs(const py::tuple& arguments, const py::dict& keywords);
-  void bind_options(const py::dict& keywords);
-  void bind_outputs(const py::object& out);
+  void read_inputs(const py::tuple& arguments, const py::dict& keywords);
+  void read_options(const py::dict& keywords);
+  void read_outputs(const py::object& out);
+  void choose_stream();
+  void bind_arrays(bool out_given);
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
   BoundProblem bound_;
   std::deque<PyArray> inputs_, outputs_;  // a deque: the bound problem points to the elements
+  std::optional<StreamHandle> stream_;
   py::dict options_;
 };
 

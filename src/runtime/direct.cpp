@@ -56,7 +56,7 @@ bool DirectProblem::small() const {
 }
 
 void DirectProblem::run() {
-  problem_->check_values({routine_.name, false});
+  problem_->check_values({routine_.name});
   if (problem_->result_elements() == 0) return;
   const AnyVariant& variant = routine_.best(*problem_, Device::kCpu);
   const HostScratch scratch(variant.scratch_bytes(*problem_));

@@ -218,9 +218,9 @@ class Routine(_core.DirectCall):
         ----------
         *args, **options
             Operands and options of a call.
-        device : {"cpu", "cuda"}, optional
-            Where to compute. Default: the device of the operands, else the device of `variant`,
-            else the default device.
+        device : str, optional
+            Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of the
+            operands, else the device of `variant`, else the default device.
         variant : str, optional
             A variant whose device is used.
 
@@ -252,7 +252,7 @@ class Routine(_core.DirectCall):
         ----------
         *args, out, **options
             Operands, results and options of a call.
-        device : {"cpu", "cuda"}, optional
+        device : str, optional
             As in a call.
 
         Returns
@@ -305,6 +305,7 @@ class Routine(_core.DirectCall):
             block: tuple[int, ...] | None = None,
             device: str | None = None,
             out: Any = None,
+            stream: Any = None,
             **options: Any,
         ) -> Any:
             """Compute the result; each routine documents its operands and options."""
@@ -318,9 +319,10 @@ class Routine(_core.DirectCall):
         block: tuple[int, ...] | None = None,
         device: str | None = None,
         out: Any = None,
+        stream: Any = None,
         **options: Any,
     ) -> Any:
-        return self._core.call(args, options, variant, block, device, out)
+        return self._core.call(args, options, variant, block, device, out, stream)
 
     def __getitem__(self, name: str) -> Variant:
         if not isinstance(name, str):

@@ -95,9 +95,9 @@ def measure(
     block
         Block shape of a CUDA variant.
     device
-        For a routine, the device to run on. For a callable, the device to time: on ``"cuda"``, the
-        time between two events around the work that the function launches on `stream`. Default for
-        a callable: ``"cpu"``.
+        For a routine, the device to run on. For a callable, the device to time: on ``"cuda"`` or
+        ``"cuda:1"``, the time between two events around the work that the function launches on
+        `stream`. Default for a callable: ``"cpu"``.
     flops, bytes
         For a callable: FLOPs and compulsory bytes per call, for rates and the roofline.
     stream
@@ -137,14 +137,14 @@ def measure(
         raise TypeError("block= is for the variants of a routine, not for callables")
     name = getattr(what, "__name__", type(what).__name__)
     where = device or "cpu"
-    handle = stream_handle(stream) if where == "cuda" else 0
+    handle = 0 if where == "cpu" else stream_handle(stream, where)
     work = (lambda: what(*args, **options)) if args or options else what
     sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
-    settings.sample([sampler], where, name)
+    settings.sample([sampler], sampler.device, name)
     return Measurement(
         routine="callable",
         variant=name,
-        device=where,
+        device=sampler.device,
         problem=Problem.of(map(_operand_of, args)),
         cache=cache,
         flops=float(flops or 0),
@@ -182,8 +182,9 @@ def sweep(
         For example ``ado.transpose``.
     *args, **options
         The operands and options of a call.
-    device : {"cpu", "cuda"}, optional
-        Default: the device of the operands, else the default device.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the default
+        device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks
@@ -222,9 +223,9 @@ def sweep(
         raise ValueError("variants must name at least one variant, got none")
     problem = routine.problem(*args, device=device, variant=names[0] if names else None, **options)
     if names is None:
-        names = [v.name for v in routine if v.device == problem.device]
+        names = [v.name for v in routine if v.device == problem.device_type]
         if not names:
-            raise ValueError(f"{routine.name} has no variants for device {problem.device!r}")
+            raise ValueError(f"{routine.name} has no variants for device {problem.device_type!r}")
     for name in blocks or ():
         if name not in names:
             raise KeyError(
@@ -235,7 +236,7 @@ def sweep(
             raise TypeError(f"peers must map names to functions, got {name!r}: {work!r}")
     if clash := set(names) & set(peers or ()):
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
-    if counters and problem.device != "cuda":
+    if counters and problem.device_type != "cuda":
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
     metrics = ("default" if counters is True else counters) or None
     if metrics:
@@ -258,7 +259,7 @@ def _measure_ladder(
     with_stages: bool = False,
     metrics: str | None = None,
 ) -> Sweep:
-    device = problem.device
+    device = problem.device_type
     checker = ResultChecker(routine, problem)
     calls: dict[str, _core.Call] = {}
     skipped: dict[str, str] = {}
@@ -279,11 +280,11 @@ def _measure_ladder(
     of_variants = {n: Sampler.of_call(call, cold=settings.cold) for n, call in calls.items()}
     of_stages = [Sampler.of_call(stage.call, cold=settings.cold) for stage in stages]
     of_peers = {
-        name: Sampler.of_function(work, device, cold=settings.cold)
+        name: Sampler.of_function(work, problem.device, cold=settings.cold)
         for name, work in (peers or {}).items()
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
-    settings.sample(samplers, device, f"{routine.name} on {device}, {settings.cache}")
+    settings.sample(samplers, device, f"{routine.name} on {problem.device}, {settings.cache}")
     for name in list(calls):  # a data race does not show in every run
         try:
             errors[name] = checker.error(calls[name])
@@ -293,15 +294,17 @@ def _measure_ladder(
 
     def profiled(work: _core.Call | Callable[[], object], label: str) -> Profile | None:
         """The counters; None if they are not requested or no kernel was launched."""
-        profile = collect(work, label, metrics, settings.cache) if metrics else None
-        return profile if profile and profile.kernels else None
+        if not metrics:
+            return None
+        profile = collect(work, label, metrics, settings.cache, problem.device)
+        return profile if profile.kernels else None
 
     reached = clock_reached(samplers)
     shared: dict[str, Any] = {
         "device": device,
         "cache": settings.cache,
         "session": uuid.uuid4().hex,
-        "context": context(device),
+        "context": context(problem.device),
     }
     described = _described(problem)
     useful = routine.variants[0].cost(*problem.arguments, **problem.options)
