@@ -72,8 +72,11 @@ class Producer:
         self.changes = changes  # of the fields of the tensor
         self.has_deleter = True
         self.device = CPU
-        self.exported = self.deleted = 0
         self.requests = []
+        self._counts = {"exported": 0, "deleted": 0}
+
+    exported = property(lambda self: self._counts["exported"])
+    deleted = property(lambda self: self._counts["deleted"])
 
     def __dlpack_device__(self):
         return self.device
@@ -83,7 +86,9 @@ class Producer:
         return self.capsule()
 
     def capsule(self):
-        array, number = self.array, next(self._numbers)
+        # The functions below must not keep the producer alive.
+        array, number, counts, alive = self.array, next(self._numbers), self._counts, self._alive
+        name = b"dltensor_versioned" if self.versioned else b"dltensor"
         size = array.dtype.itemsize
         shape = (ctypes.c_int64 * array.ndim)(*array.shape)
         strides = (ctypes.c_int64 * array.ndim)(*(s // size for s in array.strides))
@@ -101,29 +106,28 @@ class Producer:
 
         def delete(pointer):
             assert pointer == ctypes.addressof(managed)
-            self.deleted += 1
-            del self._alive[number]
+            counts["deleted"] += 1
+            del alive[number]
 
         deleter = _Deleter(delete) if self.has_deleter else _Deleter()
         if self.versioned:
             managed = _Versioned(*self.version, None, deleter, self.flags, tensor)
-            name = b"dltensor_versioned"
         else:
-            managed, name = _Plain(tensor, None, deleter), b"dltensor"
+            managed = _Plain(tensor, None, deleter)
+        address = ctypes.addressof(managed)
+        alive[number] = (array, shape, strides, managed, deleter)
+        counts["exported"] += 1
 
         def destroy(capsule):
-            if _is_valid(capsule, name) and self.has_deleter:
-                delete(ctypes.addressof(managed))
+            if _is_valid(capsule, name) and deleter:
+                deleter(address)
 
         destructor = _Destructor(destroy)
-        self._alive[number] = (array, shape, strides, managed, deleter, destructor, name)
-        self.exported += 1
-        # The destructor may run after the deleter.
         _destructors.append((destructor, name))
-        return _new(ctypes.addressof(managed), name, destructor)
+        return _new(address, name, destructor)
 
 
-_destructors = []
+_destructors = []  # C code calls them after everything else is gone
 
 
 class OldProducer(Producer):

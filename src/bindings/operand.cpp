@@ -9,10 +9,10 @@
 namespace ado::bindings {
 namespace {
 
-py::module_ numpy() { return py::module_::import("numpy"); }
+py::module_ numpy_module() { return py::module_::import("numpy"); }
 
 bool is_masked(const py::object& value) {
-  return py::isinstance(value, numpy().attr("ma").attr("MaskedArray"));
+  return py::isinstance(value, numpy_module().attr("ma").attr("MaskedArray"));
 }
 
 void refuse_references(const std::string& who, const Element& element) {
@@ -130,7 +130,7 @@ void PyArray::set_foreign() {
       if (output_ || object_.is_none() || py::isinstance<py::str>(object_) ||
           py::isinstance<py::bytes>(object_))
         throw TypeError(who_ + " must be an array, not " + bindings::type_name(object_));
-      object_ = numpy().attr("asarray")(object_);
+      object_ = numpy_module().attr("asarray")(object_);
       return set_numpy();
   }
   if (memory_.kind == Device::kCuda) stream_ = current_stream(type_, memory_.ordinal);
@@ -145,7 +145,7 @@ void PyArray::open(const std::optional<cuda::Stream>& stream) {
   } catch (const py::error_already_set& error) {
     // Some libraries convert arrays for NumPy that they do not export.
     if (on_device || output_ || !error.matches(PyExc_BufferError)) throw;
-    object_ = numpy().attr("asarray")(object_);
+    object_ = numpy_module().attr("asarray")(object_);
     set_numpy();
   }
 }
@@ -184,7 +184,7 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
   // arrays in device memory, too.
   constexpr int kMaxWork = 10'000;
   try {
-    return numpy()
+    return numpy_module()
         .attr("shares_memory")(as_numpy(), static_cast<const PyArray&>(other).as_numpy(), kMaxWork)
         .cast<bool>();
   } catch (const py::error_already_set&) {
