@@ -91,8 +91,10 @@ $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
 	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
 	touch $@
 
+# The tests compile CUDA C++ source, too.
+EXTRAS_test = test kernels
 $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
-	$(REQUIREMENTS) $* | $(PIP) install -r /dev/stdin
+	$(REQUIREMENTS) $(or $(EXTRAS_$*),$*) | $(PIP) install -r /dev/stdin
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.

@@ -132,3 +132,71 @@ def test_damaged_notes_of_the_camera_do_no_harm(tmp_path):
 def test_not_a_path(path):
     with pytest.raises(TypeError):
         ado.read_image(path)
+
+
+# --- Netpbm: plain (text) and raw files, with any maximum value -----------------------------------
+
+
+def netpbm(kind, largest, values, *, shape):
+    """A PGM or PPM file; 1 to 3 are text, 4 to 6 binary."""
+    rows, cols = shape
+    header = f"P{kind} # comment\n{cols} {rows}\n{largest}\n".encode()
+    if kind < 4:
+        return header + " ".join(map(str, values)).encode() + b"\n"
+    return header + np.array(values, ">u2" if largest > 255 else "u1").tobytes()
+
+
+@pytest.mark.parametrize("kind", [2, 3, 5, 6])
+@pytest.mark.parametrize("largest", [1, 3, 100, 255])
+def test_netpbm_values_are_scaled_to_255(kind, largest, tmp_path, rng):
+    channels = 3 if kind in (3, 6) else 1
+    values = rng.integers(0, largest + 1, (4, 5, channels))
+    values[0, 0] = largest
+    path = tmp_path / "picture.ppm"
+    path.write_bytes(netpbm(kind, largest, values.ravel(), shape=(4, 5)))
+    expected = np.broadcast_to(np.round(values / largest * 255), (4, 5, 3))
+    assert np.array_equal(ado.read_image(path), expected)
+
+
+@pytest.mark.parametrize("kind", [2, 3, 5, 6])
+@pytest.mark.parametrize("largest", [256, 1000, 65535])
+def test_deep_netpbm_files_are_refused(kind, largest, tmp_path):
+    """Pillow would drop bits of colours without a warning."""
+    path = tmp_path / "deep.ppm"
+    path.write_bytes(netpbm(kind, largest, [largest] * 12, shape=(2, 2)))
+    with pytest.raises(ValueError, match=r"deep\.ppm must have 8 bits per channel, got more"):
+        ado.read_image(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        netpbm(3, 255, [1] * 11, shape=(2, 2)),  # a value is missing
+        netpbm(6, 255, [1] * 11, shape=(2, 2)),
+        netpbm(6, 100, [1] * 11, shape=(2, 2)),
+        netpbm(3, 100, [101] * 12, shape=(2, 2)),  # a value is too large
+        netpbm(3, 255, ["x"] * 12, shape=(2, 2)),
+        netpbm(3, 255, [-1] * 12, shape=(2, 2)),
+        b"P3 2 2 0\n" + b"0 " * 12,
+        b"P3 2 2 70000\n" + b"0 " * 12,
+        b"P6 2",
+    ],
+)
+def test_damaged_netpbm_files_are_named(content, tmp_path):
+    path = tmp_path / "damaged.ppm"
+    path.write_bytes(content)
+    with pytest.raises(OSError, match=r"damaged\.ppm is not a picture"):
+        ado.read_image(path)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "gif", "bmp", "webp"])
+def test_truncated_files_are_named(suffix, tmp_path, rng):
+    path = save(
+        tmp_path, Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)), f"p.{suffix}"
+    )
+    whole = path.read_bytes()
+    for length in (len(whole) // 2, len(whole) // 8, 20):
+        path.write_bytes(whole[:length])
+        with pytest.raises(OSError, match=rf"p\.{suffix} is not a picture"):
+            ado.read_image(path)

@@ -80,6 +80,8 @@ int main() {
 }
 """
 
+POOL_SOURCES = ["thread_pool.cpp", "thread.cpp", "interrupt.cpp", "processors.cpp"]
+
 QUOTA = """
 #include <cstdio>
 
@@ -123,7 +125,7 @@ def set_threads():
 
 
 def test_every_part_runs_once(tmp_path):
-    program = compiled(tmp_path, POOL, "thread_pool.cpp", "processors.cpp")
+    program = compiled(tmp_path, POOL, *POOL_SOURCES)
     done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=120)
     assert done.stdout == "0"
 
@@ -208,7 +210,7 @@ a, out = np.random.default_rng(0).random((1000, 1000)), np.empty((1000, 1000))
 _core.set_max_threads(8, at_any_size=True)
 pages = int(open("/proc/self/statm").read().split()[0])
 hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (2 << 20), hard))
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (512 << 10), hard))
 ado.transpose(a, out=out)
 resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 import os

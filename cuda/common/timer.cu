@@ -1,6 +1,8 @@
 // Timing on the device: events behind a blocking kernel, and the SM clock.
+#include "common/l2.cuh"
 #include "common/launch.cuh"
 #include "common/per_device.cuh"
+#include "common/stream_block.cuh"
 #include "core/scope_exit.hpp"
 #include "runtime/device.hpp"
 
@@ -28,26 +30,12 @@ __global__ void timer_stamp(Stamp* stamp) {
   *stamp = {nanoseconds, clock64(), multiprocessor};
 }
 
-// Blocks the stream until the host has enqueued all work to be timed.
-__global__ void timer_block(volatile int* released, volatile int* gave_up) {
-  constexpr unsigned long long kPatienceNanoseconds = 250'000'000;
-  unsigned long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  while (*released == 0) {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (now - start > kPatienceNanoseconds) {
-      *gave_up = 1;
-      return;
-    }
-  }
-}
-
 // The resources of samples. They are allocated once, because an allocation would disturb the
 // measurement.
 struct Timer {
   cudaEvent_t start, stop;
-  volatile int* flags;  // released, gave_up: in host memory that the device can access
-  Stamp* stamps;        // in host memory that the device can access
+  StreamBlock block;  // until the host has enqueued all work to be timed
+  Stamp* stamps;      // in host memory that the device can access
   void* flush;
   std::size_t flush_bytes;
 
@@ -55,8 +43,6 @@ struct Timer {
     ADO_CUDA(cudaEventCreate(&start));
     ADO_CUDA(cudaEventCreate(&stop));
     void* mapped = nullptr;
-    ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(int), cudaHostAllocMapped));
-    flags = static_cast<volatile int*>(mapped);
     ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(Stamp), cudaHostAllocMapped));
     stamps = static_cast<Stamp*>(mapped);
     ADO_CUDA(cudaMalloc(&flush, flush_bytes));
@@ -81,10 +67,11 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   // leaves about as many dirty lines of its own behind. This is the steady state of a long run.
   // With a clean L2 at the start, the write-back of the sample's own dirty lines would not be
   // timed.
-  if (cold) ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
-  timer.flags[0] = 0;
-  timer.flags[1] = 0;
-  timer_block<<<1, 1, 0, stream>>>(timer.flags, timer.flags + 1);
+  if (cold) {
+    reset_persisting_l2();
+    ADO_CUDA(cudaMemsetAsync(timer.flush, 0, timer.flush_bytes, stream));
+  }
+  timer.block.enqueue(stream);
   timer_stamp<<<1, 1, 0, stream>>>(timer.stamps);
   ADO_CUDA(cudaEventRecord(timer.start, stream));
   std::exception_ptr failure;
@@ -95,7 +82,7 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   }
   ADO_CUDA(cudaEventRecord(timer.stop, stream));
   timer_stamp<<<1, 1, 0, stream>>>(timer.stamps + 1);
-  timer.flags[0] = 1;
+  timer.block.release();
   const cudaError_t launched = cudaGetLastError();
   ADO_CUDA(cudaStreamSynchronize(stream));
   if (failure) std::rethrow_exception(failure);
@@ -103,7 +90,7 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
 
   float milliseconds = 0;
   ADO_CUDA(cudaEventElapsedTime(&milliseconds, timer.start, timer.stop));
-  Sample result{.seconds = 1e-3 * milliseconds / repeats, .blocked = timer.flags[1] == 0};
+  Sample result{.seconds = 1e-3 * milliseconds / repeats, .blocked = !timer.block.gave_up()};
   const Stamp &before = timer.stamps[0], &after = timer.stamps[1];
   if (before.multiprocessor == after.multiprocessor && after.nanoseconds > before.nanoseconds)
     result.hertz = 1e9 * static_cast<double>(after.cycles - before.cycles) /

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <utility>
 
+#include "common/l2.cuh"
 #include "common/per_device.cuh"
 #include "core/scope_exit.hpp"
 #include "cupti/launches.cuh"
@@ -221,6 +222,7 @@ void overwrite_l2() {
   const std::size_t bytes = 2 * static_cast<std::size_t>(cuda::properties().l2_bytes);
   static cuda::PerDevice<std::unique_ptr<cuda::Buffer>> buffers;
   const auto& buffer = buffers.current([&] { return std::make_unique<cuda::Buffer>(bytes); });
+  cuda::reset_persisting_l2();
   cuda::fill(buffer->data(), 0, bytes);
   cuda::synchronize();
 }

@@ -36,6 +36,11 @@ from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
+from adokernels.custom.compiler import CompilationError
+from adokernels.custom.cuda_source import CudaVariant, cuda_variant
+from adokernels.custom.extended import ExtendedRoutine
+from adokernels.custom.functions import FunctionVariant, variant
+from adokernels.custom.ladder import Ladder, ladder
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -44,6 +49,7 @@ from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.ladders.source import Diff, Source
+from adokernels.measuring.checking import Checked, check
 from adokernels.measuring.hotspots import hotspots
 from adokernels.measuring.loading import load
 from adokernels.measuring.machine import machine
@@ -51,7 +57,8 @@ from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import profile
 from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
-from adokernels.measuring.statistics import Verdict
+from adokernels.measuring.statistics import Comparison, Verdict
+from adokernels.measuring.tuning import Setting, Tuning, tune
 from adokernels.report.page import write_report
 from adokernels.tasks.gpp import GppProblem, gpp_problem
 
@@ -60,16 +67,23 @@ __version__ = version("adokernels")
 __all__ = [  # noqa: PLE0604
     *_names,
     "Ceiling",
+    "Checked",
     "Choice",
+    "CompilationError",
+    "Comparison",
     "Cost",
     "CudaError",
+    "CudaVariant",
     "DeviceArray",
     "Diagnosis",
     "Diff",
+    "ExtendedRoutine",
+    "FunctionVariant",
     "GppProblem",
     "Hotspots",
     "Kernel",
     "KernelProfile",
+    "Ladder",
     "Limiter",
     "Machine",
     "Measurement",
@@ -77,14 +91,19 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Setting",
     "Source",
     "Sweep",
+    "Tuning",
     "Unavailable",
     "Variant",
     "Verdict",
+    "check",
+    "cuda_variant",
     "diagnose",
     "gpp_problem",
     "hotspots",
+    "ladder",
     "limiter",
     "load",
     "machine",
@@ -99,6 +118,8 @@ __all__ = [  # noqa: PLE0604
     "sweep",
     "synchronize",
     "to_device",
+    "tune",
+    "variant",
     "warp_states",
     "write_report",
 ]

@@ -7,12 +7,16 @@ import collections.abc
 import typing
 
 __all__: list[str] = [
+    "BlockedStream",
     "Call",
     "Cost",
     "CudaError",
+    "CudaKernel",
+    "CudaModule",
     "DeviceArray",
     "DirectCall",
     "KernelInfo",
+    "KernelLaunch",
     "LineSamples",
     "OptionType",
     "Parameter",
@@ -71,6 +75,10 @@ class DeviceArray:
         """
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
+    def copy_from(self, array: typing.Any) -> None:
+        """
+        Replace the values by those of a NumPy array of the same shape and type.
+        """
     def numpy(self) -> typing.Any:
         """
         Copy to host memory, as a NumPy array.
@@ -174,6 +182,14 @@ class Cost:
     """
     FLOPs and bytes of one variant on one problem.
     """
+    def __init__(
+        self,
+        *,
+        flops: typing.SupportsFloat | typing.SupportsIndex,
+        bytes: typing.SupportsFloat | typing.SupportsIndex,
+        executed_flops: typing.SupportsFloat | typing.SupportsIndex,
+        requested_bytes: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
     def __repr__(self) -> str: ...
     @property
     def bytes(self) -> float:
@@ -375,6 +391,66 @@ class Sampler:
         """
         Repeats a call for about `seconds`, and returns its samples.
         """
+
+class CudaModule:
+    """
+    Machine code, loaded on the GPU.
+    """
+    def __init__(self, code: bytes) -> None: ...
+    def kernel(self, symbol: str) -> ...:
+        """
+        The kernel with this mangled name.
+        """
+
+class CudaKernel:
+    """
+    A kernel of a module, which it keeps loaded.
+    """
+    def launch(
+        self,
+        grid: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        shared_bytes: typing.SupportsInt | typing.SupportsIndex,
+        arguments: collections.abc.Sequence[bytes],
+    ) -> ...:
+        """
+        The kernel with a launch configuration and the memory of its arguments.
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> list[int]: ...
+
+class KernelLaunch:
+    """
+    A kernel with everything that a launch needs.
+    """
+    def info(self) -> KernelInfo:
+        """
+        Resource usage of the kernel.
+        """
+    def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Enqueue the kernel on a stream. It does not wait for the kernel.
+        """
+
+class BlockedStream:
+    """
+    A stream that executes nothing while this context is entered, or for 250 ms.
+    """
+    def __enter__(self) -> BlockedStream: ...
+    def __exit__(self, *args) -> None: ...
+    def __init__(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None: ...
+    def copy(
+        self,
+        pointer: typing.SupportsInt | typing.SupportsIndex,
+        nbytes: typing.SupportsInt | typing.SupportsIndex,
+    ) -> bytes:
+        """
+        A copy of device memory, made on another stream.
+        """
+    @property
+    def still_blocked(self) -> bool: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
 def chip() -> str:

@@ -1,9 +1,10 @@
-"""The command line: ``adokernels tour | info | list | bench | profile | diagnose | report``."""
+"""The command line: ``adokernels tour | info | list | bench | check | profile | ...``."""
 
 from __future__ import annotations
 
 import argparse
 import ast
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from rich.console import Console
 import adokernels as ado
 from adokernels import _core, tour
 from adokernels.arrays.operands import random_operands
+from adokernels.charts.files import save
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
 from adokernels.tables.measurements import sweep_tables
@@ -31,12 +33,19 @@ _MIN_WIDTH = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 on success, 2 for a wrong argument, 3 for a missing device."""
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0 on success, 1 if ``check`` finds a wrong result, 2 for a wrong argument, 3 for a missing
+        device.
+    """
     options = _parser().parse_args(arguments)
-    console = Console()
+    console = Console(markup=False, emoji=False)  # names and paths are literal
     console.width = max(console.width, _MIN_WIDTH)
     try:
-        options.run(options, console)
+        return options.run(options, console) or 0
     except (ValueError, KeyError, TypeError, OSError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
         print(f"adokernels: {text}", file=sys.stderr)
@@ -49,7 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _NO_DEVICE
     except KeyboardInterrupt:
         return 130
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,14 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     problem.add_argument(
         "--dtype", type=_dtype, help="element type, if the routine accepts several"
     )
-    problem.add_argument(
-        "--set",
-        type=_option,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the routine, for example border=replicate",
-    )
+    _add_set(problem)
     problem.add_argument("--cache", choices=("cold", "warm"), default="cold")
     problem.add_argument("--json", type=Path, help="output file for the measurements")
 
@@ -111,6 +112,26 @@ def _parser() -> argparse.ArgumentParser:
         "--plot", type=_chart_path, help="output file for the chart (.png, .svg, .pdf)"
     )
     bench.set_defaults(run=_run_bench)
+
+    check = commands.add_parser(
+        "check",
+        help="check a kernel or function of your own against a routine",
+        description="Compile and check a kernel (.cu) or a Python function (.py), then time it.",
+    )
+    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
+    check.add_argument("--routine", required=True, help="what it computes")
+    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
+    check.add_argument("--block", type=_lengths, default=(256,), help="for example 32x8")
+    check.add_argument("--tile", type=_lengths, help="elements per block, if not one per thread")
+    check.add_argument("--grid", type=_lengths, help="default: enough blocks for the result")
+    check.add_argument("--shape", type=_lengths, help="lengths of the timed problem")
+    check.add_argument("--dtype", type=_dtype, help="element type of the operands")
+    _add_set(check)
+    check.add_argument("--against", type=lambda text: text.split(","), help="names of variants")
+    check.add_argument("--no-timing", action="store_true", help="check the results only")
+    check.add_argument("--seconds", type=float, default=1.0, help="maximum time per variant")
+    check.add_argument("--json", type=Path, help="output file for the result")
+    check.set_defaults(run=_run_check)
 
     profile = commands.add_parser(
         "profile", parents=[problem], help="read the hardware counters of one CUDA variant"
@@ -135,6 +156,17 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, default=Path("report.html"))
     report.set_defaults(run=_run_report)
     return parser
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the routine, for example border=replicate",
+    )
 
 
 def _size(text: str) -> int:
@@ -214,8 +246,45 @@ def _run_bench(options: argparse.Namespace, console: Console) -> None:
     if options.plot:
         figure = Figure(figsize=(10, 6), layout="constrained")
         ado.roofline(sweep, ax=figure.add_subplot())
-        figure.savefig(options.plot, dpi=150)
+        save(figure, options.plot, dpi=150)
         console.print(f"wrote {options.plot}")
+
+
+def _run_check(options: argparse.Namespace, console: Console) -> int:
+    routine, operands, settings = _problem(options)
+    name = options.kernel.partition("<")[0]
+    if options.file.suffix == ".py":
+        module = runpy.run_path(str(options.file))
+        if name not in module:
+            raise ValueError(f"{options.file} must define {name}")
+        variant = ado.variant(module[name])
+    else:
+        variant = ado.cuda_variant(
+            name,
+            source=options.file.read_text(encoding="utf-8"),
+            kernel=options.kernel,
+            block=options.block,
+            tile=options.tile,
+            grid=options.grid,
+            file=str(options.file),
+        )
+    try:
+        result = ado.check(
+            variant,
+            routine,
+            *operands,
+            against=options.against,
+            timed=not options.no_timing,
+            seconds=options.seconds,
+            **settings,
+        )
+    except ado.CompilationError as error:
+        result = ado.Checked(routine.name, name, False, f"it does not compile\n{error.log}")
+    console.print(repr(result), markup=False, highlight=False)
+    if options.json:
+        result.save(options.json)
+        console.print(f"wrote {options.json}")
+    return 0 if result else 1
 
 
 def _run_profile(options: argparse.Namespace, console: Console) -> None:

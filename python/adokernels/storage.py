@@ -1,23 +1,94 @@
-"""The layout of stored records: one JSON document with a kind and a schema version."""
+"""Files that the package writes, and the layout of stored records.
+
+A record is one JSON document with a kind and a schema version.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from adokernels.fields import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
+_MODE = 0o666  # the system applies the user's mask
 
 
-def write(path: str | Path, kind: str, record: Mapping[str, Any]) -> None:
-    """Write one record with its kind and schema version."""
-    Path(path).write_text(to_json(kind, record), encoding="utf-8")
+class StoredRecord(Fields):
+    """Base of records that have files of their own."""
+
+    KIND: ClassVar[str]
+
+    def save(self, path: str | Path) -> None:
+        """Write the record to a JSON file; read it with :func:`adokernels.load`.
+
+        Raises
+        ------
+        ValueError
+            If :func:`adokernels.load` would reject the record, for example because a number is not
+            finite. The message names the field; an existing file is unchanged.
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        record = self.to_dict()
+        type(self).from_dict(record)
+        replace_file(path, to_json(self.KIND, record).encode())
 
 
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
-    return json.dumps({"schema": SCHEMA, "kind": kind, **record}) + "\n"
+    return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
+
+
+def replace_file(path: str | Path, content: bytes) -> None:
+    """Write a file completely, or leave the existing file unchanged.
+
+    The content is written to a temporary file in the same folder, which then replaces the file.
+    The file keeps its permissions; a new file gets those of the user's mask. Symbolic links are
+    followed. Devices and pipes are written directly.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        existing = target.stat()
+    except FileNotFoundError:
+        mode = None
+    else:
+        if stat.S_ISDIR(existing.st_mode):
+            raise IsADirectoryError(f"{path} must be a file, got a folder")
+        if not stat.S_ISREG(existing.st_mode):
+            Path(path).write_bytes(content)
+            return
+        if not os.access(target, os.W_OK):
+            raise PermissionError(f"{path} must be writable, got a read-only file")
+        mode = stat.S_IMODE(existing.st_mode)
+    temporary = target.parent / f".adokernels-{os.urandom(8).hex()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    except OSError as error:
+        error.filename = str(path)  # the user knows this name
+        raise
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -18,6 +18,7 @@ PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dic
   read_outputs(out);
   choose_stream();
   bind_arrays(!out.is_none());
+  require_unchanged();
 }
 
 void PyCall::read_inputs(const py::tuple& arguments, const py::dict& keywords) {
@@ -50,8 +51,8 @@ void PyCall::read_options(const py::dict& keywords) {
 
 void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (arguments.size() > inputs_.size())
-    throw TypeError(routine.name + "() takes " + std::to_string(inputs_.size()) +
+  if (arguments.size() > routine.inputs.size())
+    throw TypeError(routine.name + "() takes " + std::to_string(routine.inputs.size()) +
                     " operands but got " + std::to_string(arguments.size()));
   for (const auto& item : keywords) {
     const std::string keyword = py::str(item.first);
@@ -70,14 +71,19 @@ void PyCall::read_outputs(const py::object& out) {
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
   const bool several = py::isinstance<py::tuple>(out);
-  if (several && py::len(out) != count)
-    throw ValueError(routine.name + ": out has " + std::to_string(py::len(out)) + " arrays for " +
+  // The items themselves, because a subclass may define __len__ and __getitem__.
+  const auto given = static_cast<std::size_t>(several ? PyTuple_GET_SIZE(out.ptr()) : 1);
+  if (several && given != count)
+    throw ValueError(routine.name + ": out has " + std::to_string(given) + " arrays for " +
                      std::to_string(count) + " results");
-  if (!several && count > 1)
+  if (given != count)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* const item =
+        several ? PyTuple_GET_ITEM(out.ptr(), static_cast<py::ssize_t>(i)) : out.ptr();
     outputs_.emplace_back(routine.name + ": " + routine.outputs[i].name,
-                          several ? py::object(py::tuple(out)[i]) : out, true);
+                          py::reinterpret_borrow<py::object>(item), true);
+  }
 }
 
 // Without stream=, a call runs on the current stream of the library of its device operands. If these
@@ -116,6 +122,22 @@ void PyCall::bind_arrays(bool out_given) {
     bound_.bind_output(outputs_[index].argument());
   }
   bound_.finish(out_given);
+}
+
+// Python code may still have run after the addresses were read (a finaliser, for example). If it has
+// moved an operand, the addresses of the bound problem are invalid.
+void PyCall::require_unchanged() const {
+  const auto check = [&](const PyArray& array, const OperandInfo& info) {
+    if (!py::isinstance<py::array>(array.object())) return;  // owned by a DLPack tensor, or a Buffer
+    const auto* const now = py::detail::array_proxy(array.object().ptr());
+    const Array& view = array.view();
+    if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||
+        !std::equal(view.shape, view.shape + view.rank, now->dimensions) ||
+        !std::equal(view.stride, view.stride + view.rank, now->strides))
+      throw ValueError(bound_.routine().name + ": " + info.name + " was resized during the call");
+  };
+  for (std::size_t i = 0; i < inputs_.size(); ++i) check(inputs_[i], bound_.routine().inputs[i]);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) check(outputs_[i], bound_.routine().outputs[i]);
 }
 
 std::optional<std::uintptr_t> PyCall::stream() const {

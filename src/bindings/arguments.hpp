@@ -35,11 +35,15 @@ class PyCall {
   std::optional<std::uintptr_t> stream() const;
 
  private:
+  // All Python code that a call can run (__array__, __dlpack__ and __index__ of arguments, for
+  // example) runs in these functions and in PyArray::open. It may resize operands, so the addresses
+  // of NumPy arrays are read afterwards.
   void read_inputs(const py::tuple& arguments, const py::dict& keywords);
   void read_options(const py::dict& keywords);
   void read_outputs(const py::object& out);
   void choose_stream();
   void bind_arrays(bool out_given);
+  void require_unchanged() const;
   void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
   BoundProblem bound_;

@@ -8,6 +8,7 @@
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "runtime/device.hpp"
+#include "runtime/staging.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -96,6 +97,20 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
                     {.versioned = versioned});
 }
 
+void copy_from(DeviceArray& array, const py::object& host) {
+  PyArray source("copy_from: the array", host, false);
+  source.open(std::nullopt);
+  const Array view = source.argument().view;
+  if (source.memory() != kHost || !source.element().equal(array.element) ||
+      !shape_of(view).equal(shape_of(array.view)))
+    throw ValueError("copy_from: the array must have the shape and type of the DeviceArray");
+  const ReleaseGil release;
+  const cuda::Stream stream = cuda::nameable(array.memory->stream());
+  array.memory->before_use(stream, true);
+  upload(array.view.data, view, stream);
+  array.memory->after_use(stream, true);
+}
+
 void synchronize(const std::optional<std::string>& device) {
   {
     const DeviceId gpu_id = resolve_gpu(device ? device_named(*device) : gpu(DeviceId::kAnyGpu));
@@ -122,6 +137,8 @@ default stream.)")
       .def(
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")
+      .def("copy_from", &copy_from, py::arg("array"),
+           "Replace the values by those of a NumPy array of the same shape and type.")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
       .def_property_readonly(
           "dtype", [](const DeviceArray& a) -> py::object { return a.element.dtype; },

@@ -32,11 +32,10 @@ py::object call(const Routine& routine, const py::tuple& arguments, const py::di
   PyCall python(routine, arguments, options, out, stream);
   BoundProblem& bound = python.bound();
   const AnyVariant* const chosen = find(routine, variant_name);
-  {
-    const ReleaseGil release;
+  without_gil([&] {
     bound.check_values(python.stream().value_or(0));
     run(bound, chosen, device_name, lengths, python.stream());
-  }
+  });
   return python.results();
 }
 
@@ -49,17 +48,18 @@ class PyProblem {
     BoundProblem& bound = python_.bound();
     device_ = bound.resolve_device(find(routine, name_from_python(variant, "variant")),
                                    name_from_python(device, "device"));
-    const ReleaseGil release;
-    bound.check_values();
-    if (device_.kind == Device::kCpu) return;
-    device_ = resolve_gpu(device_);
-    const cuda::DeviceScope scope(device_.ordinal);
-    if (bound.on_device()) {
-      bound.begin_use(stream());
-      packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
-    } else {
-      staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
-    }
+    without_gil([&] {
+      bound.check_values();
+      if (device_.kind == Device::kCpu) return;
+      device_ = resolve_gpu(device_);
+      const cuda::DeviceScope scope(device_.ordinal);
+      if (bound.on_device()) {
+        bound.begin_use(stream());
+        packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+      } else {
+        staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
+      }
+    });
   }
   ~PyProblem() {
     if (packed_) python_.bound().end_use(stream());
@@ -152,7 +152,7 @@ py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::d
 
 void bind_call(py::module_& m) {
   py::class_<Call>(m, "Call", "A variant that is ready to run on one problem.")
-      .def("run", &Call::run, py::call_guard<ReleaseGil>())
+      .def("run", [](Call& c) { without_gil([&] { c.run(); }); })
       .def("kernels", &Call::kernels, "The kernels that the call launches; none on the CPU.")
       .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
       .def_property_readonly("device",
@@ -183,11 +183,11 @@ void bind_problem(py::module_& m) {
           "The variant that a call would choose.")
       .def("results", &PyProblem::results, "The results, in host memory.")
       .def_property_readonly(
-          "device", [](const PyProblem& p) { return name_of(p.device()); },
-          "'cpu', or a GPU such as 'cuda:0'.")
-      .def_property_readonly(
-          "device_type", [](const PyProblem& p) { return std::string(name_of(p.device().kind)); },
+          "device", [](const PyProblem& p) { return std::string(name_of(p.device().kind)); },
           "'cpu' or 'cuda'.")
+      .def_property_readonly(
+          "device_id", [](const PyProblem& p) { return name_of(p.device()); },
+          "'cpu', or a GPU such as 'cuda:0'.")
       .def_property_readonly(
           "arguments", [](const PyProblem& p) { return p.python().arguments(); },
           "The operands, in the routine's order.")
@@ -227,6 +227,13 @@ void bind_routines(py::module_& m) {
             return r.find(variant).why_unavailable();
           },
           py::arg("variant"), "Empty if the variant can run here.")
+      .def(
+          "set_default_block",
+          [](const Routine& r, const std::string& variant, const py::object& block) {
+            set_default_block(r, r.find(variant), block_from_python(block));
+          },
+          py::arg("variant"), py::arg("block"),
+          "Make a block shape the default of the variant for the rest of the process.")
       .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
            py::arg("block"), py::arg("device"), py::arg("out"), py::arg("stream"))
       .def(
@@ -252,10 +259,7 @@ void bind_routines(py::module_& m) {
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
              const py::dict& options) {
             PyCall python(r, arguments, options, py::none());
-            {
-              const ReleaseGil release;
-              python.bound().check_values();
-            }
+            without_gil([&] { python.bound().check_values(); });
             return cost_of(r.find(variant), python.bound().problem());
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))

@@ -1,6 +1,8 @@
 // Python classes that describe variants: declarations, resources of kernels, and costs.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bindings/bind.hpp"
 #include "bindings/parameters.hpp"
 #include "runtime/call.hpp"
@@ -8,6 +10,16 @@
 
 namespace ado::bindings {
 namespace {
+
+// The default block comes first, the others in the order of their declaration.
+std::vector<std::vector<unsigned>> blocks_of(const AnyVariant& variant) {
+  std::vector<std::vector<unsigned>> blocks;
+  for (const Extent& block : variant.blocks) blocks.push_back(lengths_of(block));
+  if (blocks.empty()) return blocks;
+  const auto first = blocks.begin() + static_cast<std::ptrdiff_t>(variant.default_block.load());
+  std::rotate(blocks.begin(), first, first + 1);
+  return blocks;
+}
 
 void bind_variant_info(py::module_& m) {
   py::class_<AnyVariant>(m, "VariantInfo", "The declaration of a variant.")
@@ -19,12 +31,7 @@ void bind_variant_info(py::module_& m) {
                              [](const AnyVariant& v) { return std::string(v.precision); })
       .def_readonly("ceiling", &AnyVariant::ceiling)
       .def_readonly("min_compute", &AnyVariant::min_compute)
-      .def_property_readonly("blocks",
-                             [](const AnyVariant& v) {
-                               std::vector<std::vector<unsigned>> blocks;
-                               for (const Extent& b : v.blocks) blocks.push_back(lengths_of(b));
-                               return blocks;
-                             })
+      .def_property_readonly("blocks", &blocks_of, "The block shapes, the default first.")
       .def_property_readonly("stages", [](const AnyVariant& v) {
         std::vector<std::pair<std::string, std::string>> stages;
         for (const Stage& stage : v.stages) stages.emplace_back(stage.routine, stage.variant);
@@ -52,6 +59,14 @@ void bind_kernel_info(py::module_& m) {
 
 void bind_cost(py::module_& m) {
   py::class_<Cost>(m, "Cost", "FLOPs and bytes of one variant on one problem.")
+      .def(py::init([](double flops, double bytes, double executed_flops, double requested_bytes) {
+             return Cost{.flops = flops,
+                         .bytes = bytes,
+                         .executed_flops = executed_flops,
+                         .requested_bytes = requested_bytes};
+           }),
+           py::kw_only(), py::arg("flops"), py::arg("bytes"), py::arg("executed_flops"),
+           py::arg("requested_bytes"))
       .def_readonly("flops", &Cost::flops, "Useful FLOPs, the same for every variant.")
       .def_readonly("bytes", &Cost::bytes, "Compulsory bytes, the same for every variant.")
       .def_readonly("executed_flops", &Cost::executed_flops, "FLOPs that the variant executes.")

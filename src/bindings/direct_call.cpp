@@ -108,6 +108,7 @@ py::object call_directly(const Routine& routine, PyObject* const* arguments, std
   constexpr std::size_t kMaxResults = 4;
   if (results > (given ? 1 : kMaxResults)) return {};
   DirectProblem& problem = DirectProblem::of(routine);
+  if (problem.running()) return {};
   problem.begin();
   for (std::size_t i = 0; i < count; ++i) {
     Array view;
@@ -137,8 +138,7 @@ py::object call_directly(const Routine& routine, PyObject* const* arguments, std
   if (problem.small()) {
     problem.run();
   } else {
-    const ReleaseGil release;
-    problem.run();
+    without_gil([&] { problem.run(); });
   }
   if (results == 1) return std::move(outputs[0]);
   py::tuple all(results);
@@ -153,6 +153,9 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flagged_c
   try {
     if (py::object results = call_directly(*routine, arguments, count, names))
       return results.release().ptr();
+  } catch (py::error_already_set& error) {  // an interruption, for example
+    error.restore();
+    return nullptr;
   } catch (const std::exception&) {
     // The general call fails too. It reports the error with its context.
   }

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/interrupt.hpp"
+#include "core/scope_exit.hpp"
 
 namespace ado::bindings {
 
@@ -14,6 +18,17 @@ class ReleaseGil {
   ReleaseGil() : state_(PyEval_SaveThread()) {}
   ReleaseGil(const ReleaseGil&) = delete;
   ReleaseGil& operator=(const ReleaseGil&) = delete;
+
+  // Runs the Python handlers of pending signals. Returns true if one of them raised an exception,
+  // which is then set for this thread. Python runs them on its main thread only. On other threads,
+  // the function returns false without waiting for the GIL.
+  bool signal_handler_raises() {
+    if (syscall(SYS_gettid) != getpid()) return false;
+    PyEval_RestoreThread(state_);
+    const bool raised = PyErr_CheckSignals() != 0;
+    state_ = PyEval_SaveThread();
+    return raised;
+  }
   ~ReleaseGil() {
     try {
       PyEval_RestoreThread(state_);
@@ -25,5 +40,21 @@ class ReleaseGil {
  private:
   PyThreadState* state_;
 };
+
+// Calls work() without the GIL. Signal handlers in Python run in the meantime. If one raises an
+// exception (Ctrl-C), work on the CPU ends early, and the exception is thrown.
+template <class Work>
+void without_gil(const Work& work) {
+  bool stopped = false;
+  try {
+    ReleaseGil release;
+    Interruptible call(
+        [](void* gil) { return static_cast<ReleaseGil*>(gil)->signal_handler_raises(); }, &release);
+    const ScopeExit ended([&] { stopped = call.stopped(); });
+    work();
+  } catch (const Interrupted&) {
+  }
+  if (stopped) throw pybind11::error_already_set();
+}
 
 }  // namespace ado::bindings

@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m) {
   bind_routines(m);
   bind_machine(m);
   bind_profiler(m);
+  bind_source_kernels(m);
 }

@@ -172,7 +172,11 @@ bool PyArray::same_type(const ArrayTraits& other) const {
 }
 
 py::array PyArray::as_numpy() const {
-  if (py::isinstance<py::array>(object_)) return object_.cast<py::array>();
+  if (py::isinstance<py::array>(object_)) {
+    // A plain array, because NumPy calls __array_function__ of subclasses, which is Python code.
+    const py::object plain = numpy_module().attr("ndarray");
+    return plain.attr("view")(object_, plain).cast<py::array>();
+  }
   const std::vector<py::ssize_t> shape(view_.shape, view_.shape + view_.rank);
   const std::vector<py::ssize_t> strides(view_.stride, view_.stride + view_.rank);
   return py::array(element_.dtype, shape, strides, view_.data, object_);
@@ -193,6 +197,7 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
 }
 
 py::array PyArray::numpy() const {
+  if (py::isinstance<py::array>(object_)) return object_.cast<py::array>();
   if (memory_.kind == Device::kCpu) return as_numpy();
   if (is_device_array()) return object_.cast<const DeviceArray&>().numpy();
   py::array host(element_.dtype, std::vector<py::ssize_t>(view_.shape, view_.shape + view_.rank));

@@ -1,17 +1,21 @@
 #include "core/thread_pool.hpp"
 
 #include <pthread.h>
-#include <signal.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <thread>
+#include <new>
+#include <semaphore>
 
+#include "core/interrupt.hpp"
 #include "core/processors.hpp"
+#include "core/thread.hpp"
 
 namespace ado {
 namespace {
@@ -47,14 +51,23 @@ bool spin(Clock::duration time, const Done& done) {
   return done();
 }
 
+// Makes the non-temporal stores of a part that was interrupted visible to other threads.
+void finish_stores() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 class Pool {
  public:
-  // Executes a job. Returns false if the pool is executing another one.
+  // Executes a job. Returns false if the pool is executing another one. Throws Interrupted after
+  // all parts have ended.
   bool run(int parts, PartFunction function, const void* work) {
     if (!acquire()) return false;
     start(parts - 1);
     function_ = function;
     work_ = work;
+    call_ = current_call();
     parts_ = parts;
     for (int i = 0; i < parts; ++i) taken_[i].store(false, std::memory_order_relaxed);
     unfinished_.store(parts, std::memory_order_relaxed);
@@ -62,7 +75,9 @@ class Pool {
     wake();
     while (claim()) execute(0);
     wait();
+    const bool stopped = call_ != nullptr && call_->stopped();
     busy_.store(false, std::memory_order_release);
+    if (stopped) throw Interrupted();
     return true;
   }
 
@@ -79,20 +94,26 @@ class Pool {
   }
 
   // Starts threads until the pool has `wanted` threads, or fewer if the system cannot start more.
-  // The threads block all signals, because Python's signal handlers must run on Python's threads.
   void start(int wanted) {
     if (threads_ >= wanted || no_more_threads_) return;
     spins_ = wanted < available_processors();
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      for (; threads_ < wanted; ++threads_)
-        std::thread([this, id = threads_ + 1] { work(id); }).detach();
-    } catch (const std::exception&) {
-      no_more_threads_ = true;
+    for (; threads_ < wanted && !no_more_threads_; ++threads_) {
+      std::unique_ptr<Member> member(new (std::nothrow) Member{this, threads_ + 1});
+      no_more_threads_ = member == nullptr || !start_thread(main_of_member, member.get());
+      if (no_more_threads_) return;
+      static_cast<void>(member.release());  // main_of_member deletes it
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  struct Member {
+    Pool* pool;
+    int id;
+  };
+
+  static void main_of_member(void* given) {
+    const Member member = *static_cast<Member*>(given);
+    delete static_cast<Member*>(given);
+    member.pool->work(member.id);
   }
 
   // After a thread has claimed a part, the job remains valid until the part is finished, because
@@ -112,8 +133,21 @@ class Pool {
     int part = id % parts;
     while (taken_[part].exchange(true, std::memory_order_relaxed))
       part = part + 1 == parts ? 0 : part + 1;
-    function_(work_, part, parts);
-    if (unfinished_.fetch_sub(1) == 1 && caller_sleeps_.load()) unfinished_.notify_one();
+    if (call_ == nullptr)
+      function_(work_, part, parts);
+    else
+      execute_interruptibly(part, parts);
+    if (unfinished_.fetch_sub(1) == 1 && caller_sleeps_.load()) finished_.release();
+  }
+
+  void execute_interruptibly(int part, int parts) {
+    if (call_->stopped()) return;
+    try {
+      const WorksFor works(call_);
+      function_(work_, part, parts);
+    } catch (const Interrupted&) {
+      finish_stores();
+    }
   }
 
   // Wakes at most two threads. These threads wake further threads, so that the caller does not have
@@ -126,8 +160,16 @@ class Pool {
   void wait() {
     const auto finished = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
     if (finished() || spin(kSpinForParts, finished)) return;
+    Interruptible* const own = own_call();
     caller_sleeps_.store(true);
-    for (int left; (left = unfinished_.load()) != 0;) unfinished_.wait(left);
+    while (unfinished_.load() != 0) {  // a release that came too late for a job ends a later wait
+      if (own == nullptr) {
+        finished_.acquire();
+      } else {
+        static_cast<void>(finished_.try_acquire_for(kPollInterval));
+        own->ask();
+      }
+    }
     caller_sleeps_.store(false);
   }
 
@@ -149,10 +191,12 @@ class Pool {
   alignas(kLine) std::atomic<int> unclaimed_ = 0;  // parts; sleeping threads wait for a change
   alignas(kLine) std::atomic<int> unfinished_ = 0;
   std::atomic<bool> caller_sleeps_ = false;
+  std::counting_semaphore<> finished_{0};
   alignas(kLine) std::atomic<int> sleeping_ = 0;
   // The job. The calling thread writes it before it sets unclaimed_.
   alignas(kLine) PartFunction function_ = nullptr;
   const void* work_ = nullptr;
+  Interruptible* call_ = nullptr;
   int parts_ = 0;
   std::atomic<bool> taken_[kMaxParts] = {};
 

@@ -18,10 +18,11 @@ inline constexpr int kMaxParts = 1024;
 using PartFunction = void (*)(const void* work, int part, int parts);
 
 // Calls function(work, part, parts) once for each part from 0 to parts - 1, on this thread and on
-// up to parts - 1 threads of the pool. The calling thread begins with part 0. The function must not
-// throw and must not wait for other parts. While the pool executes a job, other calls (from other
-// threads, or from inside a part) execute all their parts on the calling thread. A forked child
-// process starts its own pool.
+// up to parts - 1 threads of the pool. The calling thread begins with part 0. The function may
+// throw Interrupted (interrupt.hpp), which run_parts throws after all parts have ended. It must not
+// throw anything else, and it must not wait for other parts. While the pool executes a job, other
+// calls (from other threads, or from inside a part) execute all their parts on the calling thread.
+// A forked child process starts its own pool.
 void run_parts(int parts, PartFunction function, const void* work);
 
 // Starts the threads for jobs of this number of parts, if they are not running yet.

@@ -12,6 +12,7 @@
 #include <new>
 #include <thread>
 
+#include "core/interrupt.hpp"
 #include "core/processors.hpp"
 #include "core/thread_pool.hpp"
 
@@ -116,6 +117,7 @@ const ThreadCosts& thread_costs() {
   while (state != kMeasured) {
     int expected = kUnmeasured;
     if (state.compare_exchange_strong(expected, kMeasuring)) {
+      const WorksFor no_call(nullptr);  // other threads wait for the costs, so no interruption
       costs.bytes_per_second = measure_bandwidth();
       costs.wake = measure_wake();
       state = kMeasured;

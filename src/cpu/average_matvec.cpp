@@ -11,6 +11,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
@@ -61,8 +62,10 @@ Operands operands_of(const AverageMatvec& p) {
 // -------------------------------------------------------------------------------- scalar variants
 
 template <class T>
-ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average) {
+ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average,
+                                Checkpoints& checkpoints) {
   for (int64_t i = 0; i < p.length; ++i) {
+    checkpoints.add(p.length);
     T product = 0;
     for (int64_t j = 0; j < p.length; ++j) product += load<T>(p.factor(i, j)) * average[j];
     store_vector(p.to(i, set), product);
@@ -74,14 +77,17 @@ void naive_loops(const AverageMatvec& problem, const Launch& go) {
   with_real(problem.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
     auto* const sums = reinterpret_cast<CompensatedSum<T>*>(average + p.length);
+    Checkpoints checkpoints;
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) sums[j] = {};
-      for (int64_t sample = 0; sample < p.samples; ++sample)
+      for (int64_t sample = 0; sample < p.samples; ++sample) {
+        checkpoints.add(p.length);
         for (int64_t j = 0; j < p.length; ++j)
           sums[j].add(load<T>(p.row(set, j) + sample * p.to_sample));
+      }
       for (int64_t j = 0; j < p.length; ++j)
         average[j] = sums[j].total() / static_cast<T>(p.samples);
-      multiply_scalar(p, set, average);
+      multiply_scalar(p, set, average, checkpoints);
     }
   });
 }
@@ -90,14 +96,17 @@ void interchange(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   with_real(problem.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
+    Checkpoints checkpoints;
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) {
         CompensatedSum<T> sum;
-        for (int64_t sample = 0; sample < p.samples; ++sample)
-          sum.add(load<T>(p.row(set, j) + sample * p.to_sample));
+        checkpoints.in_pieces(0, p.samples, [&](int64_t begin, int64_t end) {
+          for (int64_t sample = begin; sample < end; ++sample)
+            sum.add(load<T>(p.row(set, j) + sample * p.to_sample));
+        });
         average[j] = sum.total() / static_cast<T>(p.samples);
       }
-      multiply_scalar(p, set, average);
+      multiply_scalar(p, set, average, checkpoints);
     }
   });
 }
@@ -110,22 +119,25 @@ void pairwise(const AverageMatvec& problem, const Launch& go) {
   const Operands p = operands_of(problem);
   with_real(problem.vectors.type, [&]<class T>(T) {
     T* const average = reinterpret_cast<T*>(go.scratch);
+    Checkpoints checkpoints;
     for (int64_t set = 0; set < p.sets; ++set) {
       for (int64_t j = 0; j < p.length; ++j) {
         CompensatedSum<T> sum;
         const auto at = [&](int64_t sample) {
           return load<T>(p.row(set, j) + sample * p.to_sample);
         };
-        int64_t m = 0;
-        for (; m + kTree <= p.samples; m += kTree)
-          sum.add(((at(m) + at(m + 1)) + (at(m + 2) + at(m + 3))) +
-                  ((at(m + 4) + at(m + 5)) + (at(m + 6) + at(m + 7))));
+        const int64_t trees = p.samples / kTree * kTree;
+        checkpoints.in_pieces<1, kTree>(0, trees, [&](int64_t begin, int64_t end) {
+          for (int64_t m = begin; m < end; m += kTree)
+            sum.add(((at(m) + at(m + 1)) + (at(m + 2) + at(m + 3))) +
+                    ((at(m + 4) + at(m + 5)) + (at(m + 6) + at(m + 7))));
+        });
         T rest = 0;
-        for (; m < p.samples; ++m) rest += at(m);
+        for (int64_t m = trees; m < p.samples; ++m) rest += at(m);
         sum.add(rest);
         average[j] = sum.total() / static_cast<T>(p.samples);
       }
-      multiply_scalar(p, set, average);
+      multiply_scalar(p, set, average, checkpoints);
     }
   });
 }
@@ -216,16 +228,19 @@ ADO_INLINE Reals<T> sums_of_short_rows(const std::byte* from) {
 // times as fast, because cache lines are evicted before the next rows need them. Prefetching gains
 // nothing here.
 template <class T>
-ADO_INLINE Reals<T> sums_across_rows(const Operands& p, const std::byte* from, int64_t samples) {
+ADO_INLINE Reals<T> sums_across_rows(const Operands& p, const std::byte* from, int64_t samples,
+                                     Checkpoints& checkpoints) {
   CompensatedSum<Reals<T>> sum;
-  add_vectors<false>(from, p.to_sample, samples, sum);
+  checkpoints.in_pieces<kLanes<T>, kTree>(0, samples, [&](int64_t begin, int64_t end) {
+    add_vectors<false>(from + begin * p.to_sample, p.to_sample, end - begin, sum);
+  });
   return sum.total();
 }
 
 // Sums the rows one after another. Samples that are not contiguous are copied first.
 template <class T, bool kPrefetch>
 ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int64_t rows,
-                                  int64_t samples, Reals<T>* lanes) {
+                                  int64_t samples, Reals<T>* lanes, Checkpoints& checkpoints) {
   if (p.to_sample == sizeof(T) && samples < kTree * kLanes<T>) {
     for (int64_t row = 0; row < rows; ++row)
       lanes[row] = plain_sum<T>(from + row * p.to_element, samples, 0);
@@ -235,7 +250,9 @@ ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int6
     for (int64_t row = 0; row < rows; ++row) {
       const std::byte* at = from + row * p.to_element;
       CompensatedSum<Reals<T>> sum;
-      add_samples<kPrefetch, T>(at, samples, sum);
+      checkpoints.in_pieces<1, kTree * kLanes<T>>(0, samples, [&](int64_t begin, int64_t end) {
+        add_samples<kPrefetch, T>(at + begin * sizeof(T), end - begin, sum);
+      });
       lanes[row] = sum.total();
     }
   } else {
@@ -244,6 +261,7 @@ ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int6
     CompensatedSum<Reals<T>> sums[kLanes<T>];
     for (int64_t begin = 0; begin < samples; begin += kCopied) {
       const int64_t count = min(kCopied, samples - begin);
+      checkpoints.add(rows * count);
       for (int64_t i = 0; i < count; ++i)
         for (int64_t row = 0; row < rows; ++row)
           copies[row][i] = load<T>(from + row * p.to_element + (begin + i) * p.to_sample);
@@ -259,11 +277,12 @@ ADO_INLINE void sums_of_long_rows(const Operands& p, const std::byte* from, int6
 // Sums a range of samples of up to kLanes rows. With fewer than kLanes samples, the sums are plain.
 template <class T, bool kPrefetch = true>
 ADO_INLINE Reals<T> sums_of_rows(const Operands& p, const std::byte* from, int64_t rows,
-                                 int64_t samples) {
-  if (rows == kLanes<T> && p.to_element == sizeof(T)) return sums_across_rows<T>(p, from, samples);
+                                 int64_t samples, Checkpoints& checkpoints) {
+  if (rows == kLanes<T> && p.to_element == sizeof(T))
+    return sums_across_rows<T>(p, from, samples, checkpoints);
   Reals<T> lanes[kLanes<T>] = {};
   if (samples >= kLanes<T>) {
-    sums_of_long_rows<T, kPrefetch>(p, from, rows, samples, lanes);
+    sums_of_long_rows<T, kPrefetch>(p, from, rows, samples, lanes, checkpoints);
     return sums_of_lanes<kLanes<T>>(lanes);
   }
   if (rows == kLanes<T> && p.to_sample == sizeof(T) &&
@@ -290,8 +309,10 @@ ADO_INLINE void average_short_rows(const std::byte* from, int64_t rows, int64_t 
   using V = Reals<T>;
   constexpr int64_t kSize = sizeof(T), kRows = 128;
   alignas(kLine) T transposed[kLanes<T> * kRows];
+  Checkpoints checkpoints;
   for (int64_t row = 0, count; row < rows; row += count) {
     count = min(kRows, rows - row);
+    checkpoints.add(count * samples);
     const Part part{.rows = count,
                     .cols = samples,
                     .from = from + row * samples * kSize,
@@ -332,11 +353,13 @@ void average_rows(const Operands& p, int64_t begin, int64_t end, T* averages) {
     return average_short_rows<T>(p.row(begin / p.length, begin % p.length), end - begin, p.samples,
                                  share, averages);
   int64_t set = begin / p.length, element = begin % p.length;
+  Checkpoints checkpoints;
   for (int64_t row = begin, rows; row < end; row += rows, averages += rows) {
     rows = min(end - row, kLanes<T>);
     if (!continuous) rows = min(rows, p.length - element);
     const Reals<T> values =
-        sums_of_rows<T, kPrefetch>(p, p.row(set, element), rows, p.samples) * share;
+        sums_of_rows<T, kPrefetch>(p, p.row(set, element), rows, p.samples, checkpoints) * share;
+    checkpoints.add(2 * rows);
     if (rows == kLanes<T>)
       store_vector(averages, values);
     else
@@ -429,9 +452,13 @@ template <class T, int kSets = kMostTogether>
 void multiply_sets(const Operands& p, int64_t begin, int64_t end, const T* averages, int64_t first,
                    int64_t last) {
   constexpr int kRows = kSets == 1 ? 8 : 4;
+  Checkpoints checkpoints;
   for (; first + kSets <= last; first += kSets, averages += kSets * p.length) {
     int64_t i = begin;
-    for (; i + kRows <= end; i += kRows) multiply_rows<T, kRows, kSets>(p, i, averages, first);
+    for (; i + kRows <= end; i += kRows) {
+      checkpoints.add(kSets * p.length);
+      multiply_rows<T, kRows, kSets>(p, i, averages, first);
+    }
     for (; i < end; ++i) multiply_rows<T, 1, kSets>(p, i, averages, first);
   }
   if constexpr (kSets > 1)
@@ -501,11 +528,13 @@ void multiply_panels(const Operands& p, int64_t begin, int64_t end, const T* pan
   constexpr int64_t kRows = 24;  // a multiple of every tile_rows()
   const int64_t row_bytes = p.length * static_cast<int64_t>(sizeof(T));
   const int64_t rows = max(kMatrixBytes / row_bytes / kRows, 1) * kRows;
+  Checkpoints checkpoints;
   for (int64_t i = begin; i < end; i += rows) {
     const int64_t to = min(i + rows, end);
     for (int64_t set = first; set < last; set += kPanel<T>) {
       const T* panel = panels + (set - first) * p.length;
       const int64_t sets = min(kPanel<T>, last - set);
+      checkpoints.add((to - i) * p.length);
       if (sets > 2 * kLanes<T>)
         multiply_panel<T, 3>(p, i, to, panel, set, sets);
       else if (sets > kLanes<T>)
@@ -658,11 +687,13 @@ void average_share(const Operands& p, const Plan& plan, T* averages, int64_t thr
   }
   T* const partial = averages + rows;
   const int64_t all = rows * plan.parts;
+  Checkpoints checkpoints;
   for (int64_t i = all * thread / threads; i < all * (thread + 1) / threads; ++i) {
     const int64_t row = i / plan.parts, part = i % plan.parts;
     const int64_t first = p.samples * part / plan.parts;
     const std::byte* from = p.row(row / p.length, row % p.length) + first * p.to_sample;
-    partial[i] = sums_of_rows<T>(p, from, 1, p.samples * (part + 1) / plan.parts - first)[0];
+    const int64_t samples = p.samples * (part + 1) / plan.parts - first;
+    partial[i] = sums_of_rows<T>(p, from, 1, samples, checkpoints)[0];
   }
 }
 

@@ -9,6 +9,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
@@ -56,7 +57,10 @@ void ceiling_copy(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads), to = share(p.dst, thread, threads);
     const std::int64_t vectors = from.vectors < to.vectors ? from.vectors : to.vectors;
-    for (std::int64_t i = 0; i < vectors; ++i) stream(to.data + i, from.data[i]);
+    Checkpoints checkpoints;
+    checkpoints.in_pieces(0, vectors, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) stream(to.data + i, from.data[i]);
+    });
     finish_streaming();
   });
 }
@@ -65,7 +69,10 @@ void ceiling_write(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share to = share(p.dst, thread, threads);
     const Payload value = Payload{} + thread;
-    for (std::int64_t i = 0; i < to.vectors; ++i) stream(to.data + i, value);
+    Checkpoints checkpoints;
+    checkpoints.in_pieces(0, to.vectors, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) stream(to.data + i, value);
+    });
     finish_streaming();
   });
 }
@@ -74,7 +81,9 @@ void ceiling_write(const Ceilings& p, const Launch&) {
 void ceiling_read(const Ceilings& p, const Launch&) {
   on_every_thread([&](int thread, int threads) {
     const Share from = share(p.src, thread, threads);
+    Checkpoints checkpoints;
     for (std::int64_t pass = 0; pass < p.passes; ++pass) {
+      checkpoints.add(from.vectors);
       // Tells the compiler that the data may have changed, so that it keeps all passes.
       asm volatile("" ::: "memory");
       read_through(reinterpret_cast<const std::byte*>(from.data), from.vectors * kWidth);
@@ -99,12 +108,15 @@ void ceiling_flops(const Ceilings& p, const Launch&) {
     Vector chain[kChains];
     for (int c = 0; c < kChains; ++c) chain[c] = 1.0F + static_cast<float>(thread + c) + Vector{};
     Vector factor = 0.999F + Vector{}, term = 0.001F + Vector{};
-    for (std::int64_t pass = 0; pass < p.passes; ++pass) {
-      asm volatile("" : "+x"(factor), "+x"(term));  // prevents constant folding
-      for (int step = 0; step < kStepsPerPass; ++step)
-        for (int c = 0; c < kChains; ++c)
-          chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
-    }
+    Checkpoints checkpoints;
+    checkpoints.in_pieces<kStepsPerPass>(0, p.passes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t pass = begin; pass < end; ++pass) {
+        asm volatile("" : "+x"(factor), "+x"(term));  // prevents constant folding
+        for (int step = 0; step < kStepsPerPass; ++step)
+          for (int c = 0; c < kChains; ++c)
+            chain[c] = kFused ? chain[c] * factor + term : chain[c] + term;
+      }
+    });
     Vector total = chain[0];
     for (int c = 1; c < kChains; ++c) total += chain[c];
     asm volatile("" ::"x"(total));

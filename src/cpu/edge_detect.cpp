@@ -4,6 +4,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/image/row_kernels.hpp"
 #include "cpu/image/sliding_window.hpp"
@@ -90,6 +91,7 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
   SlidingWindow<BlurWindow, kLines> blur;
   SlidingWindow<SobelWindow, kLines> sobel;
   RowBuffer blurred;
+  Checkpoints checkpoints;
   const auto work = [&](const Band& band) {
     const Image rgba = colour_image_of(p.rgba, band.image);
     ColourRows gray(rgba, band, kBlurred + kSobel);
@@ -104,6 +106,7 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
     sobel.start(band.width(), band.top + kSobel - top);
     int64_t next = top;  // the next blurred row
     for (int64_t row = begin; row < end; row += kBlockRows) {
+      checkpoints.add(kRowNanoseconds);
       WindowRow rows[kBlockRows];
       const int64_t count = min(kBlockRows, end - row);
       NextBlock next_block{rgba.at(row + kBlockRows, band.left), rgba.to_row, rgba.to_col};

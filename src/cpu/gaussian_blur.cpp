@@ -4,6 +4,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
@@ -33,11 +34,14 @@ ADO_INLINE Pixel blur_at_border(const GaussianBlur& p, const Image& gray, int sq
 
 void naive_loops(const GaussianBlur& p, const Launch&) {
   const int square = p.tap_sum() * p.tap_sum();
+  Checkpoints checkpoints;
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
     for (int64_t row = 0; row < p.rows(); ++row)
-      for (int64_t col = 0; col < p.cols(); ++col)
-        out.pixel(row, col) = blur_at_border(p, gray, square, row, col);
+      checkpoints.in_pieces<kPixelNanoseconds>(0, p.cols(), [&](int64_t begin, int64_t end) {
+        for (int64_t col = begin; col < end; ++col)
+          out.pixel(row, col) = blur_at_border(p, gray, square, row, col);
+      });
   }
 }
 
@@ -134,6 +138,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
   auto* const sums = reinterpret_cast<Sum*>(go.scratch);
   const Sum zeros[kBandWidth] = {};
   const Quotient quotient(p);
+  Checkpoints checkpoints;
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
@@ -141,6 +146,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
       pixels.row = band.top;
       alignas(kLine) Pixel line[kPitch];
       for (int64_t row = band.top; row < band.bottom; ++row) {
+        checkpoints.add(kRowNanoseconds);
         pixels.next(line + kMargin);
         Sum* to = sums + row * p.cols() + band.left;
         weighted_sums_along(p.taps, line + kMargin, 0, band.width(),
@@ -150,6 +156,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
       Pixel line[kBandWidth];
       for (int64_t row = band.top; row < band.bottom; ++row) {
+        checkpoints.add(kRowNanoseconds);
         const Sum* rows[kTaps];
         for (int tap = 0; tap < kTaps; ++tap) {
           const int64_t from = source_index(p.border, row + tap - kRadius, p.rows());

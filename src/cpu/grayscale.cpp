@@ -4,6 +4,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
@@ -13,18 +14,21 @@ namespace ado::ADO_ISA {
 namespace {
 
 void naive_loops(const Grayscale& p, const Launch&) {
+  Checkpoints checkpoints;
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image rgba = colour_image_of(p.rgba, i), out = image_of(p.out, i);
     for (int64_t row = 0; row < p.rows(); ++row) {
-      for (int64_t col = 0; col < p.cols(); ++col) {
-        const std::byte* pixel = rgba.at(row, col);
-        const int red = static_cast<int>(pixel[0]);
-        const int green = static_cast<int>(pixel[rgba.to_channel]);
-        const int blue = static_cast<int>(pixel[2 * rgba.to_channel]);
-        out.pixel(row, col) = static_cast<Pixel>(
-            (red * Grayscale::kRed + green * Grayscale::kGreen + blue * Grayscale::kBlue) >>
-            Grayscale::kShift);
-      }
+      checkpoints.in_pieces(0, p.cols(), [&](int64_t begin, int64_t end) {
+        for (int64_t col = begin; col < end; ++col) {
+          const std::byte* pixel = rgba.at(row, col);
+          const int red = static_cast<int>(pixel[0]);
+          const int green = static_cast<int>(pixel[rgba.to_channel]);
+          const int blue = static_cast<int>(pixel[2 * rgba.to_channel]);
+          out.pixel(row, col) = static_cast<Pixel>(
+              (red * Grayscale::kRed + green * Grayscale::kGreen + blue * Grayscale::kBlue) >>
+              Grayscale::kShift);
+        }
+      });
     }
   }
 }
@@ -52,9 +56,11 @@ constexpr int kAhead = 8192;
 template <int kPrefetch, Stores kStores>
 ADO_INLINE void gray_share(const Grayscale& p, int thread, int threads) {
   constexpr int64_t kWidest = 64 << 10;
+  Checkpoints checkpoints;
   for_each_band<kWidest>(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
     const Image rgba = colour_image_of(p.rgba, band.image), out = image_of(p.out, band.image);
     for (int64_t row = band.top; row < band.bottom; ++row) {
+      checkpoints.add(band.width());
       if (out.to_col == 1) {
         gray_row<kStores>(rgba, row, band.left, band.width(), kPrefetch,
                           &out.pixel(row, band.left));

@@ -8,6 +8,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/streaming.hpp"
@@ -51,10 +52,13 @@ ADO_INLINE T max_or_nan(T sum, T best) {
 void naive_loops(const MaxPlus& problem, const Launch&) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
+    Checkpoints checkpoints;
     for (int64_t point = 0; point < p.points; ++point) {
       T best = 0;
-      for (int64_t k = 0; k < p.terms; ++k)
-        best = max_or_nan(load<T>(p.from(k, point)) + load<T>(p.small + k * p.small_k), best);
+      checkpoints.in_pieces(0, p.terms, [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+          best = max_or_nan(load<T>(p.from(k, point)) + load<T>(p.small + k * p.small_k), best);
+      });
       store_vector(p.to(point), best);
     }
   });
@@ -85,13 +89,19 @@ template <bool kVectorized>
 void row_by_row(const MaxPlus& problem, const Launch&) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
-    for (int64_t point = 0; point < p.points; ++point) store_vector(p.to(point), T{0});
+    Checkpoints checkpoints;
+    checkpoints.in_pieces(0, p.points, [&](int64_t begin, int64_t end) {
+      for (int64_t point = begin; point < end; ++point) store_vector(p.to(point), T{0});
+    });
     for (int64_t k = 0; k < p.terms; ++k) {
       const T term = load<T>(p.small + k * p.small_k);
-      if constexpr (kVectorized)
-        update_row_vectorized(p.from(k, 0), p.big_p, term, p.out, p.out_p, p.points);
-      else
-        update_row(p.from(k, 0), p.big_p, term, p.out, p.out_p, p.points);
+      checkpoints.in_pieces(0, p.points, [&](int64_t begin, int64_t end) {
+        const int64_t count = end - begin;
+        if constexpr (kVectorized)
+          update_row_vectorized(p.from(k, begin), p.big_p, term, p.to(begin), p.out_p, count);
+        else
+          update_row(p.from(k, begin), p.big_p, term, p.to(begin), p.out_p, count);
+      });
     }
   });
 }
@@ -106,11 +116,13 @@ constexpr int64_t kBlock = kBlockBytes / sizeof(T);
 void blocked(const MaxPlus& problem, const Launch&) {
   const Operands p = operands_of(problem);
   with_real(problem.big.type, [&]<class T>(T) {
+    Checkpoints checkpoints;
     for (int64_t begin = 0; begin < p.points; begin += kBlock<T>) {
       const int64_t count = min(kBlock<T>, p.points - begin);
       alignas(kLine) T best[kBlock<T>];
       std::memset(best, 0, count * sizeof(T));
       for (int64_t k = 0; k < p.terms; ++k) {
+        checkpoints.add(count);
         const T term = load<T>(p.small + k * p.small_k);
         update_row_vectorized(p.from(k, begin), p.big_p, term, reinterpret_cast<std::byte*>(best),
                               sizeof(T), count);
@@ -219,16 +231,20 @@ ADO_INLINE void update_rows(const Operands& p, const Submatrix& part, int64_t k,
 }
 
 template <bool kPrefetch, class T>
-ADO_INLINE void along_points(const Operands& p, const Submatrix& part, T* best) {
+ADO_INLINE void along_points(const Operands& p, const Submatrix& part, T* best,
+                             Checkpoints& checkpoints) {
   int64_t k = part.first_term;
-  for (; k + kRowsPerPass <= part.last_term; k += kRowsPerPass)
+  for (; k + kRowsPerPass <= part.last_term; k += kRowsPerPass) {
+    checkpoints.add(part.last_point - part.first_point);
     update_rows<kPrefetch, T, kRowsPerPass>(p, part, k, best);
+  }
   for (; k < part.last_term; ++k) update_rows<kPrefetch, T, 1>(p, part, k, best);
 }
 
 // Processes a block in vectors of terms, point by point, with a block of terms in L1.
 template <class T>
-ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best) {
+ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best,
+                            Checkpoints& checkpoints) {
   using V = Reals<T>;
   constexpr int kChains = 4;
   constexpr int64_t kStep = kChains * kLanes<T>;
@@ -237,6 +253,7 @@ ADO_INLINE void along_terms(const Operands& p, const Submatrix& part, T* best) {
     const int64_t count = min(kCopied, part.last_term - k);
     const std::byte* small = contiguous(p.small + k * p.small_k, p.small_k, count, small_buffer);
     for (int64_t point = part.first_point; point < part.last_point; ++point) {
+      checkpoints.add(count);
       const std::byte* big = contiguous(p.from(k, point), p.big_k, count, big_buffer);
       V highest[kChains] = {};
       auto nan = V{} != V{};
@@ -285,15 +302,17 @@ template <class T, bool kPrefetch>
 void max_of(const Operands& p, const Submatrix& part, bool streaming) {
   const bool by_points = prefers_points<T>(p);
   const int64_t step = p.big_p == sizeof(T) ? kBlock<T> : kCopied;
+  Checkpoints checkpoints;
   for (int64_t point = part.first_point; point < part.last_point; point += step) {
     const int64_t count = min(step, part.last_point - point);
+    checkpoints.add(count);
     const Submatrix block{part.first_term, part.last_term, point, point + count};
     alignas(kLine) T best[kBlock<T>];
     std::memset(best, 0, count * sizeof(T));
     if (by_points)
-      along_points<kPrefetch>(p, block, best);
+      along_points<kPrefetch>(p, block, best, checkpoints);
     else
-      along_terms(p, block, best);
+      along_terms(p, block, best, checkpoints);
     scatter(best, count, p.to(point), p.out_p, streaming);
   }
   if (streaming) finish_streaming();

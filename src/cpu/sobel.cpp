@@ -4,6 +4,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
@@ -36,11 +37,14 @@ ADO_INLINE Pixel gradient_at_border(const Sobel& p, const Image& gray, int64_t r
 }
 
 void naive_loops(const Sobel& p, const Launch&) {
+  Checkpoints checkpoints;
   for (int64_t i = 0; i < p.images(); ++i) {
     const Image gray = image_of(p.gray, i), out = image_of(p.out, i);
     for (int64_t row = 0; row < p.rows(); ++row)
-      for (int64_t col = 0; col < p.cols(); ++col)
-        out.pixel(row, col) = gradient_at_border(p, gray, row, col);
+      checkpoints.in_pieces<kPixelNanoseconds>(0, p.cols(), [&](int64_t begin, int64_t end) {
+        for (int64_t col = begin; col < end; ++col)
+          out.pixel(row, col) = gradient_at_border(p, gray, row, col);
+      });
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 // Returns true if two elements of one array may share memory. Interleaved strides count as sharing.
 bool may_overlap_itself(const Array& a) {
+  if (a.elements() == 0) return false;
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // distance, repetitions
   for (int d = 0; d < a.rank; ++d)
     if (a.shape[d] > 1) steps.emplace_back(std::abs(a.stride[d]), a.shape[d] - 1);

@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "core/scope_exit.hpp"
+#include "core/thread.hpp"
 #include "runtime/host.hpp"
 #include "runtime/scratch.hpp"
 #include "runtime/settings.hpp"
@@ -17,9 +18,10 @@ std::string block_text(const std::vector<std::int64_t>& lengths) {
   return tuple_text(words);
 }
 
-Extent choose_block(const std::string& who, const std::vector<Extent>& blocks,
-                    const Block& wanted) {
-  if (!wanted) return blocks.empty() ? Extent{} : blocks[0];
+// The default block, or the wanted one if the variant has it.
+Extent choose_block(const std::string& who, const AnyVariant& variant, const Block& wanted) {
+  const std::vector<Extent>& blocks = variant.blocks;
+  if (!wanted) return blocks.empty() ? Extent{} : blocks[variant.default_block];
   if (blocks.empty()) throw ValueError(who + "takes no block");
   std::vector<std::int64_t> lengths = *wanted;
   if (lengths.size() <= 3) lengths.resize(3, 1);
@@ -50,8 +52,8 @@ Launch launch_for(const Routine& routine, const AnyVariant& variant, const Probl
                      ", but the operands are in the memory of " + name_of(problem.memory));
   if (const char* reason = variant.why_not(problem))
     throw ValueError(who(routine, variant) + ": " + reason);
-  if (!block) return variant.launch(problem, choose_block({}, variant.blocks, block));
-  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant.blocks, block));
+  if (!block) return variant.launch(problem, choose_block({}, variant, block));
+  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant, block));
 }
 
 // Returns distinct addresses that no array has, aligned like device memory.
@@ -114,7 +116,7 @@ void run_in_place(const Routine& routine, const AnyVariant* variant, const Probl
   if (device.kind == Device::kCpu) {
     const HostScratch scratch(bytes);
     launch.scratch = scratch.data();
-    chosen.run(problem, launch);
+    with_large_stack([&] { chosen.run(problem, launch); });
   } else {
     std::shared_ptr<void> scratch;
     if (bytes != 0) scratch = allocate(device, bytes, launch);
@@ -139,6 +141,12 @@ Cost cost_of(const AnyVariant& variant, const Problem& problem) {
           .executed_instructions = variant.executed_instructions(problem)};
 }
 
+void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block) {
+  const Extent chosen = choose_block(who(routine, variant) + ": ", variant, block);
+  const auto found = std::find(variant.blocks.begin(), variant.blocks.end(), chosen);
+  variant.default_block = static_cast<std::size_t>(found - variant.blocks.begin());
+}
+
 Call::Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
            const Block& block)
     : variant_(&variant), problem_(problem.clone()), empty_(problem.result_elements() == 0) {
@@ -159,10 +167,15 @@ void Call::provide_scratch() {
 void Call::run() {
   if (empty_) return;
   const std::lock_guard lock(turn_);
+  // A signal handler in Python may use this object while it runs on the same thread.
+  if (running_) throw ValueError("the call is running already, on the same thread");
+  running_ = true;
+  const ScopeExit ended([this] { running_ = false; });
   std::optional<ScopeOfGpu> scope;
   if (memory().kind == Device::kCuda) scope.emplace(memory());
   provide_scratch();  // the size may have grown with the number of threads
-  variant_->run(*problem_, launch_);
+  if (variant_->device == Device::kCuda) return variant_->run(*problem_, launch_);
+  with_large_stack([&] { variant_->run(*problem_, launch_); });
 }
 
 std::vector<cuda::Kernel> Call::kernels() const {

@@ -161,7 +161,8 @@ class Call {
   Launch launch_;
   std::shared_ptr<void> scratch_;
   std::size_t scratch_bytes_ = 0;
-  std::mutex turn_;
+  std::recursive_mutex turn_;
+  bool running_ = false;
   bool empty_;
 };
 
@@ -179,6 +180,10 @@ void run(const BoundProblem& bound, const AnyVariant* variant,
 // choice for that GPU.
 Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
               const Hardware* hardware = nullptr);
+
+// Makes a block shape the default of the variant for the rest of the process. Throws ValueError if
+// the variant does not have it.
+void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block);
 
 // A dry run: returns the kernels that a variant would launch on operands of these shapes. The
 // operands are neither read nor written.

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/scope_exit.hpp"
+#include "core/thread.hpp"
 #include "runtime/scratch.hpp"
 
 namespace ado {
@@ -56,13 +58,15 @@ bool DirectProblem::small() const {
 }
 
 void DirectProblem::run() {
+  running_ = true;
+  const ScopeExit stopped([this] { running_ = false; });
   problem_->check_values({routine_.name});
   if (problem_->result_elements() == 0) return;
   const AnyVariant& variant = routine_.best(*problem_, Device::kCpu);
   const HostScratch scratch(variant.scratch_bytes(*problem_));
   Launch launch;
   launch.scratch = scratch.data();
-  variant.run(*problem_, launch);
+  with_large_stack([&] { variant.run(*problem_, launch); });
 }
 
 }  // namespace ado

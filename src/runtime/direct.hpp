@@ -33,6 +33,9 @@ class DirectProblem {
   // value, or std::bad_alloc. Does not need the GIL.
   void run();
 
+  // Returns true during run(). A signal handler in Python may then make another call.
+  bool running() const { return running_; }
+
   // Returns true if a run is too short for a release of the GIL to pay off.
   bool small() const;
 
@@ -42,6 +45,7 @@ class DirectProblem {
   const Routine& routine_;
   std::unique_ptr<Problem> problem_;
   Lengths lengths_;
+  bool running_ = false;
 };
 
 }  // namespace ado

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/interrupt.hpp"
 #include "runtime/device.hpp"
 #include "runtime/text.hpp"
 
@@ -51,8 +52,18 @@ bool extents_overlap(const Array& a, const Array& b) {
   return a_low < b_high && b_low < a_high;
 }
 
-void EachValue::operator()(const char* name, const Array& array, const char* rule,
-                           const std::function<bool(double)>& holds) const {
+void EachValue::refuse(const char* name, const Array& array, const char* rule, std::int64_t element,
+                       const std::byte* at) const {
+  std::string place;
+  for (int d = array.rank; d-- > 0; element /= array.shape[d])
+    place = std::to_string(element % array.shape[d]) + (place.empty() ? "" : ", ") + place;
+  double value;
+  std::memcpy(&value, at, sizeof value);
+  throw ValueError(routine + ": " + name + "[" + place + "] " + rule + ", got " + text_of(value));
+}
+
+void EachValue::check_runs(const char* name, const Array& array, const char* rule,
+                           const CountInvalid& count_invalid) const {
   Array view = array;
   std::vector<std::byte> copy;
   if (stream) {
@@ -60,19 +71,31 @@ void EachValue::operator()(const char* name, const Array& array, const char* rul
     view = packed_like(array, copy.data());
     copy_packed(view, array, *stream);
   }
-  std::int64_t index[kMaxRank] = {};
-  for (std::int64_t left = view.elements(); left > 0; --left) {
-    const std::byte* at = view.data;
-    for (int d = 0; d < view.rank; ++d) at += index[d] * view.stride[d];
-    double value;
-    std::memcpy(&value, at, sizeof value);
-    if (!holds(value)) {
-      std::string place;
-      for (int d = 0; d < view.rank; ++d) place += (d == 0 ? "" : ", ") + std::to_string(index[d]);
-      throw ValueError(routine + ": " + name + "[" + place + "] " + rule + ", got " +
-                       text_of(value));
+  // If the whole array is one run of equal strides, its elements are checked as one dimension.
+  const std::int64_t elements = view.elements();
+  if (view.packed_from(0)) {
+    view.rank = 1;
+    view.shape[0] = elements;
+    view.stride[0] = view.type.size;
+  }
+  if (elements == 0) return;
+  const std::int64_t length = view.shape[view.rank - 1], stride = view.stride[view.rank - 1];
+  constexpr std::int64_t kRun = 1 << 12;  // values between two checks for an invalid one
+  std::int64_t unpolled = 0;
+  for (std::int64_t row = 0; row < elements / length; ++row) {
+    const std::byte* const from = view.slice(1, row);
+    for (std::int64_t at = 0, count; at < length; at += count) {
+      count = std::min(kRun, length - at);
+      if (count_invalid(from + at * stride, stride, count) != 0) {
+        while (count_invalid(from + at * stride, stride, 1) == 0) ++at;
+        refuse(name, array, rule, row * length + at, from + at * stride);
+      }
+      unpolled += count;
+      if (unpolled >= 64 * kRun) {
+        poll();
+        unpolled = 0;
+      }
     }
-    for (int d = view.rank; d-- > 0 && ++index[d] == view.shape[d];) index[d] = 0;
   }
 }
 

@@ -1,7 +1,9 @@
 // A type-erased routine struct: its arrays and options by position.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,14 +18,45 @@
 
 namespace ado {
 
-// Calls `holds` for every value of a float64 operand. Throws ValueError for the first value for
-// which `holds` returns false.
+// Calls `holds` for the values of a float64 operand, at most once each. Throws ValueError for the
+// first value for which `holds` returns false; later values may have been passed to `holds`, too.
 struct EachValue {
   std::string routine;
   std::optional<cuda::Stream> stream = {};  // of operands in device memory
 
+  template <class Holds>
   void operator()(const char* name, const Array& array, const char* rule,
-                  const std::function<bool(double)>& holds) const;
+                  const Holds& holds) const {
+    check_runs(name, array, rule, [&](const std::byte* from, std::int64_t stride, std::int64_t n) {
+      // The compiler vectorises the loop over contiguous values, because it has no early exit.
+      return stride == sizeof(double) ? count_invalid(from, sizeof(double), n, holds)
+                                      : count_invalid(from, stride, n, holds);
+    });
+  }
+
+ private:
+  // Returns the number of invalid values among `count` values that are `stride` bytes apart.
+  using CountInvalid = std::function<std::int64_t(const std::byte*, std::int64_t, std::int64_t)>;
+
+  template <class Holds>
+  __attribute__((always_inline)) static std::int64_t count_invalid(const std::byte* from,
+                                                                   std::int64_t stride,
+                                                                   std::int64_t count,
+                                                                   const Holds& holds) {
+    std::int64_t invalid = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      double value;
+      std::memcpy(&value, from + i * stride, sizeof value);
+      invalid += !holds(value);
+    }
+    return invalid;
+  }
+
+  void check_runs(const char* name, const Array& array, const char* rule,
+                  const CountInvalid& count_invalid) const;
+  // Throws the error for element number `element` in row-major order.
+  [[noreturn]] void refuse(const char* name, const Array& array, const char* rule,
+                           std::int64_t element, const std::byte* at) const;
 };
 
 // The member of a routine's struct that holds an option.

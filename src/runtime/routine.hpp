@@ -1,6 +1,7 @@
 // Type-erased routines and variants, for listing, selecting and running.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,7 +53,8 @@ class AnyVariant {
   int min_compute = 0;  // compute capability times ten; 0 on the CPU
   bool ceiling = false;
   bool built = false;
-  std::vector<Extent> blocks;  // the default first; empty: takes no block
+  std::vector<Extent> blocks;                          // as declared; empty: takes no block
+  mutable std::atomic<std::size_t> default_block = 0;  // an index into blocks; users can change it
   std::vector<Stage> stages;
 
   bool available() const;  // true if why_unavailable() is empty; formats no text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
@@ -12,6 +13,8 @@ import numpy as np
 from matplotlib import cbook
 from matplotlib.figure import Figure
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from adokernels.storage import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +67,9 @@ def read_image(path: str | Path) -> NDArray[np.uint8]:
                 return np.array(upright.convert(kind))
     except UnidentifiedImageError:
         raise OSError(f"{name!s} is not a picture in a format that Pillow reads") from None
-    except _DAMAGED_FILE_ERRORS as error:
+    except (*_DAMAGED_FILE_ERRORS, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # the message contains the path
         raise OSError(f"{name!s} is not a picture, or it is damaged: {error}") from error
     raise ValueError(
         f"{name!s} must have 8 bits per channel, got more: scale it to 0..255 and convert it"
@@ -81,7 +86,9 @@ def _has_more_than_8_bits(picture: Image.Image) -> bool:
         parts = args if isinstance(args, tuple) else (args,)
         if any(isinstance(part, str) and ";16" in part for part in parts):
             return True
-        if codec == "ppm" and any(isinstance(part, int) and part > 255 for part in parts):
+        if codec in ("ppm", "ppm_plain") and any(
+            isinstance(part, int) and part > 255 for part in parts
+        ):
             return True
     return False
 
@@ -100,11 +107,13 @@ def photograph() -> NDArray[np.uint8]:
 
 
 def save_side_by_side(pictures: Mapping[str, NDArray[Any]], path: Path) -> None:
-    """Write titled images side by side into one picture file."""
+    """Write titled images side by side into one PNG file."""
     figure = Figure(figsize=(4.5 * len(pictures), 5), layout="constrained")
     axes = figure.subplots(1, len(pictures), squeeze=False)[0]
     for ax, (title, image) in zip(axes, pictures.items(), strict=True):
         ax.imshow(image, cmap="gray", vmin=0, vmax=255)
         ax.set_title(title)
         ax.set_axis_off()
-    figure.savefig(path, dpi=120)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    replace_file(path, buffer.getvalue())

@@ -171,7 +171,7 @@ def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str
 
 
 def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
-    words = f"{m.variant}: {quantity(m.seconds, 's')}, {quantity(m.bytes_per_second, 'B/s')}"
+    words = f"{m.shown_as}: {quantity(m.seconds, 's')}, {quantity(m.bytes_per_second, 'B/s')}"
     requested = m.requested_bytes / m.seconds
     if requested > reach and _requests_more(m):
         words += f", requests {quantity(requested, 'B/s')}"

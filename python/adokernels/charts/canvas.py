@@ -19,6 +19,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.transforms import ScaledTranslation
 
 from adokernels.measuring.statistics import Verdict
+from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +44,12 @@ MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 #: Directions from a point to its label, the preferred one first.
 COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+
+#: Names may contain ``$``, which matplotlib would read as mathematics. Every text of a chart with
+#: words of other origin than the package has this property.
+LITERAL: Mapping[str, Any] = {"parse_math": False}
+#: Maximum number of characters: of the name of a row, of a label, and of a title or note.
+_LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 40, 200, 600
 
 Point = tuple[float, float]
 
@@ -73,8 +80,9 @@ class Canvas:
             "fontsize": self.font,
             "bbox": self.label_box,
             "in_layout": False,
+            **LITERAL,
         }
-        return self.ax.text(s=words, **{**defaults, **style})
+        return self.ax.text(s=_shown(words), **{**defaults, **style})
 
     def label(
         self,
@@ -108,9 +116,15 @@ class Canvas:
     ) -> None:
         """Add text near a point, at one of these distances and directions, with a leader line."""
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
-        style = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **style}
+        defaults = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **LITERAL}
+        style = {**defaults, **style}
         text = self.ax.annotate(
-            words, point, xytext=(0, 0), textcoords="offset points", arrowprops=leader, **style
+            _shown(words),
+            point,
+            xytext=(0, 0),
+            textcoords="offset points",
+            arrowprops=leader,
+            **style,
         )
         directions = tuple(compass)
         places = [
@@ -153,13 +167,17 @@ class Canvas:
 
         Entries without marker and line are notes. They are placed above the other entries.
         """
+        for handle in handles:
+            label = printable(str(handle.get_label()), _LONGEST_NOTE)
+            # Matplotlib omits entries that begin with an underscore.
+            handle.set_label(f" {label}" if label.startswith("_") else label)
         notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
         handles = [handle for handle in handles if not _is_note(handle)]
         words = [str(handle.get_label()) for handle in handles]
         widths = [self.font * (3.6 + 0.56 * len(word)) for word in words]
         columns = max(1, min(len(words), int(1.1 * self.width / max(widths, default=1.0))))
         width = int(1.1 * self.width / (0.56 * self.font))
-        self.ax.legend(
+        legend = self.ax.legend(
             handles=handles,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
@@ -173,11 +191,15 @@ class Canvas:
             handlelength=1.4,
             columnspacing=1.4,
         )
+        for text in (legend.get_title(), *legend.get_texts()):
+            text.set(**LITERAL)
 
     def title(self, finding: str, subject: str) -> None:
         """Write the finding in bold, and below it the subject of the measurement."""
         size = self.font
-        lines = textwrap.wrap(subject, max(20, int(self.width / (0.52 * size))))
+        lines = textwrap.wrap(
+            printable(subject, _LONGEST_NOTE), max(20, int(self.width / (0.52 * size)))
+        )
         self.ax.annotate(
             "\n".join(lines),
             (0, 1),
@@ -189,13 +211,16 @@ class Canvas:
             va="bottom",
             annotation_clip=False,
             gid="subject",
+            **LITERAL,
         )
         # Prevent line breaks before percent signs.
         bold = textwrap.wrap(
-            finding.replace(" %", "~%"), max(20, int(self.width / (0.62 * (size + 2))))
+            printable(finding, _LONGEST_NOTE).replace(" %", "~%"),
+            max(20, int(self.width / (0.62 * (size + 2)))),
         )
         pad = 7 + 1.32 * size * len(lines)
         style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
+        style |= LITERAL
         self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style)
 
     def badge(self, suspects: Sequence[tuple[str, Point]]) -> None:
@@ -220,6 +245,11 @@ class Canvas:
             zorder=6,
         )
 
+    def row_names(self, names: Sequence[str]) -> None:
+        """Write one name per row at the vertical axis; rows are numbered from 0."""
+        shown = [printable(name, _LONGEST_NAME) for name in names]
+        self.ax.set_yticks(range(len(names)), shown, fontsize=self.font, **LITERAL)
+
     def shift(self, x: float, y: float = 0.0) -> ScaledTranslation:
         """An offset in points."""
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
@@ -229,6 +259,10 @@ class Canvas:
         if verdict is Verdict.SLOWER:
             return LOST
         return self.ink if verdict is Verdict.FASTER else FADED
+
+
+def _shown(words: str) -> str:
+    return printable(words, _LONGEST_LABEL, lines=True)
 
 
 def level_style(level: str) -> tuple[str, str]:

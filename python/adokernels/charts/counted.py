@@ -73,7 +73,7 @@ def draw_rows(canvas: Canvas, measurements: Sequence[Measurement], lines: int) -
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     ax.spines["bottom"].set_bounds(0, 1)
     names = [f"{m.variant} (ceiling)" if m.ceiling else m.variant for m in measurements]
-    ax.set_yticks(range(rows), names, fontsize=canvas.font)
+    canvas.row_names(names)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=canvas.font)
     ax.spines[["top", "right", "left"]].set_visible(False)

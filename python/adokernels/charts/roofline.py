@@ -12,6 +12,7 @@ from adokernels.charts.canvas import Canvas
 from adokernels.charts.flops import draw_flops
 from adokernels.charts.instructions import draw_instructions
 from adokernels.charts.roofs import to_highlight
+from adokernels.fields import number_in
 from adokernels.measuring.records import Machine, Measurement, Sweep
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     a ceiling, because caches serve them.
     """
     m = measurement
-    cache = machine.context.get("last_level_cache_bytes", 0)
+    cache = number_in(machine.context, "last_level_cache_bytes") or 0
     streams = m.cache == "cold" and m.bytes > _BEYOND_CACHE * cache
     rates = [(max(m.executed_flops, m.counted_flops or 0), machine.peak(m.problem.precision))]
     traffic = [*m.counted_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]

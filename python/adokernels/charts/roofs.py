@@ -310,7 +310,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
             for east, north in COMPASS
             if (north >= 0 or lowest) and (north <= 0 or highest)
         ]
-        words = f"{t.m.variant}, {quantity(t.m.seconds, 's')}"
+        words = f"{t.m.shown_as}, {quantity(t.m.seconds, 's')}"
         place = (max(t.intensities.values()), t.height)
         weight = "normal" if t.peer else "bold"
         canvas.callout(words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)

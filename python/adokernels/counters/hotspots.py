@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import html
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group
 from rich.text import Text
 
-from adokernels.storage import write
+from adokernels.fields import Context, Count, Fields, Grid, Length, Size
+from adokernels.storage import StoredRecord
 from adokernels.tables.code import PRE, html_lines, text_lines
 from adokernels.tables.numbers import percent, quantity
+from adokernels.tables.printable import escaped, printable
 from adokernels.tables.rendering import new_table, to_html, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from rich.table import Table
 
 #: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60
+#: Maximum number of characters of a path.
+_LONGEST_PATH = 500
 #: Maximum number of stall reasons per line, and the minimum share of the line's samples to show.
 _REASONS, _LEAST = 2, 0.1
 #: An excerpt is shown if it has at least this share of all samples.
@@ -37,7 +38,7 @@ _HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSamples:
+class LineSamples(Fields):
     """The samples of one source line in one kernel.
 
     Attributes
@@ -60,10 +61,10 @@ class LineSamples:
 
     kernel: str
     path: str
-    line: int
+    line: Count
     text: str
-    reasons: Mapping[str, int]
-    not_issued: int
+    reasons: Annotated[Mapping[str, Size], Length(1)]
+    not_issued: Count
 
     @property
     def samples(self) -> int:
@@ -110,7 +111,7 @@ class HotLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Excerpt:
+class Excerpt(Fields):
     """Consecutive lines of a file that contain a definition with samples.
 
     Attributes
@@ -124,7 +125,7 @@ class Excerpt:
     """
 
     path: str
-    line: int
+    line: Count
     text: str
 
     def __contains__(self, hot: LineSamples | HotLine) -> bool:
@@ -133,7 +134,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Hotspots:
+class Hotspots(StoredRecord):
     """Samples of the program counters of a variant's warps, by source line.
 
     The hardware samples warps at regular intervals. Warps spend much time at a line with many
@@ -158,15 +159,17 @@ class Hotspots:
         Machine, software and settings.
     """
 
+    KIND = "hotspots"
+
     routine: str
     variant: str
     problem: str
-    block: tuple[int, ...] | None
+    block: Grid | None
     entries: tuple[LineSamples, ...]
     excerpts: tuple[Excerpt, ...] = ()
-    dropped: int = 0
-    unattributed: int = 0
-    context: dict[str, Any] = field(default_factory=dict)
+    dropped: Count = 0
+    unattributed: Count = 0
+    context: Context = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -205,30 +208,6 @@ class Hotspots:
     def __getitem__(self, index: int) -> HotLine:
         return self.lines[index]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        block = record["block"]
-        return cls(
-            **{
-                **record,
-                "block": None if block is None else tuple(block),
-                "entries": tuple(
-                    LineSamples(**{**entry, "reasons": dict(entry["reasons"])})
-                    for entry in record["entries"]
-                ),
-                "excerpts": tuple(Excerpt(**excerpt) for excerpt in record["excerpts"]),
-            }
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the record to a JSON file; read it with :func:`adokernels.load`."""
-        write(path, "hotspots", self.to_dict())
-
     # ------------------------------------------------------------------------------ presentation
 
     def _tables(self) -> list[Table]:
@@ -245,7 +224,7 @@ class Hotspots:
         hottest = self.lines[0].share if self.lines else 1.0
         for excerpt, hot in self._shown():
             yield Text()
-            yield Text(f"{excerpt.path}:{excerpt.line}", style="bold")
+            yield Text(printable(f"{excerpt.path}:{excerpt.line}", _LONGEST_PATH), style="bold")
             for number, code in enumerate(text_lines(excerpt.text), excerpt.line):
                 line = hot.get(number)
                 heat = f"{percent(line.share):>7}" if line else " " * 7
@@ -265,16 +244,14 @@ class Hotspots:
             rows = []
             for number, code in enumerate(html_lines(excerpt.text), excerpt.line):
                 line = hot.get(number)
-                heat = html.escape(f"{percent(line.share):>7}") if line else " " * 7
+                heat = escaped(f"{percent(line.share):>7}") if line else " " * 7
                 colour = _HEAT.format(0.75 * line.share / hottest) if line else "none"
-                title = (
-                    f' title="{html.escape(_reasons_of(line, len(line.reasons)))}"' if line else ""
-                )
+                title = f' title="{escaped(_reasons_of(line, len(line.reasons)))}"' if line else ""
                 rows.append(
                     f'<span style="background:{colour}"{title}>{heat}</span>'
                     f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
                 )
-            name = html.escape(f"{excerpt.path}:{excerpt.line}")
+            name = escaped(f"{excerpt.path}:{excerpt.line}")
             code = "\n".join(rows)
             blocks.append(f'<div><strong>{name}</strong><pre style="{PRE}">{code}</pre></div>')
         body = "<br>\n".join(blocks)

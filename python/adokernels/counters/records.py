@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Literal
 
 from adokernels.counters.metrics import BY_KEY, QUANTITIES, combined
 from adokernels.counters.tables import comparison_table, profile_tables
+from adokernels.fields import Amount, Context, Fields, Size
 from adokernels.ladders.resources import Kernel
-from adokernels.storage import write
+from adokernels.storage import StoredRecord
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rich.table import Table
 
@@ -54,7 +53,7 @@ class _Counted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelProfile(_Counted):
+class KernelProfile(_Counted, Fields):
     """The counters of one launched kernel.
 
     Attributes
@@ -68,8 +67,8 @@ class KernelProfile(_Counted):
     """
 
     kernel: Kernel
-    values: Mapping[str, float]
-    multiprocessors: int
+    values: Mapping[str, Amount]
+    multiprocessors: Size
 
     @property
     def waves(self) -> float:
@@ -80,7 +79,7 @@ class KernelProfile(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Profile(_Counted, ShownAsTables):
+class Profile(_Counted, StoredRecord, ShownAsTables):
     """The counters of all kernels that a variant or a function launches.
 
     Index it by a quantity or a metric for the value over all kernels: counts are added; percentages
@@ -100,11 +99,13 @@ class Profile(_Counted, ShownAsTables):
         Machine, software and settings.
     """
 
+    KIND = "profile"
+
     label: str
     kernels: tuple[KernelProfile, ...]
-    cache: str
+    cache: Literal["cold", "warm"]
     collector: str
-    context: dict[str, Any] = field(default_factory=dict)
+    context: Context = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[KernelProfile]:
         return iter(self.kernels)
@@ -125,27 +126,6 @@ class Profile(_Counted, ShownAsTables):
     def compare(self, before: Profile) -> ProfileComparison:
         """Compare each quantity with that of an earlier profile, the baseline."""
         return ProfileComparison(before=before, after=self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The profile as JSON types."""
-        return dataclasses.asdict(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the profile to a JSON file; read it with :func:`adokernels.load`."""
-        write(path, "profile", self.to_dict())
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        kernels = tuple(
-            KernelProfile(
-                kernel=Kernel.from_dict(k["kernel"]),
-                values={str(name): float(value) for name, value in k["values"].items()},
-                multiprocessors=int(k["multiprocessors"]),
-            )
-            for k in record["kernels"]
-        )
-        return cls(**{**record, "kernels": kernels})
 
     def _tables(self) -> list[Table]:
         return profile_tables(self)

@@ -19,6 +19,7 @@ from adokernels.counters.metrics import (
     WARP,
     of_peak,
 )
+from adokernels.fields import number_in
 from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ class Facts:
     @cached_property
     def fits_in_cache(self) -> bool:
         """Whether the compulsory bytes fit in the last-level cache; true if the size is unknown."""
-        size = self.m.context.get("last_level_cache_bytes")
+        size = number_in(self.m.context, "last_level_cache_bytes")
         return size is None or self.m.bytes <= size
 
     @cached_property

@@ -29,6 +29,7 @@ from adokernels.diagnosis.evidence import (
     bandwidth_of_dram,
     ceiling_named,
 )
+from adokernels.fields import number_in
 from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
@@ -323,8 +324,7 @@ def _from_rates(
 def _without_counters(facts: Facts) -> Limiter:
     m, machine = facts.m, facts.machine
     rates = _rates(facts)
-    gpu = (machine.context if machine else m.context).get("cuda") or {}
-    processors = gpu.get("multiprocessors")
+    processors = number_in((machine or m).context, "cuda", "multiprocessors")
     others = []
     if m.kernels:
         largest = max(m.kernels, key=lambda kernel: math.prod(kernel.grid))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+import re
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.tables import score_tables, verdict_on
-from adokernels.storage import write
+from adokernels.fields import Amount, Fields, Positive, Words
+from adokernels.storage import StoredRecord
 from adokernels.tables.numbers import percent, ratio
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from rich.table import Table
 
     from adokernels.measuring.records import Sweep
+
+
+_STEPS = "|".join(map(re.escape, Step))
+_Category = Annotated[str, Words("a category of steps", _STEPS)]
+_Proposed = Annotated[str, Words("a category of steps, or empty", f"({_STEPS})?")]
 
 
 class Reason(enum.StrEnum):
@@ -35,7 +40,7 @@ class Reason(enum.StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Fields):
     """One step of one ladder.
 
     Attributes
@@ -68,13 +73,13 @@ class Row:
     variant: str
     next_variant: str
     limiter: str
-    proposed: str
-    alternatives: tuple[str, ...]
-    changes: tuple[str, ...]
-    bound: float | None
-    realised: float
-    low: float
-    high: float
+    proposed: _Proposed
+    alternatives: tuple[_Category, ...]
+    changes: tuple[_Category, ...]
+    bound: Amount | None
+    realised: Positive
+    low: Amount
+    high: Amount
     verdict: str
     metric: str
     moved: bool | None
@@ -87,8 +92,10 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Score(ShownAsTables):
+class Score(StoredRecord, ShownAsTables):
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
+
+    KIND = "score"
 
     rows: tuple[Row, ...]
 
@@ -194,21 +201,12 @@ class Score(ShownAsTables):
 
     def to_dict(self) -> dict[str, Any]:
         """The score as JSON types, with its summary."""
-        return {
-            "summary": dict(self.summary()),
-            "rows": [dataclasses.asdict(row) for row in self.rows],
-        }
+        return {"summary": dict(self.summary()), **super().to_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; the summary is computed again."""
-        lists = ("alternatives", "changes")
-        rows = ({**row, **{name: tuple(row[name]) for name in lists}} for row in record["rows"])
-        return cls(rows=tuple(Row(**row) for row in rows))
-
-    def save(self, path: str | Path) -> None:
-        """Write the score to a JSON file."""
-        write(path, "score", self.to_dict())
+        return super().from_dict({k: v for k, v in record.items() if k != "summary"})
 
     def _tables(self) -> list[Table]:
         return score_tables(self)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
+from adokernels.fields import Block, Count, Fields, Grid, Length, Size
 from adokernels.tables.measurements import resource_table
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rich.table import Table
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel:
+class Kernel(Fields):
     """Resource usage of one compiled kernel, launched with one block shape.
 
     Attributes
@@ -40,15 +42,15 @@ class Kernel:
     """
 
     name: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    registers: int
-    local_bytes: int
-    static_shared_bytes: int
-    dynamic_shared_bytes: int
-    resident_warps: int
-    max_warps: int
-    limits: Mapping[str, int]
+    grid: Grid
+    block: Block
+    registers: Count
+    local_bytes: Count
+    static_shared_bytes: Count
+    dynamic_shared_bytes: Count
+    resident_warps: Count
+    max_warps: Size
+    limits: Annotated[Mapping[str, Count], Length(1)]
 
     @property
     def shared_bytes(self) -> int:
@@ -85,12 +87,6 @@ class Kernel:
                 "blocks": info.blocks_by_slots,
             },
         )
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :func:`dataclasses.asdict`."""
-        tuples = {name: tuple(record[name]) for name in ("grid", "block")}
-        return cls(**{**record, **tuples, "limits": dict(record["limits"])})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
+from adokernels.ladders.base import AnyLadder, AnyVariant, Block
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.resources import Kernel, Resources
-from adokernels.ladders.source import Diff, Source, diff_of, source_of
-from adokernels.tables.rendering import to_html, to_text
+from adokernels.ladders.source import Source, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import DTypeLike
 
 
-class Variant:
+class Variant(AnyVariant):
     """One implementation of a routine on one device: a step of its ladder.
 
     Attributes
@@ -37,8 +35,6 @@ class Variant:
         The difference from the previous variant, in one sentence.
     precision : str
         ``"exact"``, or how the result is rounded.
-    blocks : tuple of tuple of int
-        Supported block shapes, the default first; empty on the CPU.
     stages : tuple of (str, str)
         The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     ceiling : bool
@@ -52,18 +48,23 @@ class Variant:
         self.changes: str = info.changes
         self.precision: str = info.precision
         self.ceiling: bool = info.ceiling
-        self.blocks: tuple[tuple[int, ...], ...] = tuple(tuple(b) for b in info.blocks)
         self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
+        self._blocks = tuple(tuple(b) for b in info.blocks)
+
+    @property
+    def ladder(self) -> Routine:
+        """The routine that it implements."""
+        return self.routine
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Supported block shapes, the default first; empty on the CPU."""
+        return self._blocks
 
     @property
     def why_unavailable(self) -> str:
         """Reason why it cannot run here: not built, no device, or device too old; else empty."""
         return self.routine._core.why_unavailable(self.name)
-
-    @property
-    def available(self) -> bool:
-        """Whether it can run here; if not, ``why_unavailable`` says why."""
-        return not self.why_unavailable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the routine with this variant."""
@@ -132,44 +133,11 @@ class Variant:
         """
         return source_of(self)
 
-    def diff(self, other: Variant | str) -> Diff:
-        """The change from this variant to another one, definition by definition.
-
-        Parameters
-        ----------
-        other : Variant or str
-            A variant, or the name of one of the same routine.
-
-        Returns
-        -------
-        Diff
-            Added lines are green and deleted lines red in a notebook and in a terminal; ``print``
-            shows a unified diff. Kernels are compared with each other although their names differ.
-
-        Raises
-        ------
-        KeyError
-            If the routine has no variant of that name.
-        """
-        return diff_of(self, self.routine[other] if isinstance(other, str) else other)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Variant):
-            return NotImplemented
-        return (self.routine.name, self.name) == (other.routine.name, other.name)
-
-    def __hash__(self) -> int:
-        return hash((self.routine.name, self.name))
-
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.getitem, (self.routine, self.name)
 
-    def __repr__(self) -> str:
-        state = "" if self.available else f", unavailable: {self.why_unavailable}"
-        return f"<{self.routine.name}[{self.name!r}] on {self.device}{state}>"
 
-
-class Routine(_core.DirectCall):
+class Routine(AnyLadder[Variant], _core.DirectCall):
     """A computation, and the ladder of variants that implement it.
 
     Call it like a function, index it by a variant's name, or iterate over its variants.
@@ -189,6 +157,10 @@ class Routine(_core.DirectCall):
     batched : bool
         Whether operands may have leading batch dimensions.
     """
+
+    #: The class of a routine with further variants: a ladder made of a routine and variants. It is
+    #: based on this class, so its module assigns it.
+    extended: ClassVar[type[Any]]
 
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
@@ -238,6 +210,38 @@ class Routine(_core.DirectCall):
             operands would raise a ValueError.
         """
         return self._core.problem(args, options, device, variant)
+
+    def useful(self, problem: _core.Problem) -> tuple[float, float]:
+        """The useful FLOPs and compulsory bytes of a problem, the same for every variant."""
+        cost = self.variants[0].cost(*problem.arguments, **problem.options)
+        return cost.flops, cost.bytes
+
+    def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
+        """Make a block shape the default of a variant for this session."""
+        if parameters:
+            raise ValueError(f"{self.name}[{name}] has no parameters, got {dict(parameters)}")
+        self._core.set_default_block(name, block)
+
+    def with_variants(self, *variants: Any) -> Any:
+        """Return the routine with variants of your own, for ``ado.sweep`` and ``ado.check``.
+
+        Parameters
+        ----------
+        *variants
+            Made by :func:`adokernels.variant` or :func:`adokernels.cuda_variant`, or functions.
+            A function receives the operands in order and the options as keywords.
+
+        Returns
+        -------
+        ExtendedRoutine
+            The built-in variants, then these. This routine does not change.
+
+        Raises
+        ------
+        ValueError
+            If two variants have the same name.
+        """
+        return self.extended(self, variants)
 
     def choose(
         self, *args: Any, device: str | None = None, out: Any = None, **options: Any
@@ -324,43 +328,5 @@ class Routine(_core.DirectCall):
     ) -> Any:
         return self._core.call(args, options, variant, block, device, out, stream)
 
-    def __getitem__(self, name: str) -> Variant:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a variant must be a str, got {type(name).__name__}")
-        variants = self.variants
-        for variant in variants:
-            if variant.name == name:
-                return variant
-        names = [v.name for v in variants]
-        raise KeyError(f"{self.name} has no variant {name!r}{_core.suggest(name, names)}")
-
-    def __iter__(self) -> Iterator[Variant]:
-        return iter(self.variants)
-
-    def __len__(self) -> int:
-        return len(self.variants)
-
-    def __contains__(self, item: object) -> bool:
-        return any(item in (v, v.name) for v in self.variants)
-
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return [v.name for v in self.variants]
-
-    def __rich__(self) -> Table:
-        table = Table(title=Text(f"{self.name}: {self.summary}"))
-        for heading in ("variant", "device", "what it changes", "available"):
-            table.add_column(heading)
-        for v in self.variants:
-            name = f"{v.name} (ceiling)" if v.ceiling else v.name
-            cells = (name, v.device, v.changes, v.why_unavailable or "yes")
-            table.add_row(*map(Text, cells))
-        return table
-
-    def __repr__(self) -> str:
-        return to_text(self.__rich__())
-
-    def _repr_html_(self) -> str:
-        return to_html(self.__rich__())

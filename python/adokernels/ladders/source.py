@@ -35,6 +35,7 @@ from adokernels.tables.code import PRE, ShownAsCode, html_lines, text_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from adokernels.ladders.base import AnyVariant
     from adokernels.ladders.routine import Variant
 
 _PACKAGE = Path(__file__).parents[1]
@@ -462,17 +463,16 @@ class Diff(ShownAsCode):
         )
 
 
-def diff_of(before: Variant, after: Variant) -> Diff:
+def diff_of(before: AnyVariant, after: AnyVariant) -> Diff:
     """The change from the source of one variant to that of another."""
-    changes = list(_matched(source_of(before).parts, source_of(after).parts))
+    changes = list(_matched(before.source.parts, after.source.parts))
     renamed = {
         c.before.name: c.after.name
         for c in changes
         if c.before and c.after and c.before.kind != "variant" and c.before.name != c.after.name
     }
     lines = [line for change in changes for line in _compare(change, renamed)]
-    names = [f"{v.routine.name}[{v.name}]" for v in (before, after)]
-    return Diff(names[0], names[1], tuple(lines))
+    return Diff(before.label, after.label, tuple(lines))
 
 
 def _matched(before: Sequence[SourcePart], after: Sequence[SourcePart]) -> Iterator[_Change]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.arrays.libraries import on_host, share_memory
+from adokernels.ladders.routine import Routine
 from adokernels.tasks import TASKS, as_tuple
 
 if TYPE_CHECKING:
-    from adokernels.ladders.routine import Routine
+    from adokernels.ladders.base import AnyChecker, AnyLadder
 
 #: Sentinel bytes for results: an element that a variant does not write keeps them. As floating-
 #: point numbers they are NaN. As integers they are rarer in results than zeros and ones.
@@ -32,7 +34,7 @@ class ResultChecker:
         options = problem.options
         host = list(problem.host_arguments)
         if self._task.sparsified and (sparse := self._task.sparsified(*host, **options)):
-            self._problem = routine.problem(*sparse, device=problem.device, **options)
+            self._problem = routine.problem(*sparse, device=problem.device_id, **options)
             self.sparsified = True
             host = list(sparse)
         self._expected = self._task.expected(*host, **options)
@@ -41,7 +43,7 @@ class ResultChecker:
         floats = all(e.dtype.kind in "fc" for e in as_tuple(self._expected))
         self._sentinel = _SENTINEL_OF_FLOATS if floats else _SENTINEL
 
-    def error(self, call: _core.Call) -> float | None:
+    def before(self, call: _core.Call) -> float | None:
         """Run the call on results filled with sentinel bytes; return its error.
 
         The error of a ceiling, which has no result, is None.
@@ -60,3 +62,34 @@ class ResultChecker:
         self._problem.fill_results(self._sentinel)
         call.run()
         return self._task.check(self._problem.results(), self._expected, self._unit)
+
+    def after(self, call: _core.Call) -> float | None:
+        """Run the call again after timing: a data race does not show in every run."""
+        return self.before(call)
+
+    def peer(self, returned: Any) -> float | None:
+        """The error of the result that another function returned.
+
+        It is None if the reference result is that of a sparsified problem.
+
+        Raises
+        ------
+        ValueError
+            If the result is wrong, or is memory of an operand.
+        """
+        if self.sparsified:
+            return None
+        results = returned if isinstance(returned, tuple) else (returned,)
+        if any(share_memory(r, a) for r in results for a in self._problem.arguments):
+            raise ValueError("wrong result: it returns a view of an operand, not data")
+        host = tuple(map(on_host, results))
+        expected = self._expected
+        got = host if isinstance(expected, tuple) else host[0]
+        return self._task.check(got, expected, self._unit)
+
+
+def checker_of(ladder: AnyLadder[Any], problem: Any) -> AnyChecker:
+    """The checks of a ladder's results on a problem."""
+    if isinstance(ladder, Routine):
+        return ResultChecker(ladder, problem)
+    return ladder.checker(problem)

@@ -8,20 +8,20 @@ from pathlib import Path
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
 from adokernels.diagnosis.score import Score
-from adokernels.measuring import schema_one
+from adokernels.fields import InvalidField
 from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.measuring.schema_one import converted
 from adokernels.storage import SCHEMA
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | Score
 
 _KINDS: dict[str, type[Record]] = {
-    "measurement": Measurement,
-    "machine": Machine,
-    "sweep": Sweep,
-    "profile": Profile,
-    "hotspots": Hotspots,
-    "score": Score,
+    kind.KIND: kind for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score)
 }
+
+
+#: Maximum size of a file, in bytes. The largest published file has 1.3 MB.
+_LARGEST_FILE = 1 << 28
 
 
 def load(path: str | Path) -> Record:
@@ -29,23 +29,33 @@ def load(path: str | Path) -> Record:
 
     Raises
     ------
+    OSError
+        If the file cannot be read.
     ValueError
-        If the file is not a record of adokernels or has a newer schema.
+        If the file is not a record of adokernels, has a newer schema, or a field has a wrong value.
+        The message contains the path of the file and of the field:
+        ``"x.json: measurements[3].samples[0] must be a positive finite number, got 'a'"``.
     """
+    return read_record(path, _LARGEST_FILE)
+
+
+def read_record(path: str | Path, most_bytes: int) -> Record:
+    """Read a stored record of at most `most_bytes` bytes; errors as of :func:`load`."""
+    with Path(path).open("rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"{path}: the file must have at most {most_bytes} bytes, and is larger")
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict) or str(document.get("kind")) not in _KINDS:
+    kind = document.pop("kind", None) if isinstance(document, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"{path} is not an adokernels record (kind: {', '.join(_KINDS)})")
     version = document.pop("schema", None)
-    if version not in (1, SCHEMA):
+    if type(version) is not int or version not in (1, SCHEMA):
         raise ValueError(f"{path} has schema {version}; this version reads schemas 1 and {SCHEMA}")
-    kind = _KINDS[document.pop("kind")]
     try:
-        return kind.from_dict(schema_one.converted(document) if version == 1 else document)
-    except (
-        *(KeyError, TypeError, AttributeError, ValueError, OverflowError),
-        *(SyntaxError, RecursionError, MemoryError),
-    ) as error:
-        raise ValueError(f"{path} is damaged: {error!r}") from error
+        return _KINDS[kind].from_dict(converted(document) if version == 1 else document)
+    except InvalidField as error:
+        raise ValueError(f"{path}: {error}") from error

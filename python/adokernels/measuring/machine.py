@@ -21,7 +21,7 @@ from adokernels.measuring.context import (
     device_type,
     last_level_cache_bytes,
 )
-from adokernels.measuring.loading import load
+from adokernels.measuring.loading import read_record
 from adokernels.measuring.records import Ceiling, Machine
 from adokernels.storage import SCHEMA
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SAMPLES = 20
 _GIB = 1 << 30
+#: Limits of the stored ceilings: bytes per file, and files.
+_LARGEST_FILE, _MOST_FILES = 1 << 20, 100
 #: Target duration of one sample of a cache or arithmetic ceiling.
 _SECONDS = 2e-3
 #: Minimum number of FLOPs or bytes of such a sample.
@@ -95,7 +97,7 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     where = _core.resolve_device(device or _core.device())
     facts = context(where)
     path = _cache_path(where, facts)
-    if not refresh and (known := _known(path)):
+    if not refresh and (known := _known(path, where)):
         return known
     found = Machine(
         device=device_type(where),
@@ -107,18 +109,26 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
+        _remove_old_files(path.parent)
     except OSError:
         pass  # in a read-only home directory, every run measures the ceilings again
     return found
 
 
-def _known(path: Path) -> Machine | None:
+def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one."""
     try:
-        found = load(path)
+        found = read_record(path, _LARGEST_FILE)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, Machine) and found.ceilings else None
+    return found if isinstance(found, Machine) and found.device == device else None
+
+
+def _remove_old_files(folder: Path) -> None:
+    """Keep the files that were written last."""
+    files = sorted(folder.glob("machine-*.json"), key=lambda path: path.stat().st_mtime)
+    for path in files[:-_MOST_FILES]:
+        path.unlink(missing_ok=True)
 
 
 def _cache_path(device: str, facts: dict[str, Any]) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+
+from adokernels.fields import Count, Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +21,7 @@ class Operand(NamedTuple):
     """Name, shape and dtype of an operand; the name is empty if it is unknown."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
     dtype: str
 
     def __str__(self) -> str:
@@ -28,7 +31,7 @@ class Operand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Fields):
     """Operands and options of a call.
 
     Attributes
@@ -42,17 +45,20 @@ class Problem:
     operands: tuple[Operand, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Make the options plain Python values, which compare equal after a JSON round trip."""
+        plain = {str(name): _plain(value) for name, value in self.options.items()}
+        object.__setattr__(self, "options", plain)
+
     @classmethod
     def of(
         cls,
         operands: Iterable[tuple[str, Iterable[int], str]],
         options: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Make a problem of plain Python values, which compare equal after a JSON round trip."""
-        return cls(
-            tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands),
-            {name: _plain(value) for name, value in (options or {}).items()},
-        )
+        """Make a problem of the name, shape and dtype of each operand."""
+        described = tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands)
+        return cls(described, options or {})
 
     @property
     def precision(self) -> str | None:
@@ -60,21 +66,6 @@ class Problem:
         dtypes = {operand.dtype for operand in self.operands}
         found = [level for level, names in _PRECISIONS.items() if dtypes.intersection(names)]
         return found[0] if len(found) == 1 else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The problem as JSON types."""
-        return {
-            "operands": [[name, list(shape), dtype] for name, shape, dtype in self.operands],
-            "options": dict(self.options),
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        operands = [
-            (str(name), map(int, shape), str(dtype)) for name, shape, dtype in record["operands"]
-        ]
-        return cls.of(operands, dict(record["options"]))
 
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
@@ -86,6 +77,13 @@ class Problem:
 
 
 def _plain(value: Any) -> Any:
+    """Convert an option to a plain value; a value that JSON cannot represent becomes its repr."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan  # one object, so that mappings with NaN compare equal
+    return value if isinstance(value, str | int | float) or value is None else repr(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def profile(
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)
         label = f"{routine.name}[{name}]"
-        return collect(call, label, metrics, cache, problem.device, context(problem.device))
+        return collect(call, label, metrics, cache, problem.device_id, context(problem.device_id))
     work = (lambda: what(*args, **options)) if args or options else what
     label = getattr(what, "__name__", type(what).__name__)
     return collect(work, label, metrics, cache, facts=context("cuda"))
@@ -105,7 +106,7 @@ def collect(
         kernels=tuple(
             KernelProfile(
                 kernel=Kernel.from_core(kernel),
-                values=dict(zip(names, values, strict=True)),
+                values=_finite(names, values),
                 multiprocessors=multiprocessors,
             )
             for kernel, values in counted
@@ -114,6 +115,11 @@ def collect(
         collector=f"{_core.profiler_version()}, range profiler, user replay",
         context=facts or {},
     )
+
+
+def _finite(names: Iterable[str], values: Iterable[float]) -> dict[str, float]:
+    """Omit values that are not numbers: a ratio of counters is 0 / 0 if nothing was counted."""
+    return {n: value for n, value in zip(names, values, strict=True) if math.isfinite(value)}
 
 
 def require_counters(metrics: Metrics = "default") -> None:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
 from adokernels.ladders.registry import routines
 from adokernels.ladders.resources import Kernel
-from adokernels.ladders.routine import Routine, Variant
 from adokernels.measuring.context import context
-from adokernels.measuring.correctness import ResultChecker
+from adokernels.measuring.correctness import checker_of
 from adokernels.measuring.machine import machine as measure_machine
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import collect, require_counters
@@ -38,8 +38,8 @@ _DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """Sampling settings: the arguments that `measure` and `sweep` share."""
+class Settings:
+    """Sampling settings: the arguments that `measure`, `sweep` and `tune` share."""
 
     cache: Cache
     precision: float | None
@@ -68,11 +68,12 @@ class _Settings:
 
 
 def measure(
-    what: Variant | Routine | Callable[..., Any],
+    what: AnyVariant | AnyLadder[Any] | Callable[..., Any],
     *args: Any,
     cache: Cache = "cold",
     block: Block | None = None,
     device: str | None = None,
+    label: str | None = None,
     flops: float | None = None,
     bytes: float | None = None,
     stream: Any = None,
@@ -98,6 +99,8 @@ def measure(
         For a routine, the device to run on. For a callable, the device to time: on ``"cuda"`` or
         ``"cuda:1"``, the time between two events around the work that the function launches on
         `stream`. Default for a callable: ``"cpu"``.
+    label
+        The name of a callable in tables and charts. Default: the function's name.
     flops, bytes
         For a callable: FLOPs and compulsory bytes per call, for rates and the roofline.
     stream
@@ -116,26 +119,30 @@ def measure(
     Unavailable
         If the variant cannot run here.
     """
-    settings = _Settings(cache, precision, seconds)
+    settings = Settings(cache, precision, seconds)
     _require_finite(flops=flops, bytes=bytes)
-    if isinstance(what, Routine | Variant):
-        if flops is not None or bytes is not None or stream is not None:
-            raise TypeError("flops=, bytes= and stream= are for callables, not for variants")
-        routine, named = (what, None) if isinstance(what, Routine) else (what.routine, what)
+    if isinstance(what, AnyLadder | AnyVariant):
+        if any(given is not None for given in (flops, bytes, stream, label)):
+            raise TypeError(
+                "flops=, bytes=, label= and stream= are for callables, not for variants"
+            )
+        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
         if named and named.why_unavailable:
-            raise _core.Unavailable(f"{routine.name}[{named.name}]: {named.why_unavailable}")
+            raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
         variant = named.name if named else None
-        problem = routine.problem(*args, device=device, variant=variant, **options)
+        problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
-        result = _measure_ladder(routine, problem, [name], {name: block}, settings)
+        result = measure_ladder(ladder, problem, {name: Run(name, block)}, settings)
         for skipped, reason in result.skipped.items():
-            raise ValueError(f"{routine.name}[{skipped}]: {reason}")
+            raise ValueError(f"{ladder.name}[{skipped}]: {reason}")
         return result.measurements[0]
     if not callable(what):
         raise TypeError(f"what to measure must be callable, got {type(what).__name__}")
     if block is not None:
         raise TypeError("block= is for the variants of a routine, not for callables")
-    name = getattr(what, "__name__", type(what).__name__)
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"label must be a str, got {type(label).__name__}")
+    name = str(label or getattr(what, "__name__", type(what).__name__))
     where = device or "cpu"
     handle = 0 if where == "cpu" else stream_handle(stream, where)
     work = (lambda: what(*args, **options)) if args or options else what
@@ -157,7 +164,7 @@ def measure(
 
 
 def sweep(
-    routine: Routine,
+    routine: AnyLadder[Any],
     *args: Any,
     device: str | None = None,
     variants: str | Iterable[str] | None = None,
@@ -166,6 +173,7 @@ def sweep(
     precision: float | None = None,
     seconds: float = 3.0,
     peers: Mapping[str, Callable[[], object]] | None = None,
+    extra: Iterable[Any] = (),
     ceilings: bool = True,
     counters: bool | str = False,
     progress: bool = True,
@@ -179,12 +187,12 @@ def sweep(
     Parameters
     ----------
     routine
-        For example ``ado.transpose``.
+        For example ``ado.transpose``, or a ladder of your own (:func:`adokernels.ladder`).
     *args, **options
         The operands and options of a call.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the default
-        device.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else that of all
+        variants of your own, else the default device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks
@@ -193,7 +201,11 @@ def sweep(
         As for :func:`measure`; `seconds` is per variant.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
-        same rounds, on the legacy default stream on CUDA, and are not checked.
+        same rounds, on the legacy default stream on CUDA. A result that they return is checked. The
+        others have the flag ``"unchecked"``.
+    extra
+        Variants of your own, which are checked and timed with the ladder; see
+        :meth:`Routine.with_variants`.
     ceilings
         Whether to include the machine's ceilings, which are measured or looked up.
     counters
@@ -214,18 +226,20 @@ def sweep(
     Unavailable
         If `counters` is set and the counters cannot be read here.
     """
-    if not isinstance(routine, Routine):
-        raise TypeError(f"routine must be a Routine, got {type(routine).__name__}")
-    settings = _Settings(cache, precision, seconds, progress)
+    if not isinstance(routine, AnyLadder):
+        raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
+    if extra := tuple(extra):
+        routine = routine.with_variants(*extra)
+    settings = Settings(cache, precision, seconds, progress)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]
     if names is not None and not names:
         raise ValueError("variants must name at least one variant, got none")
     problem = routine.problem(*args, device=device, variant=names[0] if names else None, **options)
     if names is None:
-        names = [v.name for v in routine if v.device == problem.device_type]
+        names = [v.name for v in routine if v.device == problem.device]
         if not names:
-            raise ValueError(f"{routine.name} has no variants for device {problem.device_type!r}")
+            raise ValueError(f"{routine.name} has no variants for device {problem.device!r}")
     for name in blocks or ():
         if name not in names:
             raise KeyError(
@@ -236,67 +250,58 @@ def sweep(
             raise TypeError(f"peers must map names to functions, got {name!r}: {work!r}")
     if clash := set(names) & set(peers or ()):
         raise ValueError(f"peers must not have names of variants, got {', '.join(sorted(clash))}")
-    if counters and problem.device_type != "cuda":
+    if counters and problem.device != "cuda":
         raise ValueError(f"counters need device 'cuda', got {problem.device!r}")
     metrics = ("default" if counters is True else counters) or None
     if metrics:
         require_counters(metrics)
-    result = _measure_ladder(
-        routine, problem, names, blocks or {}, settings, peers or {}, True, metrics
-    )
+    runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
+    result = measure_ladder(routine, problem, runs, settings, peers or {}, True, metrics)
     if ceilings:
-        result = dataclasses.replace(result, machine=measure_machine(problem.device))
+        result = dataclasses.replace(result, machine=measure_machine(_device_id(problem)))
     return result
 
 
-def _measure_ladder(
-    routine: Routine,
-    problem: _core.Problem,
-    names: Sequence[str],
-    blocks: Mapping[str, Block | None],
-    settings: _Settings,
+@dataclass(frozen=True)
+class Run:
+    """A variant of a ladder to measure, with a block shape; None is its default."""
+
+    variant: str
+    block: Block | None = None
+
+
+def measure_ladder(
+    ladder: AnyLadder[Any],
+    problem: Any,
+    runs: Mapping[str, Run],
+    settings: Settings,
     peers: Mapping[str, Callable[[], object]] | None = None,
     with_stages: bool = False,
     metrics: str | None = None,
 ) -> Sweep:
-    device = problem.device_type
-    checker = ResultChecker(routine, problem)
-    calls: dict[str, _core.Call] = {}
-    skipped: dict[str, str] = {}
-    errors: dict[str, float | None] = {}
-    for name in names:
-        if reason := routine[name].why_unavailable or problem.why_not(name):
-            skipped[name] = reason
-            continue
-        call = problem.prepare(name, blocks.get(name))
-        try:
-            errors[name] = checker.error(call)
-            calls[name] = call
-        except ValueError as error:
-            skipped[name] = str(error)
-    pipelines = [routine[name] for name in calls]
-    stages = _prepare_stages(pipelines, problem) if with_stages else []
+    """Check and time variants of a ladder, interleaved; the keys of `runs` name the results."""
+    device, device_id = problem.device, _device_id(problem)
+    checks = _Checks(checker_of(ladder, problem))
+    calls = checks.prepared(ladder, problem, runs)
+    variants = {name: ladder[runs[name].variant] for name in calls}
+    works = checks.peers(peers or {})
+    stages = _prepare_stages(list(variants.values()), problem) if with_stages else []
 
     of_variants = {n: Sampler.of_call(call, cold=settings.cold) for n, call in calls.items()}
     of_stages = [Sampler.of_call(stage.call, cold=settings.cold) for stage in stages]
     of_peers = {
-        name: Sampler.of_function(work, problem.device, cold=settings.cold)
-        for name, work in (peers or {}).items()
+        name: Sampler.of_function(work, device_id, cold=settings.cold)
+        for name, work in works.items()
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
-    settings.sample(samplers, device, f"{routine.name} on {problem.device}, {settings.cache}")
-    for name in list(calls):  # a data race does not show in every run
-        try:
-            errors[name] = checker.error(calls[name])
-        except ValueError as error:
-            skipped[name] = f"{error} (after timing)"
-            del calls[name]
+    settings.sample(samplers, device, f"{ladder.name} on {device_id}, {settings.cache}")
+    calls = checks.still_right(calls)
 
-    def profiled(work: _core.Call | Callable[[], object], label: str) -> Profile | None:
+    def profiled(work: AnyCall | Callable[[], object], label: str) -> Profile | None:
         """The counters; None if they are not requested or no kernel was launched."""
         if not metrics:
             return None
-        profile = collect(work, label, metrics, settings.cache, problem.device)
+        profile = collect(_countable(work), label, metrics, settings.cache, device_id)
         return profile if profile.kernels else None
 
     reached = clock_reached(samplers)
@@ -304,24 +309,25 @@ def _measure_ladder(
         "device": device,
         "cache": settings.cache,
         "session": uuid.uuid4().hex,
-        "context": context(problem.device),
+        "context": context(device_id),
     }
     described = _described(problem)
-    useful = routine.variants[0].cost(*problem.arguments, **problem.options)
+    flops, compulsory = ladder.useful(problem)
+    profiles = {name: profiled(call, variants[name].label) for name, call in calls.items()}
     return Sweep(
-        routine=routine.name,
+        routine=ladder.name,
         measurements=tuple(
             Measurement(
-                **_of_variant(routine[name], call),
+                **_of_variant(variants[name], call, profiles[name]) | {"variant": name},
                 problem=described,
-                error=errors[name],
-                profile=profiled(call, f"{routine.name}[{name}]"),
+                error=checks.errors[name],
+                profile=profiles[name],
                 **shared,
                 **of_variants[name].record(reached),
             )
             for name, call in calls.items()
         ),
-        skipped=skipped,
+        skipped=checks.skipped,
         stages=tuple(
             Measurement(
                 **_of_variant(stage.variant, stage.call),
@@ -336,24 +342,100 @@ def _measure_ladder(
                 routine="peer",
                 variant=name,
                 problem=described,
-                flops=useful.flops,
-                bytes=useful.bytes,
-                executed_flops=useful.flops,
-                requested_bytes=useful.bytes,
-                profile=profiled(peers[name], name) if peers else None,
+                flops=flops,
+                bytes=compulsory,
+                executed_flops=flops,
+                requested_bytes=compulsory,
+                error=checks.errors[name],
+                profile=profiled(works[name], name),
                 **shared,
-                **sampler.record(reached),
+                **sampler.record(reached, checked=checks.errors[name] is not None),
             )
             for name, sampler in of_peers.items()
         ),
     )
 
 
-def _of_variant(variant: Variant, call: _core.Call) -> dict[str, Any]:
+class _Checks:
+    """The checks of variants and peers around the timing.
+
+    Attributes
+    ----------
+    errors
+        The error of each variant and peer before timing; None if it has no result.
+    skipped
+        Why the others are not timed.
+    """
+
+    def __init__(self, checker: AnyChecker) -> None:
+        self._checker = checker
+        self.errors: dict[str, float | None] = {}
+        self.skipped: dict[str, str] = {}
+
+    def prepared(
+        self,
+        ladder: AnyLadder[Any],
+        problem: Any,
+        runs: Mapping[str, Run],
+    ) -> dict[str, AnyCall]:
+        """The variants that can solve the problem and compute a correct result."""
+        calls: dict[str, AnyCall] = {}
+        for name, run in runs.items():
+            if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
+                self.skipped[name] = reason
+                continue
+            try:
+                call = problem.prepare(run.variant, run.block)
+            except (ValueError, TypeError, _core.Unavailable) as error:
+                if run.block is not None:  # given by the caller
+                    raise
+                self.skipped[name] = str(error)
+                continue
+            try:
+                self.errors[name] = self._checker.before(call)
+                calls[name] = call
+            except ValueError as error:
+                self.skipped[name] = str(error)
+        return calls
+
+    def peers(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
+        """The peers that return a correct result, or none."""
+        right = {}
+        for name, work in works.items():
+            returned = work()
+            try:
+                self.errors[name] = None if returned is None else self._checker.peer(returned)
+                right[name] = work
+            except ValueError as error:
+                self.skipped[name] = str(error)
+        return right
+
+    def still_right(self, calls: Mapping[str, AnyCall]) -> dict[str, AnyCall]:
+        """The variants whose result is correct again after timing."""
+        right = {}
+        for name, call in calls.items():
+            try:
+                self.errors[name] = self._checker.after(call)
+                right[name] = call
+            except ValueError as error:
+                self.skipped[name] = f"{error} (after timing)"
+        return right
+
+
+def _countable(work: Any) -> Any:
+    """What the profiler runs: a built-in call, or a function."""
+    return work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
+
+
+def _of_variant(
+    variant: AnyVariant, call: AnyCall, profile: Profile | None = None
+) -> dict[str, Any]:
     """The fields of a Measurement that come from the variant and its prepared call."""
-    on_cuda = call.device == "cuda"
+    kernels = tuple(map(Kernel.from_core, call.kernels()))
+    if not kernels and profile:  # a function's kernels are known from the counters
+        kernels = tuple(counted.kernel for counted in profile.kernels)
     return {
-        "routine": variant.routine.name,
+        "routine": variant.ladder.name,
         "variant": variant.name,
         "flops": call.cost.flops,
         "bytes": call.cost.bytes,
@@ -363,9 +445,9 @@ def _of_variant(variant: Variant, call: _core.Call) -> dict[str, Any]:
         "changes": variant.changes,
         "ceiling": variant.ceiling,
         "stages": variant.stages,
-        "block": tuple(call.block) if on_cuda else None,
-        "grid": tuple(call.grid) if on_cuda else None,
-        "kernels": tuple(map(Kernel.from_core, call.kernels())),
+        "block": tuple(call.block) if call.block and call.device == "cuda" else None,
+        "grid": tuple(call.grid) if call.grid and call.device == "cuda" else None,
+        "kernels": kernels,
     }
 
 
@@ -373,12 +455,12 @@ def _of_variant(variant: Variant, call: _core.Call) -> dict[str, Any]:
 class _Stage:
     """A pipeline stage, prepared with the operand that it has in the pipeline."""
 
-    variant: Variant
-    call: _core.Call
+    variant: AnyVariant
+    call: AnyCall
     problem: Problem
 
 
-def _prepare_stages(pipelines: Sequence[Variant], problem: _core.Problem) -> list[_Stage]:
+def _prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[_Stage]:
     """Prepare every stage of the pipelines once.
 
     All pipelines have the same sequence of routines. Each routine takes one array, the result of
@@ -389,7 +471,7 @@ def _prepare_stages(pipelines: Sequence[Variant], problem: _core.Problem) -> lis
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        staged = routine.problem(operand, device=problem.device)
+        staged = routine.problem(operand, device=_device_id(problem))
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])
@@ -399,7 +481,12 @@ def _prepare_stages(pipelines: Sequence[Variant], problem: _core.Problem) -> lis
     return list(found.values())
 
 
-def _described(problem: _core.Problem) -> Problem:
+def _device_id(problem: Any) -> str:
+    """The device with the number of the GPU, if the problem determines it."""
+    return str(getattr(problem, "device_id", problem.device))
+
+
+def _described(problem: Any) -> Problem:
     return Problem.of(problem.operands, problem.options)
 
 

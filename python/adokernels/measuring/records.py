@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
@@ -18,27 +18,45 @@ from adokernels import _core
 from adokernels.counters.metrics import LEVEL_BYTES
 from adokernels.counters.records import Profile
 from adokernels.diagnosis.limiter import Limiter, limiter
+from adokernels.fields import (
+    NOT_STORED,
+    Amount,
+    Amounts,
+    Context,
+    Count,
+    Device,
+    Fields,
+    Grid,
+    Length,
+    Positive,
+    Seconds,
+    Size,
+    number_in,
+)
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
-from adokernels.measuring.statistics import Verdict
-from adokernels.storage import write
+from adokernels.measuring.statistics import Comparison
+from adokernels.storage import StoredRecord
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
-    from numpy.typing import NDArray
     from rich.table import Table
 
 Cache = Literal["cold", "warm"]
-Context = dict[str, Any]
+#: The flag of a peer whose result was not compared with the reference result.
+UNCHECKED = "unchecked"
+#: The ceiling that every machine has.
+_ROOF = "DRAM copy"
+_MOST_CEILINGS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measurement:
+class Measurement(StoredRecord):
     """Times of one variant on one problem.
 
     Attributes
@@ -78,39 +96,46 @@ class Measurement:
         Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
-        resolution"``.
+        resolution"``, ``"unchecked"``.
     context
         Machine, software and settings.
     machine
         The ceilings of the device, if its sweep has them; stored with the sweep only.
     """
 
+    KIND = "measurement"
+
     routine: str
     variant: str
-    device: str
+    device: Device
     problem: Problem
     cache: Cache
-    samples: NDArray[np.float64]
-    flops: float
-    bytes: float
-    executed_flops: float
-    requested_bytes: float
-    executed_instructions: float = 0.0
+    samples: Seconds
+    flops: Amount
+    bytes: Amount
+    executed_flops: Amount
+    requested_bytes: Amount
+    executed_instructions: Amount = 0.0
     changes: str = ""
     ceiling: bool = False
     stages: tuple[tuple[str, str], ...] = ()
-    clocks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    clocks: Amounts = field(default_factory=lambda: np.empty(0))
     session: str = ""
-    calls_per_sample: int = 1
+    calls_per_sample: Size = 1
     profile: Profile | None = None
-    block: tuple[int, ...] | None = None
-    grid: tuple[int, ...] | None = None
+    block: Grid | None = None
+    grid: Grid | None = None
     kernels: tuple[Kernel, ...] = ()
-    error: float | None = None
+    error: Amount | None = None
     stopped: str = ""
     flags: tuple[str, ...] = ()
     context: Context = field(default_factory=dict)
-    machine: Machine | None = None
+    machine: Machine | None = field(default=None, metadata=NOT_STORED)
+
+    @property
+    def shown_as(self) -> str:
+        """The variant's name; for a peer whose result is unknown, with ``(unchecked)``."""
+        return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
 
     @property
     def seconds(self) -> float:
@@ -200,8 +225,13 @@ class Measurement:
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
-    def compare(self, other: Measurement) -> tuple[Verdict, float, tuple[float, float]]:
+    def compare(self, other: Measurement) -> Comparison:
         """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
+
+        Returns
+        -------
+        Comparison
+            A tuple of the three, which is shown as a sentence.
 
         Raises
         ------
@@ -214,56 +244,16 @@ class Measurement:
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
         paired = bool(self.session) and self.session == other.session
-        return statistics.compare(self.samples, other.samples, paired=paired)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The measurement as JSON types."""
-        stored = (f.name for f in dataclasses.fields(self) if f.name != "machine")
-        record = {name: getattr(self, name) for name in stored}
-        record["samples"] = [float(x) for x in self.samples]
-        record["clocks"] = [float(x) for x in self.clocks]
-        record["profile"] = self.profile.to_dict() if self.profile else None
-        record["problem"] = self.problem.to_dict()
-        record["kernels"] = [dataclasses.asdict(kernel) for kernel in self.kernels]
-        return record
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        values = dict(record)
-        samples = values["samples"] = np.asarray(values["samples"], dtype=float)
-        if (
-            samples.ndim != 1
-            or not len(samples)
-            or not (np.isfinite(samples) & (samples > 0)).all()
-        ):
-            raise ValueError("samples must be one or more positive numbers of seconds")
-        values["clocks"] = np.asarray(values["clocks"], dtype=float)
-        for name in ("block", "grid"):
-            values[name] = tuple(values[name]) if values[name] is not None else None
-        for name in ("flops", "bytes", "executed_flops", "requested_bytes"):
-            values[name] = float(values[name])
-        for name in ("routine", "variant", "device", "cache"):
-            if not isinstance(values[name], str):
-                raise TypeError(f"{name} must be a string, got {values[name]!r}")
-        values["problem"] = Problem.from_dict(values["problem"])
-        values["flags"] = tuple(values["flags"])
-        values["stages"] = tuple((str(r), str(v)) for r, v in values.get("stages", ()))
-        values["kernels"] = tuple(map(Kernel.from_dict, values.get("kernels", ())))
-        profile = values.get("profile")
-        values["profile"] = Profile.from_dict(profile) if profile else None
-        return cls(**values)
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a JSON file that :func:`adokernels.load` reads."""
-        write(path, "measurement", self.to_dict())
+        found = statistics.compare(self.samples, other.samples, paired=paired)
+        names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        return Comparison(*found, ours=names[0], theirs=names[1])
 
     def __repr__(self) -> str:
         return describe(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ceiling:
+class Ceiling(Fields):
     """One limit of a machine.
 
     Attributes
@@ -287,8 +277,8 @@ class Ceiling:
     kind: Literal["bandwidth", "compute", "instructions"]
     level: str
     operation: str
-    measured: float
-    theoretical: float | None = None
+    measured: Positive
+    theoretical: Positive | None = None
     basis: str = ""
 
     @property
@@ -298,13 +288,15 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Machine(ShownAsTables):
+class Machine(StoredRecord, ShownAsTables):
     """The measured and theoretical ceilings of one device, at the thread count used."""
 
-    device: str
+    KIND = "machine"
+
+    device: Device
     name: str
-    threads: int
-    ceilings: tuple[Ceiling, ...]
+    threads: Count
+    ceilings: Annotated[tuple[Ceiling, ...], Length(1, _MOST_CEILINGS)]
     context: Context = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Ceiling:
@@ -329,7 +321,7 @@ class Machine(ShownAsTables):
     @property
     def roof(self) -> float:
         """Measured DRAM copy bandwidth, the limit of code that streams through memory."""
-        return self["DRAM copy"].measured
+        return self[_ROOF].measured
 
     def peak(self, precision: str | None) -> float | None:
         """FLOPs per second that no code of a precision exceeds: its fastest ceiling.
@@ -349,11 +341,13 @@ class Machine(ShownAsTables):
         is that of FP32 FMAs, of which one warp instruction is 64 FLOPs. It is unknown on GPUs with
         fewer than 128 FP32 lanes per multiprocessor, where FMAs cannot use all issue slots.
         """
-        gpu, per_fma = self.context.get("cuda"), 2 * 32
+        per_fma = 2 * 32
+        multiprocessors = number_in(self.context, "cuda", "multiprocessors")
+        hertz = number_in(self.context, "cuda", "core_hertz")
         fma = next((c for c in self.ceilings if c.name == "FP32 fma"), None)
-        if not (gpu and fma and fma.theoretical):
+        if not (multiprocessors and hertz and fma and fma.theoretical):
             return None
-        peak = gpu["multiprocessors"] * 4 * gpu["core_hertz"]
+        peak = multiprocessors * 4 * hertz
         if not math.isclose(fma.theoretical / per_fma, peak, rel_tol=1e-6):
             return None
         return Ceiling(
@@ -362,30 +356,20 @@ class Machine(ShownAsTables):
             operation="issue",
             measured=fma.measured / per_fma,
             theoretical=peak,
-            basis=f"{gpu['multiprocessors']} multiprocessors x 4 schedulers"
-            f" x {gpu['core_hertz'] / 1e9:.2f} GHz",
+            basis=f"{multiprocessors} multiprocessors x 4 schedulers x {hertz / 1e9:.2f} GHz",
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The machine as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        ceilings = tuple(Ceiling(**c) for c in record["ceilings"])
-        return cls(**{**record, "ceilings": ceilings})
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a JSON file that :func:`adokernels.load` reads."""
-        write(path, "machine", self.to_dict())
+    def _contradiction(self) -> str:
+        if all(ceiling.name != _ROOF for ceiling in self.ceilings):
+            return f"ceilings must contain {_ROOF!r}"
+        return ""
 
     def _tables(self) -> list[Table]:
         return [machine_table(self)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Sweep(ShownAsTables):
+class Sweep(StoredRecord, ShownAsTables):
     """The variants of one ladder, measured interleaved on one problem, in ladder order.
 
     Attributes
@@ -401,6 +385,8 @@ class Sweep(ShownAsTables):
     stages
         The stages of pipelines, each timed separately in the same rounds.
     """
+
+    KIND = "sweep"
 
     routine: str
     measurements: tuple[Measurement, ...]
@@ -493,34 +479,6 @@ class Sweep(ShownAsTables):
         import pandas as pd
 
         return pd.DataFrame(sweep_records(self)).set_index("variant")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The sweep as JSON types."""
-        return {
-            "routine": self.routine,
-            "measurements": [m.to_dict() for m in self.measurements],
-            "skipped": dict(self.skipped),
-            "machine": self.machine.to_dict() if self.machine else None,
-            "peers": [m.to_dict() for m in self.peers],
-            "stages": [m.to_dict() for m in self.stages],
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        machine = record["machine"]
-        return cls(
-            routine=record["routine"],
-            measurements=tuple(Measurement.from_dict(m) for m in record["measurements"]),
-            skipped=dict(record["skipped"]),
-            machine=Machine.from_dict(machine) if machine else None,
-            peers=tuple(Measurement.from_dict(m) for m in record["peers"]),
-            stages=tuple(Measurement.from_dict(m) for m in record.get("stages", ())),
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a JSON file that :func:`adokernels.load` reads."""
-        write(path, "sweep", self.to_dict())
 
     def _tables(self) -> list[Table]:
         return sweep_tables(self)

@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from adokernels import _core
 from adokernels.measuring.context import device_type
+from adokernels.measuring.records import UNCHECKED
 from adokernels.measuring.statistics import median_interval
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from adokernels.ladders.base import AnyCall
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
 Sample = tuple[float, float, bool]
@@ -52,6 +56,8 @@ class Sampler:
         Takes one sample of the given number of calls.
     device
         ``"cpu"`` or ``"cuda"``.
+    before
+        Called before each sample, outside of the timed interval.
     calls
         Number of calls per sample.
     seconds, clocks
@@ -68,6 +74,7 @@ class Sampler:
 
     take: Callable[[int], Sample]
     device: str
+    before: Callable[[], None] | None = None
     calls: int = 1
     seconds: list[float] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
@@ -77,9 +84,12 @@ class Sampler:
     exhausted: bool = False
 
     @classmethod
-    def of_call(cls, call: _core.Call, *, cold: bool) -> Sampler:
-        """Time a prepared variant."""
-        return cls(partial(_core.sample, call, cold), call.device)
+    def of_call(cls, call: AnyCall, *, cold: bool) -> Sampler:
+        """Time a prepared variant, built-in or custom."""
+        if isinstance(call, _core.Call):
+            return cls(partial(_core.sample, call, cold), call.device)
+        sampler = cls.of_function(call.run, call.device, cold=cold)
+        return replace(sampler, before=getattr(call, "disturb", None))
 
     @classmethod
     def of_function(
@@ -110,6 +120,8 @@ class Sampler:
 
     def sample(self, *, precision: float, budget: float) -> None:
         """Take one sample and decide whether more are needed."""
+        if self.before:
+            self.before()
         start = time.perf_counter()
         seconds, clock, blocked = self.take(self.calls)
         self.spent += time.perf_counter() - start
@@ -127,9 +139,9 @@ class Sampler:
         elif self.exhausted:
             self.stopped = "time" if late else "count"
 
-    def flags(self, reached: float) -> tuple[str, ...]:
+    def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:
         """Warnings about the result; `reached` is the clock that the run reached."""
-        flags = []
+        flags = [] if checked else [UNCHECKED]
         if not self.blocked:
             flags.append("launch overhead included")
         if self.device == "cuda" and float(np.median(self.seconds)) * self.calls < _COARSE_SECONDS:
@@ -138,14 +150,14 @@ class Sampler:
             flags.append("throttled")
         return tuple(flags)
 
-    def record(self, reached: float) -> dict[str, Any]:
+    def record(self, reached: float, *, checked: bool = True) -> dict[str, Any]:
         """The fields of a Measurement that come from sampling."""
         return {
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
             "calls_per_sample": self.calls,
             "stopped": self.stopped,
-            "flags": self.flags(reached),
+            "flags": self.flags(reached, checked=checked),
         }
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import Any
 
+from adokernels.fields import InvalidField
 from adokernels.measuring.problem import Problem
 
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
@@ -19,18 +20,28 @@ _OPTION = re.compile(r"(\w+)=(.+?)(?=$|, \w+=)")
 _TYPE_NAME = re.compile(r"\w+(?=$|, )")
 
 
-def converted(record: Any) -> Any:
-    """Convert a record, with all records inside it, to the current schema."""
+def converted(record: Any, path: str = "") -> Any:
+    """Convert a record, with all records inside it, to the current schema.
+
+    Raises
+    ------
+    InvalidField
+        If the sentence of a problem cannot be read; the message begins with its path.
+    """
     if isinstance(record, list):
-        return [converted(item) for item in record]
+        return [converted(item, f"{path}[{place}]") for place, item in enumerate(record)]
     if not isinstance(record, dict):
         return record
+    prefix = f"{path}." if path else ""
     kept = {name: value for name, value in record.items() if name not in ("context", *_REMOVED)}
-    result = {name: converted(value) for name, value in kept.items()}
+    result = {name: converted(value, prefix + name) for name, value in kept.items()}
     if "context" in record:
         result["context"] = record["context"]
     if isinstance(sentence := result.get("problem"), str):
-        result["problem"] = problem_of(sentence).to_dict()
+        try:
+            result["problem"] = problem_of(sentence).to_dict()
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            raise InvalidField(f"{prefix}problem must be a readable sentence: {error}") from error
     if "most_warps" in result:
         result = {_RENAMED.get(name, name): value for name, value in result.items()}
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -30,6 +30,59 @@ class Verdict(enum.StrEnum):
     SLOWER = "slower"
     SAME = "same"
     UNCLEAR = "unclear"
+
+
+class _Ratio(NamedTuple):
+    verdict: Verdict
+    ratio: float
+    interval: tuple[float, float]
+
+
+class Comparison(_Ratio):
+    """The comparison of two measurements: a tuple that is shown as a sentence.
+
+    Attributes
+    ----------
+    verdict
+        ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``, of the first measurement.
+    ratio
+        Ratio of times; above 1 if the first measurement is faster.
+    interval
+        Its 99.9 % confidence interval.
+    ours, theirs
+        The names of the measurements.
+    """
+
+    ours: str
+    theirs: str
+
+    def __new__(
+        cls,
+        verdict: Verdict,
+        ratio: float,
+        interval: tuple[float, float],
+        *,
+        ours: str,
+        theirs: str,
+    ) -> Self:
+        """Make a comparison of two named measurements."""
+        comparison = super().__new__(cls, verdict, ratio, interval)
+        comparison.ours, comparison.theirs = ours, theirs
+        return comparison
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        if self.verdict is Verdict.SLOWER:
+            words = f"{self.ours} takes {1 / self.ratio:.3g} times as long as {self.theirs}"
+            low, high = 1 / high, 1 / low
+        elif self.verdict is Verdict.FASTER:
+            words = f"{self.ours} is {self.ratio:.3g} times as fast as {self.theirs}"
+        elif self.verdict is Verdict.SAME:
+            words = f"{self.ours} takes the same time as {self.theirs}"
+        else:
+            words = f"It is unclear whether {self.ours} or {self.theirs} is faster"
+        digits = 4 if self.verdict is Verdict.SAME else 3
+        return f"{words} (99.9 % interval of the ratio: {low:.{digits}g} to {high:.{digits}g})."
 
 
 def median_interval(

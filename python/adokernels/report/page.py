@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,10 @@ from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.storage import replace_file
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.numbers import quantity
+from adokernels.tables.printable import escaped
 from adokernels.tables.rendering import to_html
 
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ def write_report(
     Path
         The file written.
     """
-    name = html.escape(title)
+    name = escaped(title)
     facts = _context(sweeps) if context is None else context
     parts = [
-        f"<h1>{name}</h1>\n<p>{html.escape(_summary(sweeps))}</p>",
+        f"<h1>{name}</h1>\n<p>{escaped(_summary(sweeps))}</p>",
         *(to_html(machine_table(machine)) for machine in _machines(sweeps)),
         *(_figure(_png(image), caption, caption) for caption, image in pictures),
         *map(_section, sweeps),
@@ -102,7 +103,7 @@ def write_report(
         + "\n</body>\n</html>\n"
     )
     target = Path(path)
-    target.write_text(page, encoding="utf-8")
+    replace_file(target, page.encode())
     return target
 
 
@@ -121,7 +122,7 @@ def _section(sweep: Sweep) -> str:
     changes = [(m.variant, m.changes) for m in sweep if m.changes]
     chart = _figure(_chart(roofline, sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
     parts = (
-        f"<section>\n<h2>{html.escape(_heading(sweep))}</h2>",
+        f"<section>\n<h2>{escaped(_heading(sweep))}</h2>",
         *map(to_html, sweep_tables(sweep)),
         chart,
         _analysis(sweep) if any(m.profile for m in sweep.variants) else "",
@@ -161,8 +162,8 @@ def _alternative(sweep: Sweep) -> str:
 
 
 def _figure(source: str, alternative: str, caption: str, style: str = "picture") -> str:
-    words = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
-    alt = html.escape(alternative)
+    words = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
+    alt = escaped(alternative)
     return f'<figure><img class="{style}" src="{source}" alt="{alt}">{words}</figure>'
 
 
@@ -181,7 +182,7 @@ def _details(facts: Mapping[str, Any]) -> str:
 
 
 def _list(items: Iterable[tuple[str, str]]) -> str:
-    lines = (f"<dt>{html.escape(key)}</dt><dd>{html.escape(text)}</dd>" for key, text in items)
+    lines = (f"<dt>{escaped(key)}</dt><dd>{escaped(text)}</dd>" for key, text in items)
     return "<dl>\n" + "\n".join(lines) + "\n</dl>"
 
 

@@ -11,6 +11,8 @@ from pygments.token import Comment, Keyword, Name, Number, String
 from rich.console import Console
 from rich.syntax import Syntax
 
+from adokernels.tables.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
 
 
+#: Maximum number of characters of a line.
+_LONGEST_LINE = 2000
 #: Colours of medium luminance: a contrast of at least 4 on white and on dark grey.
 _COLOURS = {
     Comment: "#75777b;font-style:italic",
@@ -36,7 +40,7 @@ _COLOURS = {
 def html_lines(code: str) -> list[str]:
     """Highlight code as HTML, one string per line."""
     lines = [""]
-    for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(code):
+    for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(_clean(code)):
         kind = token
         while kind is not None and kind not in _COLOURS:
             kind = kind.parent
@@ -47,9 +51,15 @@ def html_lines(code: str) -> list[str]:
     return lines
 
 
+def _clean(code: str) -> str:
+    """Replace control characters, which a terminal would execute; keep lines and tabs."""
+    parts = (printable(part, _LONGEST_LINE) for part in code.replace("\t", "    ").split("\n"))
+    return "\n".join(parts)
+
+
 def text_lines(code: str) -> list[Text]:
     """Highlight code for a terminal, one text per line."""
-    text = Syntax("", "cuda", theme="ansi_dark", background_color="default").highlight(code)
+    text = Syntax("", "cuda", theme="ansi_dark", background_color="default").highlight(_clean(code))
     lines = text.split("\n", allow_blank=True)
     return list(lines)[: len(code.split("\n"))]
 

@@ -18,6 +18,7 @@ from adokernels.tables.numbers import (
     ratio,
     share_of_limit,
 )
+from adokernels.tables.printable import printable
 from adokernels.tables.rendering import new_table
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
+#: Maximum number of characters of the description of a measurement.
+_LONGEST_LINE = 2000
 
 
 def describe(measurement: Measurement) -> str:
@@ -54,7 +57,7 @@ def describe(measurement: Measurement) -> str:
         parts.append(f"{percent(m.fma_share)} FMA")
     line = f"{m.routine}[{m.variant}] on {m.device}, {m.cache}: {', '.join(parts)}"
     notes = [*(["ceiling: does not compute the result"] if m.ceiling else []), *m.flags]
-    return "; ".join([line, *notes])
+    return printable("; ".join([line, *notes]), _LONGEST_LINE)
 
 
 def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
@@ -79,11 +82,13 @@ def sweep_table(sweep: Sweep) -> Table:
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
     table = new_table(sweep.title, headers)
     for record in records:
-        kind = " (ceiling)" if record["ceiling"] else " (peer)" if record["peer"] else ""
+        kind = " (ceiling)" if record["ceiling"] else ""
+        if record["peer"]:
+            kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
         cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
         table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
-    flagged = [m for m in (*sweep, *sweep.peers) if m.flags]
-    notes = [f"{m.variant}: {', '.join(m.flags)}" for m in flagged]
+    flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in (*sweep, *sweep.peers)}
+    notes = [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
         words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
         notes.append(words)
@@ -285,6 +290,7 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "share_of_roof": sweep.share_of_roof(m),
         "clock": m.clock,
         "error": m.error,
+        "unchecked": "unchecked" in m.flags,
         "changes": m.changes,
     }
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import copy
 import html
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group
 from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
+
+from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _WIDTH = 110
 #: A longer name is folded over several lines instead of widening the table.
 _LONGEST_NAME = 24
+#: Maximum number of characters of a cell, and of a title or the notes below a table.
+_LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
 
 
 class ShownAsTables:
@@ -43,9 +47,31 @@ class ShownAsTables:
         return "\n".join(map(to_html, self._tables()))
 
 
+class _LiteralTable(Table):
+    """A table whose texts contain only printable characters, and no markup."""
+
+    def add_column(self, header: RenderableType = "", *args: Any, **style: Any) -> None:
+        super().add_column(_literal(header, _LONGEST_CELL), *args, **style)
+
+    def add_row(self, *cells: RenderableType | None, **style: Any) -> None:
+        super().add_row(*(_literal(cell or "", _LONGEST_CELL) for cell in cells), **style)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("title", "caption") and value is not None:
+            value = _literal(value, _LONGEST_NOTE)
+        super().__setattr__(name, value)
+
+
+def _literal(content: RenderableType, most: int) -> Text:
+    """Return a text without characters that cannot be shown."""
+    text = content if isinstance(content, Text) else Text(str(content))
+    clean = printable(text.plain, most, lines=True)
+    return text if clean == text.plain else Text(clean)
+
+
 def new_table(title: str, headers: Iterable[tuple[str, bool]]) -> Table:
     """Make an empty table; a header is its text and whether the column is left-aligned."""
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = _LiteralTable(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.title_justify = table.caption_justify = "left"
     for header, left in headers:
         table.add_column(Text(header), justify="left" if left else "right", no_wrap=True)
@@ -126,7 +152,7 @@ def _rows(table: Table) -> list[tuple[str, list[str]]]:
 
 
 def _plain(content: RenderableType) -> str:
-    return content.plain if isinstance(content, Text) else Text.from_markup(str(content)).plain
+    return content.plain if isinstance(content, Text) else str(content)
 
 
 def _lines(content: RenderableType | None) -> str:

@@ -13,7 +13,13 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from adokernels import _core
-from adokernels.tasks._comparison import SAME_VALUES, as_tuple, difference, first_difference
+from adokernels.tasks._comparison import (
+    SAME_VALUES,
+    as_tuple,
+    difference,
+    first_difference,
+    same_bytes,
+)
 from adokernels.tasks._task import SanitizerCases, Task
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ __all__ = [
     "as_tuple",
     "difference",
     "first_difference",
+    "same_bytes",
 ]
 
 

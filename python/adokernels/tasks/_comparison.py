@@ -25,7 +25,7 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
     got, want = np.asarray(result), np.asarray(expected)
     if got.shape != want.shape or got.dtype != want.dtype:
         return np.inf
-    if _same_bytes(got, want):
+    if same_bytes(got, want):
         return 0.0
     if got.dtype.kind in "iu":
         return float(np.max(np.maximum(got, want) - np.minimum(got, want)))
@@ -51,8 +51,8 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
     return max(error, 2 * SAME_VALUES)
 
 
-def _same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
-    """Compare all bits, in pieces to keep temporaries small."""
+def same_bytes(got: NDArray[Any], want: NDArray[Any]) -> bool:
+    """Compare all bits of two arrays of one type, in pieces to keep temporaries small."""
     flat = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (got, want)]
     piece = 64 << 20  # bytes
     return all(

@@ -6,6 +6,7 @@
 
 #include "core/array.hpp"
 #include "core/isa.hpp"
+#include "core/poll.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/streaming.hpp"
@@ -41,8 +42,14 @@ ADO_INLINE void read_through(const std::byte* from, int64_t bytes) {
 ADO_INLINE void stream_read(const std::byte* from, int64_t bytes) {
   in_parallel(threads_for(bytes), [&](int thread, int threads) {
     const int64_t lines = (bytes + kLine - 1) / kLine;
-    const int64_t begin = lines * thread / threads * kLine;
-    read_through(from + begin, min(lines * (thread + 1) / threads * kLine, bytes) - begin);
+    // 32 MiB take about 1 ms to 10 ms. Several places of a piece are read at the same time, so
+    // smaller pieces would be slower.
+    constexpr int64_t kPiece = 32 << 20;
+    const int64_t end = min(lines * (thread + 1) / threads * kLine, bytes);
+    for (int64_t at = lines * thread / threads * kLine; at < end; at += kPiece) {
+      read_through(from + at, min(kPiece, end - at));
+      if (end - at > kPiece) poll();
+    }
   });
 }
 

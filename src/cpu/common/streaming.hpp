@@ -10,6 +10,7 @@
 
 #include "core/isa.hpp"
 #include "core/threads.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 
 namespace ado::ADO_ISA {
@@ -81,8 +82,10 @@ ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes)
   const int64_t pieces = (bytes + kPiece - 1) / kPiece;
   in_parallel(threads_for(2 * bytes), [&](int thread, int threads) {
     const int64_t begin = pieces * thread / threads * kPiece;
-    const int64_t end = min(pieces * (thread + 1) / threads * kPiece, bytes);
-    stream(to + begin, from + begin, end - begin);
+    Checkpoints checkpoints;
+    checkpoints.in_pieces<1, kPiece>(
+        begin, min(pieces * (thread + 1) / threads * kPiece, bytes),
+        [&](int64_t at, int64_t end) { stream(to + at, from + at, end - at); });
     finish_streaming();
   });
 }

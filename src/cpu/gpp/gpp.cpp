@@ -8,6 +8,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
 #include "cpu/gpp/pole.hpp"
@@ -29,9 +30,12 @@ void write(const Gpp& p, int64_t f, const SelfEnergy<double>& result) {
 // Sums part(0, f) to part(count - 1, f) in this order, for each frequency, and writes the results.
 template <class Part>
 void write_sums(const Gpp& p, int64_t count, Part part) {
+  Checkpoints checkpoints;
   for (int64_t f = 0; f < p.frequencies(); ++f) {
     Totals<double> totals;
-    for (int64_t i = 0; i < count; ++i) totals.add(part(i, f));
+    checkpoints.in_pieces<10>(0, count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) totals.add(part(i, f));
+    });
     write(p, f, totals.total());
   }
 }
@@ -87,8 +91,10 @@ ADO_INLINE void add_term(const Gpp& p, int64_t n, int64_t igp, int64_t ig, int64
 
 // Calls add(i, chain) for i from 0 to count - 1, and adds the chains to the totals.
 template <class Add>
-ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Add add) {
+ADO_INLINE void add_chains(int64_t count, Totals<double>& totals, Checkpoints& checkpoints,
+                           Add add) {
   for (int64_t begin = 0; begin < count; begin += kChain) {
+    checkpoints.add(static_cast<int64_t>(kPublishedTime) * kChain);
     SelfEnergy<double> chain = {};
     for (int64_t i = begin; i < min(begin + kChain, count); ++i) add(i, chain);
     totals.add(chain);
@@ -104,11 +110,12 @@ void unless_empty(const Gpp& p, const Launch& go) {
 }
 
 void naive_loops(const Gpp& p, const Launch&) {
+  Checkpoints checkpoints;
   for (int64_t f = 0; f < p.frequencies(); ++f) {
     Totals<double> totals;
     for (int64_t n = 0; n < p.bands(); ++n)
       for (int64_t igp = 0; igp < p.rows(); ++igp)
-        add_chains(p.columns(), totals, [&](int64_t ig, SelfEnergy<double>& chain) {
+        add_chains(p.columns(), totals, checkpoints, [&](int64_t ig, SelfEnergy<double>& chain) {
           add_term<Cutoff::kModuli>(p, n, igp, ig, f, chain);
         });
     write(p, f, totals.total());
@@ -138,11 +145,12 @@ void threaded(const Gpp& p, const Launch& go) {
   auto* const totals = reinterpret_cast<Totals<double>*>(go.scratch);
   in_parallel(threads_of(p, kPublishedTime), [&](int64_t thread, int64_t threads) {
     const int64_t first = p.rows() * thread / threads, last = p.rows() * (thread + 1) / threads;
+    Checkpoints checkpoints;
     for (int64_t i = first * p.frequencies(); i < last * p.frequencies(); ++i) totals[i] = {};
     for (int64_t f = 0; f < p.frequencies(); ++f)
       for (int64_t n = 0; n < p.bands(); ++n)
         for (int64_t igp = first; igp < last; ++igp)
-          add_chains(p.columns(), totals[igp * p.frequencies() + f],
+          add_chains(p.columns(), totals[igp * p.frequencies() + f], checkpoints,
                      [&](int64_t ig, SelfEnergy<double>& chain) {
                        add_term<Cutoff::kModuli>(p, n, igp, ig, f, chain);
                      });
@@ -155,25 +163,26 @@ std::size_t bytes_of_row_sums(const Gpp& p) {
   return p.empty() ? 0 : bytes_for<SelfEnergy<double>>(p, p.rows());
 }
 
-// Distributes the rows of all frequencies over the threads. row(igp, f) sums one row.
+// Distributes the rows of all frequencies over the threads. row(igp, f, checkpoints) sums one row.
 template <class Row>
 ADO_INLINE void distribute_rows(const Gpp& p, const Launch& go, double nanoseconds_per_term,
                                 Row row) {
   auto* const sums = reinterpret_cast<SelfEnergy<double>*>(go.scratch);
   in_parallel(threads_of(p, nanoseconds_per_term), [&](int64_t thread, int64_t threads) {
     const int64_t first = p.rows() * thread / threads, last = p.rows() * (thread + 1) / threads;
+    Checkpoints checkpoints;
     for (int64_t i = first * p.frequencies(); i < last * p.frequencies(); ++i)
-      sums[i] = row(i / p.frequencies(), i % p.frequencies());
+      sums[i] = row(i / p.frequencies(), i % p.frequencies(), checkpoints);
   });
   write_sums(p, p.rows(), [&](int64_t igp, int64_t f) { return sums[igp * p.frequencies() + f]; });
 }
 
 template <Cutoff kCutoff>
 void bands_innermost(const Gpp& p, const Launch& go) {
-  distribute_rows(p, go, kPublishedTime, [&](int64_t igp, int64_t f) {
+  distribute_rows(p, go, kPublishedTime, [&](int64_t igp, int64_t f, Checkpoints& checkpoints) {
     Totals<double> totals;
     for (int64_t ig = 0; ig < p.columns(); ++ig)
-      add_chains(p.bands(), totals, [&](int64_t n, SelfEnergy<double>& chain) {
+      add_chains(p.bands(), totals, checkpoints, [&](int64_t n, SelfEnergy<double>& chain) {
         add_term<kCutoff>(p, n, igp, ig, f, chain);
       });
     return totals.total();
@@ -200,13 +209,16 @@ struct BandsInPlace {
 
 template <class V, Division kDivision>
 void in_place(const Gpp& p, const Launch& go) {
-  distribute_rows(p, go, 5.0 / kLanesOf<V>, [&](int64_t igp, int64_t f) {
+  constexpr double kTime = 5.0 / kLanesOf<V>;
+  distribute_rows(p, go, kTime, [&](int64_t igp, int64_t f, Checkpoints& checkpoints) {
     Totals<V> totals[1];
     for (int64_t ig = 0; ig < p.columns(); ig += kLanesOf<V>) {
       const Pole<V> pole = pole_of<V>(p, igp, ig);
-      for (int64_t n = 0; n < p.bands(); n += kBlockBands)
-        add_bands<Kind::kAny, kDivision>(pole, BandsInPlace<V>{p, n, igp, ig, f},
-                                         min(kBlockBands, p.bands() - n), totals);
+      for (int64_t n = 0; n < p.bands(); n += kBlockBands) {
+        const int64_t count = min(kBlockBands, p.bands() - n);
+        checkpoints.add(5 * count);
+        add_bands<Kind::kAny, kDivision>(pole, BandsInPlace<V>{p, n, igp, ig, f}, count, totals);
+      }
     }
     return sum_of_lanes(totals[0].total());
   });
@@ -281,10 +293,13 @@ Kind kind_of(const Gpp& p, int64_t n) {
 
 void pack_rows(const Gpp& p, const PackedOperands& packed, int64_t first, int64_t last) {
   constexpr int64_t kTile = kLine / sizeof(Complex);  // reads whole cache lines of aqsm
+  Checkpoints checkpoints;
   for (int64_t row = first; row < last; row += kTile)
-    for (int64_t n = 0; n < p.bands(); ++n)
-      for (int64_t igp = row; igp < min(row + kTile, last); ++igp)
-        packed.aqsm[igp * p.bands() + n] = element<Complex>(p.aqsm, packed.order[n], igp);
+    checkpoints.in_pieces<kTile>(0, p.bands(), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n)
+        for (int64_t igp = row; igp < min(row + kTile, last); ++igp)
+          packed.aqsm[igp * p.bands() + n] = element<Complex>(p.aqsm, packed.order[n], igp);
+    });
 }
 
 // The aqsn of a panel for a block of bands. With vectors of four lanes:
@@ -329,10 +344,11 @@ struct WorkItem {
 
 template <Kind kKind, int kEnergies>
 void add_item(const Gpp& p, const PackedOperands& packed, const WorkItem& item, int64_t first_band,
-              int64_t last_band, Totals<V> (&totals)[kEnergies]) {
+              int64_t last_band, Totals<V> (&totals)[kEnergies], Checkpoints& checkpoints) {
   PackedPanel panel;
   for (int64_t n = first_band; n < last_band; n += kBlockBands) {
     const int64_t count = min(kBlockBands, last_band - n);
+    checkpoints.add(kEnergies * kPanel * count * (item.last_row - item.first_row));
     pack_panel(p, packed.order + n, count, item.ig, panel);
     for (int64_t igp = item.first_row; igp < item.last_row; ++igp) {
       for (int64_t lane = 0; lane < min(kPanel, p.columns() - item.ig); lane += kLanes<double>) {
@@ -353,19 +369,21 @@ struct Kinds {
 
 template <int kEnergies>
 void add_kinds(const Gpp& p, const PackedOperands& packed, const Kinds& kinds, const WorkItem& item,
-               SelfEnergy<double>* sums) {
+               SelfEnergy<double>* sums, Checkpoints& checkpoints) {
   Totals<V> totals[kEnergies];
-  add_item<Kind::kAny>(p, packed, item, 0, kinds.any, totals);
-  add_item<Kind::kFull>(p, packed, item, kinds.any, kinds.full, totals);
-  add_item<Kind::kEmpty>(p, packed, item, kinds.full, p.bands(), totals);
+  add_item<Kind::kAny>(p, packed, item, 0, kinds.any, totals, checkpoints);
+  add_item<Kind::kFull>(p, packed, item, kinds.any, kinds.full, totals, checkpoints);
+  add_item<Kind::kEmpty>(p, packed, item, kinds.full, p.bands(), totals, checkpoints);
   for (int f = 0; f < kEnergies; ++f) sums[f] = sum_of_lanes(totals[f].total());
 }
 
 template <bool kByKind>
 Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
   int64_t count = 0;
+  Checkpoints checkpoints;
   const auto append = [&](Kind kind) {
     for (int64_t n = 0; n < p.bands(); ++n) {
+      checkpoints.add(10 * p.frequencies());
       if (kByKind && kind_of(p, n) != kind) continue;
       packed.order[count] = n;
       packed.occ[count] = element<double>(p.occ, n);
@@ -392,6 +410,7 @@ void in_blocks(const Gpp& p, const Launch& go) {
     pack_rows(p, packed, p.rows() * thread / threads, p.rows() * (thread + 1) / threads);
   });
   in_parallel(parts, [&](int64_t thread, int64_t threads) {
+    Checkpoints checkpoints;
     for (int64_t i = items * thread / threads; i < items * (thread + 1) / threads; ++i) {
       WorkItem item = {};
       item.ig = i / row_blocks * kPanel;
@@ -400,9 +419,9 @@ void in_blocks(const Gpp& p, const Launch& go) {
       for (item.f = 0; item.f < p.frequencies(); item.f += kTogether) {
         SelfEnergy<double>* const sums = packed.items + i * p.frequencies() + item.f;
         if (item.f + kTogether <= p.frequencies())
-          add_kinds<kTogether>(p, packed, kinds, item, sums);
+          add_kinds<kTogether>(p, packed, kinds, item, sums, checkpoints);
         else
-          add_kinds<1>(p, packed, kinds, item, sums);
+          add_kinds<1>(p, packed, kinds, item, sums, checkpoints);
       }
     }
   });

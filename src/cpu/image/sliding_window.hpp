@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
@@ -493,6 +494,7 @@ ADO_INLINE void window_share(const Filter& given, Border border, int thread, int
   const Filter p = with_long_rows(given, &Filter::gray);
   constexpr int kRadius = Kernel::kRadius;
   SlidingWindow<Kernel, 1> window;
+  Checkpoints checkpoints;
   for_each_band<kWindowWidth>(
       p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
         const Image image = image_of(p.gray, band.image);
@@ -503,6 +505,7 @@ ADO_INLINE void window_share(const Filter& given, Border border, int thread, int
         window.start(band.width(), band.top + kRadius - begin);
         const int64_t end = band.bottom + kRadius;
         for (int64_t row = begin; row < end; row += kBlockRows) {
+          checkpoints.add(kRowNanoseconds);
           const int64_t count = min(kBlockRows, end - row);
           const NextBlock next{image.at(row + kBlockRows, band.left), image.to_row, image.to_col};
           out.put(window.add(gray.read(row, count), count, next, out.to(), out.pitch()));

@@ -9,6 +9,7 @@
 #include "core/array.hpp"
 #include "core/isa.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
@@ -24,6 +25,9 @@ struct Band {
   int64_t image, top, bottom, left, right;
   int64_t width() const { return right - left; }
 };
+
+// Time of a row of a band; an order of magnitude.
+constexpr int64_t kRowNanoseconds = 2'000;
 
 // Maximum width of a band, so that the rows that a stencil needs at the same time stay in the L1
 // cache.
@@ -163,12 +167,14 @@ template <int kRadius, class Filter, class Kernel>
 ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kernel, int thread = 0,
                              int threads = 1, bool streaming = false) {
   Ring<kRadius == 1 ? 4 : 8> ring;
+  Checkpoints checkpoints;
   for_each_band(p.images(), p.rows(), p.cols(), thread, threads, [&](const Band& band) {
     Stencil<kRadius, Kernel> stencil{
         {image_of(p.gray, band.image), border, band, kRadius}, ring, kernel};
     const Image out = image_of(p.out, band.image);
     alignas(kLine) Pixel line[kPitch];
     for (int64_t row = band.top; row < band.bottom; ++row) {
+      checkpoints.add(kRowNanoseconds);
       stencil.next(line + kMargin);
       put_row(out, row, band, line + kMargin, streaming);
     }

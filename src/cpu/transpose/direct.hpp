@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/parts.hpp"
@@ -109,12 +110,16 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
   const bool buffers = contiguous && (streaming || packs || unpacks);
   const int64_t group = buffers ? min(others, kBufferedRows<kSize>) : others;
+  // Without buffers, a step is long, and ends only for an interruption.
+  const int64_t step_bytes = buffers ? kBufferedBytes : kBufferedBytes << 8;
   const int64_t step =
-      buffers ? max(kBufferedBytes / (group * kSize) / kLine * kLine, kLine) : length;
+      max(step_bytes / (group * kSize) / kLine * kLine, buffers ? kLine : kPartRows<kSize>);
+  Checkpoints checkpoints;
   for (int64_t at = begin, count; at < end; at += count) {
     count = end - at < step + kPiece<kSize> ? end - at : step;
     for (int64_t other = 0, others_now; other < others; other += others_now) {
       others_now = others - other < group + kPiece<kSize> ? others - other : group;
+      checkpoints.add(count * others_now);
       const Part part = by_rows ? part_of<kSize>(m, at, count, other, others_now)
                                 : part_of<kSize>(m, other, others_now, at, count);
       if (buffers)

@@ -7,6 +7,7 @@
 
 #include "core/isa.hpp"
 #include "core/threads.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/registers.hpp"
@@ -28,6 +29,9 @@ constexpr int64_t kEdge = kTileBytes / kSize;
 constexpr int64_t kPitch = 5 * kLine;
 template <int kSize>
 constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
+
+// Time of a tile; an order of magnitude.
+constexpr int64_t kTileNanoseconds = 2'000;
 
 struct Tile {
   int64_t row, col, height, width;
@@ -136,9 +140,11 @@ void transpose_tiles(const Matrices& m, int thread, int threads) {
   const int64_t bands = (above + m.rows + step - 1) / step;
   const int64_t columns = (before + m.cols + kEdge<kSize> - 1) / kEdge<kSize>;
   alignas(kLine) std::byte buffer[kBuffer<kSize>];
+  Checkpoints checkpoints;
   for (int64_t i = bands * columns * thread / threads,
                end = bands * columns * (thread + 1) / threads;
        i < end; ++i) {
+    checkpoints.add(kTileNanoseconds);
     const int64_t bottom = (i / columns + 1) * step - above;
     const int64_t right = (i % columns + 1) * kEdge<kSize> - before;
     const int64_t row = max(bottom - step, 0), col = max(right - kEdge<kSize>, 0);
@@ -168,8 +174,10 @@ void swap_tiles(const Matrices& m, int thread, int threads) {
     return Tile{row, col, min((i + 1) * kEdge<kSize> - before, m.rows) - row,
                 min((j + 1) * kEdge<kSize> - before, m.cols) - col};
   };
+  Checkpoints checkpoints;
   for (int64_t i = thread; i < bands; i += threads) {
     for (int64_t j = i; j < bands; ++j) {
+      checkpoints.add(2 * kTileNanoseconds);
       const Tile above = tile_at(i, j), below = tile_at(j, i);  // the diagonal
       load_tile<kSize>(m, above, upper);
       if (i != j) load_tile<kSize>(m, below, lower);
@@ -190,12 +198,14 @@ void copy_rows(const Matrices& m, int64_t size, bool streaming, int thread, int 
     count = 1;
   }
   const int64_t pieces = (bytes + kPiece - 1) / kPiece;
+  Checkpoints checkpoints;
   for (int64_t i = count * pieces * thread / threads, end = count * pieces * (thread + 1) / threads;
        i < end; ++i) {
     const int64_t at = i % pieces * kPiece;
     std::byte* to = m.to(0, i / pieces) + at;
     const std::byte* from = m.from(0, i / pieces) + at;
     const int64_t length = min(kPiece, bytes - at);
+    checkpoints.add(length);
     if (streaming)
       stream(to, from, length);
     else

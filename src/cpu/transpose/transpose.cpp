@@ -9,6 +9,7 @@
 #include "core/isa.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/transpose/direct.hpp"
 #include "cpu/transpose/matrices.hpp"
@@ -40,14 +41,17 @@ void run(const Transpose& p, const Launch&) {
 struct NaiveLoops {
   template <int kSize>
   static void run(const Matrices& m) {
+    Checkpoints checkpoints;
     for (int64_t row = 0; row < m.rows; ++row) {
-      if (m.in_place) {
-        for (int64_t col = row + 1; col < m.cols; ++col)
-          swap_elements<kSize>(m.to(row, col), m.to(col, row));
-      } else {
-        for (int64_t col = 0; col < m.cols; ++col)
-          copy_element<kSize>(m.to(row, col), m.from(row, col));
-      }
+      checkpoints.in_pieces(m.in_place ? row + 1 : 0, m.cols, [&](int64_t begin, int64_t end) {
+        if (m.in_place) {
+          for (int64_t col = begin; col < end; ++col)
+            swap_elements<kSize>(m.to(row, col), m.to(col, row));
+        } else {
+          for (int64_t col = begin; col < end; ++col)
+            copy_element<kSize>(m.to(row, col), m.from(row, col));
+        }
+      });
     }
   }
 };
@@ -55,10 +59,12 @@ struct NaiveLoops {
 struct Blocked {
   template <int kSize>
   static void run(const Matrices& m) {
+    Checkpoints checkpoints;
     for (int64_t top = 0; top < m.rows; top += kEdge<kSize>) {
       for (int64_t left = m.in_place ? top : 0; left < m.cols; left += kEdge<kSize>) {
         const int64_t bottom = min(top + kEdge<kSize>, m.rows);
         const int64_t right = min(left + kEdge<kSize>, m.cols);
+        checkpoints.add(kEdge<kSize> * kEdge<kSize>);
         for (int64_t row = top; row < bottom; ++row) {
           if (m.in_place) {
             for (int64_t col = max(left, row + 1); col < right; ++col)

@@ -1,0 +1,159 @@
+"""Arrays of other libraries: views of our memory for them, and their results on the host."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The libraries whose arrays a function can receive. "ado" is DeviceArray on CUDA.
+LIBRARIES = ("numpy", "ado", "cupy", "torch", "jax", "numba")
+_ON_DEVICE = ("ado", "cupy", "torch", "jax", "numba")
+_ON_HOST = ("numpy", "torch", "jax")
+
+
+def require_library(library: str, device: str) -> None:
+    """Raise if arrays of a library cannot be in the memory of a device.
+
+    Raises
+    ------
+    ValueError
+        If there is no such library, or it has no arrays there.
+    """
+    if library not in LIBRARIES:
+        raise ValueError(
+            f"arrays must be one of {', '.join(LIBRARIES)}, got {library!r}"
+            f"{_core.suggest(library, list(LIBRARIES))}"
+        )
+    known = _ON_DEVICE if device == "cuda" else _ON_HOST
+    if library not in known:
+        raise ValueError(f"arrays on {device} must be one of {', '.join(known)}, got {library!r}")
+
+
+def library_of(array: Any) -> str | None:
+    """The library of an array; None if it is not an array of a known one."""
+    if isinstance(array, np.ndarray):
+        return "numpy"
+    if isinstance(array, _core.DeviceArray):
+        return "ado"
+    module = type(array).__module__.partition(".")[0]
+    module = {"jaxlib": "jax"}.get(module, module)
+    return module if module in LIBRARIES and hasattr(array, "shape") else None
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array is in the memory of a GPU."""
+    if library_of(array) in (None, "numpy"):
+        return False
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[0]) == _CUDA
+    return hasattr(array, "__cuda_array_interface__")
+
+
+_CUDA = 2  # kDLCUDA
+
+
+def on_host(array: Any) -> NDArray[Any]:
+    """A NumPy array with the values of an array of any library; copied only from a GPU."""
+    if isinstance(array, np.ndarray):
+        return array
+    for method in ("numpy", "get", "copy_to_host"):  # adokernels, CuPy, Numba
+        if hasattr(array, method):
+            try:
+                return np.asarray(getattr(array, method)())
+            except TypeError:  # numpy() of PyTorch, for an array on the GPU
+                continue
+    if hasattr(array, "detach"):  # PyTorch
+        return np.asarray(array.detach().cpu())
+    return np.asarray(array)
+
+
+class HostView:
+    """A NumPy array that other libraries can read; they share its memory."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def as_library(self, library: str) -> Any:
+        """The array as an array of a library."""
+        if library == "torch":
+            return importlib.import_module("torch").from_numpy(self.array)
+        if library == "jax":
+            return importlib.import_module("jax").device_put(self.array)
+        return self.array
+
+
+class DeviceView:
+    """Memory of a GPU with a shape and a type, for libraries that read the CUDA array interface."""
+
+    def __init__(
+        self, owner: _core.DeviceArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.pointer: int = owner.__cuda_array_interface__["data"][0] + offset
+        self.shape, self.dtype = shape, dtype
+        self._owner = owner
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": 1,  # the legacy default stream
+            "version": 3,
+        }
+
+    def as_library(self, library: str) -> Any:
+        """The memory as an array of a library."""
+        if library == "cupy":
+            return importlib.import_module("cupy").asarray(self)
+        if library == "torch":
+            return importlib.import_module("torch").as_tensor(self, device="cuda")
+        if library == "numba":
+            return importlib.import_module("numba.cuda").as_cuda_array(self)
+        if library == "jax":
+            cupy = importlib.import_module("cupy")
+            return importlib.import_module("jax").dlpack.from_dlpack(cupy.asarray(self))
+        return self
+
+
+def share_memory(a: Any, b: Any) -> bool:
+    """Whether the address ranges of two arrays overlap; False if they are in different memories."""
+    if is_on_device(a) != is_on_device(b):
+        return False
+    (a_low, a_high), (b_low, b_high) = address_range(a), address_range(b)
+    return max(a_low, b_low) < min(a_high, b_high)
+
+
+def address_range(array: Any) -> tuple[int, int]:
+    """The first address of an array, and the address after its last byte; equal if unknown."""
+    for interface in ("__array_interface__", "__cuda_array_interface__"):
+        try:
+            facts = getattr(array, interface)
+        except (AttributeError, TypeError, RuntimeError):  # PyTorch raises for the other memory
+            continue
+        if 0 in facts["shape"]:
+            break
+        low = high = facts["data"][0]
+        size = np.dtype(facts["typestr"]).itemsize
+        strides = facts.get("strides") or _packed_strides(facts["shape"], size)
+        for length, stride in zip(facts["shape"], strides, strict=True):
+            reach = (length - 1) * stride
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high + size
+    return 0, 0
+
+
+def _packed_strides(shape: tuple[int, ...], size: int) -> list[int]:
+    strides: list[int] = []
+    for length in reversed(shape):
+        strides.insert(0, size)
+        size *= length
+    return strides

@@ -1,0 +1,366 @@
+"""CUDA C++ source as a variant, compiled when it is first needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.custom.compiler import CompiledKernel, compile_cuda
+from adokernels.custom.memory import GuardedArray
+from adokernels.custom.variants import CustomVariant, Work
+from adokernels.ladders.base import AnyVariant, Block
+from adokernels.ladders.source import Source, SourcePart
+
+if TYPE_CHECKING:
+    from adokernels.arrays.libraries import DeviceView
+
+#: C++ names of element types, for "{T}" in the name of a kernel.
+_C_TYPES = {
+    **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
+    **{"complex64": "float2", "complex128": "double2"},
+}
+_C_TYPES |= {"int8": "signed char", "uint8": "unsigned char", "int16": "short"}
+_C_TYPES |= {"uint16": "unsigned short", "int32": "int", "uint32": "unsigned"}
+_C_TYPES |= {"int64": "long long", "uint64": "unsigned long long"}
+_POINTER_BYTES = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CudaVariant(CustomVariant):
+    """A kernel in CUDA C++ source as a variant; see :func:`cuda_variant`.
+
+    Attributes
+    ----------
+    text
+        The source code.
+    kernel
+        The kernel's name or template-id, in which ``{T}`` stands for the C++ type of the first
+        array, and the name of a parameter in braces for its value.
+    block_shapes
+        The block shapes, the default first.
+    tile
+        The elements that a block computes; None: as many as it has threads.
+    grid
+        The grid, or a function of the operands that returns it; None: see :func:`cuda_variant`.
+    shared_bytes
+        Dynamic shared memory per block, or a function of the operands.
+    parameters
+        The values of each template parameter or macro, the default first.
+    arguments
+        A function of operands and results that returns the kernel's arguments.
+    compiler_options
+        Further options of the compiler, with braces as in `kernel`.
+    file
+        The name of the source in messages and profiles.
+    """
+
+    text: str
+    kernel: str
+    block_shapes: tuple[Block, ...]
+    tile: Block | None = None
+    grid: Block | Callable[..., Any] | None = None
+    shared_bytes: int | Callable[..., int] = 0
+    parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    arguments: Callable[..., Sequence[Any]] | None = None
+    compiler_options: tuple[str, ...] = ()
+    file: str = "kernel.cu"
+
+    device: str = "cuda"
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The block shapes that it can run with, the default first."""
+        return self.block_shapes
+
+    @property
+    def default_parameters(self) -> dict[str, Any]:
+        """The first value of each parameter."""
+        return {name: values[0] for name, values in self.parameters.items()}
+
+    def settings(self) -> list[tuple[dict[str, Any], AnyVariant]]:
+        """Each combination of parameter values, with the variant that has only these values."""
+        if not self.parameters:
+            return [({}, self)]
+        names = list(self.parameters)
+        return [
+            (chosen, self._with_only(chosen))
+            for values in itertools.product(*self.parameters.values())
+            for chosen in [dict(zip(names, values, strict=True))]
+        ]
+
+    def _with_only(self, chosen: Mapping[str, Any]) -> CudaVariant:
+        words = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        fixed = {name: (value,) for name, value in chosen.items()}
+        return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
+
+    def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
+        """The variant with this block shape and these values as its defaults.
+
+        Raises
+        ------
+        ValueError
+            If it does not have that block shape, or a parameter of that name with that value.
+        """
+        if block not in self.blocks:
+            raise ValueError(f"block must be one of {self.blocks}, got {block}")
+        values = dict(self.parameters)
+        for name, value in parameters.items():
+            if value not in values.get(name, ()):
+                raise ValueError(f"{self.label} has no parameter {name} with the value {value!r}")
+            values[name] = (value, *(v for v in values[name] if v != value))
+        blocks = (block, *(b for b in self.blocks if b != block))
+        return dataclasses.replace(self, block_shapes=blocks, parameters=values)
+
+    def compiled(self, element: str) -> CompiledKernel:
+        """Compile the kernel for an element type and the default parameters.
+
+        Parameters
+        ----------
+        element
+            NumPy's name of the type that ``{T}`` stands for.
+        """
+        values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
+        options = [_filled(option, values) for option in self.compiler_options]
+        return compile_cuda(
+            self.text, _filled(self.kernel, values), file=self.file, options=options
+        )
+
+    def prepare(self, work: Work, block: Block | None) -> PreparedKernel:
+        """Compile and load the kernel, and pack its arguments."""
+        shape = self.blocks[0] if block is None else _extent("block", block)
+        return PreparedKernel(self, work, shape)
+
+    @property
+    def source(self) -> Source:
+        """The source code, as given."""
+        part = SourcePart(
+            kind="kernel", name=self.kernel, path=self.file, line=1, text=self.text,
+            variant=self.label,
+        )  # fmt: skip
+        return Source((part,))
+
+
+class PreparedKernel:
+    """A loaded kernel with its launch configuration and packed arguments."""
+
+    def __init__(self, variant: CudaVariant, work: Work, block: Block) -> None:
+        arrays = [o for o in (*work.operands, *work.results) if isinstance(o, GuardedArray)]
+        self.compiled = variant.compiled(arrays[0].dtype.name)
+        kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
+        settings = {"block": block, **variant.default_parameters}
+        values = [o.view() if isinstance(o, GuardedArray) else o for o in work.operands]
+        self.block: Block | None = block
+        self.grid: Block | None = _grid_of(variant, work, block, values, settings)
+        shared = _evaluated(variant.shared_bytes, values, settings)
+        results = [r.view() for r in work.results]
+        if variant.arguments is None:
+            given = [*values, *results, *work.lengths.values()]
+            names = [*(f"operand {i + 1}" for i in range(len(values)))]
+            names += [f"result {i + 1}" for i in range(len(results))] + list(work.lengths)
+        else:
+            given = list(variant.arguments(*values, *results))
+            names = [f"argument {i + 1}" for i in range(len(given))]
+        sizes = list(kernel.parameters)
+        if len(sizes) != len(given):
+            raise ValueError(
+                f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
+                f"({', '.join(names)}), has {len(sizes)}"
+            )
+        packed = [packed_argument(*each) for each in zip(names, given, sizes, strict=True)]
+        self._launch = kernel.launch(self.grid, block, int(shared), packed)
+        self._keep_alive = (values, results, given)
+
+    def run(self) -> None:
+        """Launch the kernel on the legacy default stream."""
+        self._launch.run(0)
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernel."""
+        return [self._launch.info()]
+
+
+def packed_argument(name: str, value: Any, size: int) -> bytes:
+    """The bytes of a kernel argument, for a parameter of `size` bytes.
+
+    Raises
+    ------
+    TypeError
+        If the value does not have that size, or is no number and no array.
+    """
+    if hasattr(value, "__cuda_array_interface__"):
+        if size != _POINTER_BYTES:
+            raise TypeError(f"{name} is an array, but its parameter has {size} bytes, not 8")
+        return struct.pack("<Q", value.__cuda_array_interface__["data"][0])
+    if isinstance(value, np.generic):
+        packed = value.tobytes()
+    elif isinstance(value, bool):
+        packed = struct.pack("<?", value)
+    elif isinstance(value, int):
+        packed = int(value).to_bytes(size, "little", signed=value < 0)
+    elif isinstance(value, float) and size in (2, 4, 8):
+        packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
+    elif isinstance(value, complex) and size in (8, 16):
+        packed = np.asarray(value, {8: "<c8", 16: "<c16"}[size]).tobytes()
+    else:
+        raise TypeError(
+            f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
+        )
+    if len(packed) != size:
+        raise TypeError(f"{name} has {len(packed)} bytes, its parameter {size}: {value!r}")
+    return packed
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> str:
+    """Replace "{name}" by values; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def _evaluated(
+    value: Any, operands: Sequence[DeviceView | Any], settings: Mapping[str, Any]
+) -> Any:
+    """A value, or the result of a function of the operands, with the settings that it accepts."""
+    if not callable(value):
+        return value
+    accepted = inspect.signature(value).parameters
+    return value(*operands, **{k: v for k, v in settings.items() if k in accepted})
+
+
+def _grid_of(
+    variant: CudaVariant,
+    work: Work,
+    block: Block,
+    operands: Sequence[Any],
+    settings: Mapping[str, Any],
+) -> Block:
+    if variant.grid is not None:
+        grid = _evaluated(variant.grid, operands, settings)
+        return tuple(int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,)))
+    tile = variant.tile or block
+    covered = _covered(work, len(tile))
+    return tuple(max(1, math.ceil(n / t)) for n, t in zip(covered, tile, strict=False))
+
+
+def _covered(work: Work, rank: int) -> tuple[int, ...]:
+    """The lengths that a grid covers, x first."""
+    if rank == 1:
+        return (math.prod(work.results[0].shape),)
+    lengths = work.lengths
+    if {"rows", "cols"} <= lengths.keys():
+        return (lengths["cols"], lengths["rows"], 1)
+    return (*reversed(work.results[0].shape), 1, 1)
+
+
+def cuda_variant(
+    name: str,
+    *,
+    source: str,
+    kernel: str | None = None,
+    block: int | Block | Sequence[Block],
+    grid: int | Block | Callable[..., Any] | None = None,
+    tile: int | Block | None = None,
+    shared_bytes: int | Callable[..., int] = 0,
+    parameters: Mapping[str, Sequence[Any]] | None = None,
+    arguments: Callable[..., Sequence[Any]] | None = None,
+    compiler_options: Sequence[str] = (),
+    file: str = "kernel.cu",
+    changes: str = "",
+    flops: float | Callable[..., float] | None = None,
+    bytes: float | Callable[..., float] | None = None,
+    refuses: Callable[..., str | None] | None = None,
+) -> CudaVariant:
+    """Make a kernel in CUDA C++ source a variant, which ladders accept.
+
+    Its parameters must be the operands in order (pointers to arrays, scalars by value), then a
+    pointer to each result, then the lengths as integers: those of the ladder's signature or of the
+    routine, or else those of the first array. Arrays are packed, row-major. `arguments` replaces
+    this rule.
+
+    Parameters
+    ----------
+    name
+        Unique within the ladder.
+    source
+        CUDA C++ code.
+    kernel
+        The kernel's name or template-id, for example ``"saxpy<float>"``. ``{T}`` stands for the C++
+        type of the first array, and the name of a parameter in braces for its value. Default:
+        `name`.
+    block
+        The number of threads or the block shape, x first; or several shapes, the default first.
+    grid
+        The grid, or a function of the operands that returns it. Default: enough blocks to cover the
+        result; for routines with rows and columns, these.
+    tile
+        The elements that a block computes, if they are not as many as its threads.
+    shared_bytes
+        Dynamic shared memory per block, or a function of the operands.
+    parameters
+        Template parameters or macros with their values, the default first. ``ado.tune`` tries all.
+    arguments
+        A function of operands and results that returns the kernel's arguments: arrays, NumPy
+        scalars, and Python numbers, which get the size of the parameter.
+    compiler_options
+        Further options of the compiler, for example ``"-DTILE={TILE}"``.
+    file
+        The name of the source in messages and profiles.
+    changes
+        The difference from the previous variant, in one sentence.
+    flops, bytes, refuses
+        As for :func:`adokernels.variant`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or value. The source is compiled at the first use.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"source must be a str, got {type(source).__name__}")
+    shapes: Sequence[Any] = block if _is_several(block) else [block]  # type: ignore[assignment]
+    several = {key: tuple(values) for key, values in (parameters or {}).items()}
+    for key, values in several.items():
+        if not values:
+            raise ValueError(f"parameters must have at least one value each, got none for {key}")
+    return CudaVariant(
+        name=name,
+        text=source,
+        kernel=kernel or name,
+        block_shapes=tuple(_extent("block", shape) for shape in shapes),
+        tile=None if tile is None else _extent("tile", tile),
+        grid=grid if grid is None or callable(grid) else _extent("grid", grid),
+        shared_bytes=shared_bytes,
+        parameters=several,
+        arguments=arguments,
+        compiler_options=tuple(compiler_options),
+        file=file,
+        changes=changes,
+        flops=flops,
+        bytes=bytes,
+        refuses=refuses,
+    )
+
+
+def _is_several(block: Any) -> bool:
+    """Whether it is a sequence of block shapes."""
+    return isinstance(block, list | tuple) and any(isinstance(b, list | tuple) for b in block)
+
+
+def _extent(what: str, value: Any) -> Block:
+    lengths = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not 1 <= len(lengths) <= 3 or not all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in lengths
+    ):
+        raise ValueError(f"{what} must be 1 to 3 positive integers, got {value!r}")
+    return tuple(int(n) for n in lengths)

@@ -1,0 +1,3 @@
+// <float.h> for device code, from CCCL.
+#pragma once
+#include <cuda/std/cfloat>

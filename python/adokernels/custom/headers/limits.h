@@ -1,0 +1,3 @@
+// <limits.h> for device code, from CCCL.
+#pragma once
+#include <cuda/std/climits>

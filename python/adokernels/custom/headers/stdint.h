@@ -1,0 +1,3 @@
+// <stdint.h> for device code, from CCCL.
+#pragma once
+#include <cuda/std/cstdint>

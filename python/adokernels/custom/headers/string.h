@@ -1,0 +1,3 @@
+// <string.h> for device code: NVRTC declares memcpy and memset itself.
+#pragma once
+#include <stddef.h>

@@ -1,0 +1,156 @@
+"""Tuning: every block shape and parameter value of a variant, timed in the same rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from adokernels.ladders.base import AnyVariant, Block
+from adokernels.measuring.protocol import Run, Settings, measure_ladder
+from adokernels.measuring.statistics import Verdict
+from adokernels.tables.numbers import quantity, ratio
+from adokernels.tables.rendering import ShownAsTables, new_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from adokernels.measuring.records import Cache, Measurement, Sweep
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A block shape and the values of a variant's parameters."""
+
+    block: Block
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """For example ``"32 x 8, TILE=32"``."""
+        words = [f"{name}={value}" for name, value in self.parameters.items()]
+        return ", ".join([" x ".join(map(str, self.block)), *words])
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning(ShownAsTables):
+    """The settings of one variant, measured in the same rounds; the default comes first.
+
+    Attributes
+    ----------
+    variant
+        The variant.
+    settings
+        The settings by name, as in the sweep.
+    sweep
+        One measurement per setting that computes a correct result.
+    """
+
+    variant: AnyVariant
+    settings: Mapping[str, Setting]
+    sweep: Sweep
+
+    @property
+    def default(self) -> Measurement | None:
+        """The measurement of the default setting; None if it failed."""
+        first = next(iter(self.settings))
+        return next((m for m in self.sweep if m.variant == first), None)
+
+    @property
+    def best(self) -> Setting:
+        """The fastest setting that is clearly faster than the default, or else the default."""
+        default = self.default
+        for m in sorted(self.sweep, key=lambda m: m.seconds):
+            if default is None or m is default or m.compare(default).verdict is Verdict.FASTER:
+                return self.settings[m.variant]
+        raise ValueError(f"no setting of {self.variant.label} computes a correct result")
+
+    def use(self, setting: Setting | None = None) -> None:
+        """Make a setting the variant's default for this session.
+
+        Parameters
+        ----------
+        setting
+            One of ``settings``; default ``best``.
+        """
+        chosen = setting or self.best
+        self.variant.ladder.set_default(self.variant.name, chosen.block, chosen.parameters)
+
+    def _tables(self) -> list[Table]:
+        headers = [("setting", True), ("time", False), ("95 % CI", False)]
+        headers += [("against the\ndefault", False), ("it is", True)]
+        table = new_table(f"{self.variant.label}: {self.sweep.title}", headers)
+        default = self.default
+        for m in self.sweep:
+            against = m.compare(default) if default and m is not default else None
+            cells = [
+                m.variant + (" (default)" if m is default else ""),
+                quantity(m.seconds, "s"),
+                f"± {100 * m.noise:.1f} %",
+                ratio(against.ratio) if against else "",
+                str(against.verdict) if against else "",
+            ]
+            table.add_row(*map(Text, cells))
+        notes = [f"best: {self.best}"] if len(self.sweep) else []
+        notes += [f"skipped {name}: {reason}" for name, reason in self.sweep.skipped.items()]
+        table.caption = Text("\n".join(notes))
+        return [table]
+
+
+def tune(
+    variant: AnyVariant,
+    *args: Any,
+    cache: Cache = "cold",
+    precision: float | None = None,
+    seconds: float = 1.0,
+    progress: bool = True,
+    **options: Any,
+) -> Tuning:
+    """Time every block shape and every parameter value of a variant, interleaved.
+
+    Parameters
+    ----------
+    variant
+        A CUDA variant: built-in (its ``blocks``), or with source (its blocks and parameters).
+    *args, **options
+        The operands and options of a call.
+    cache, precision, progress
+        As for :func:`adokernels.sweep`.
+    seconds
+        Upper limit of the sampling time per setting.
+
+    Returns
+    -------
+    Tuning
+        A table with the verdict of each setting against the default; ``best``; and ``use()``, which
+        makes the best setting the default for this session.
+
+    Raises
+    ------
+    TypeError
+        If `variant` is not a variant.
+    ValueError
+        If it has one setting only.
+    Unavailable
+        If it cannot run here.
+    """
+    if not isinstance(variant, AnyVariant):
+        raise TypeError(f"variant must be a variant, got {type(variant).__name__}")
+    tested = variant.settings()
+    settings = {
+        str(setting): (one.name, setting)
+        for parameters, one in tested
+        for block in variant.blocks
+        for setting in [Setting(block, parameters)]
+    }
+    if len(settings) < 2:
+        raise ValueError(f"{variant.label} must have several blocks or parameters to tune")
+    ladder = variant.ladder
+    if further := [one for _, one in tested if one is not variant]:
+        ladder = ladder.with_variants(*further)
+    problem = ladder.problem(*args, variant=tested[0][1].name, **options)
+    runs = {label: Run(name, setting.block) for label, (name, setting) in settings.items()}
+    sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds, progress))
+    return Tuning(variant, {label: setting for label, (_, setting) in settings.items()}, sweep)

@@ -1,0 +1,100 @@
+// Python classes for kernels that were compiled at run time, and for a blocked stream.
+#include <pybind11/stl.h>
+
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "runtime/blocked_stream.hpp"
+#include "runtime/source_kernel.hpp"
+
+namespace ado::bindings {
+namespace {
+
+namespace py = pybind11;
+using cuda::BlockedStream;
+using cuda::CodeModule;
+using cuda::KernelLaunch;
+using cuda::SourceKernel;
+
+KernelLaunch launch_of(const SourceKernel& kernel, const std::vector<std::int64_t>& grid,
+                       const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
+                       const std::vector<py::bytes>& arguments) {
+  const std::vector<std::string_view> memory(arguments.begin(), arguments.end());
+  return KernelLaunch(kernel, grid, block, shared_bytes, memory);
+}
+
+void bind_kernels(py::module_& m) {
+  py::class_<KernelLaunch>(m, "KernelLaunch", "A kernel with everything that a launch needs.")
+      .def(
+          "run",
+          [](const KernelLaunch& launch, std::uintptr_t stream) {
+            launch.run(reinterpret_cast<void*>(stream));
+          },
+          py::arg("stream") = 0, py::call_guard<ReleaseGil>(),
+          "Enqueue the kernel on a stream. It does not wait for the kernel.")
+      .def("info", &KernelLaunch::info, "Resource usage of the kernel.");
+  py::class_<SourceKernel>(m, "CudaKernel", "A kernel of a module, which it keeps loaded.")
+      .def_property_readonly("name", &SourceKernel::name)
+      .def_property_readonly("parameters",
+                             [](const SourceKernel& kernel) {
+                               std::vector<std::size_t> bytes;
+                               for (const auto& p : kernel.parameters()) bytes.push_back(p.bytes);
+                               return bytes;
+                             })
+      .def("launch", &launch_of, py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
+           py::arg("arguments"),
+           "The kernel with a launch configuration and the memory of its arguments.");
+  py::class_<CodeModule, std::shared_ptr<CodeModule>>(m, "CudaModule",
+                                                      "Machine code, loaded on the GPU.")
+      .def(py::init([](const py::bytes& code) {
+             return std::make_shared<CodeModule>(std::string_view(code));
+           }),
+           py::arg("code"))
+      .def(
+          "kernel",
+          [](std::shared_ptr<CodeModule> module, const std::string& symbol) {
+            return SourceKernel(std::move(module), symbol);
+          },
+          py::arg("symbol"), "The kernel with this mangled name.");
+}
+
+py::bytes copy_of(BlockedStream& blocked, std::uintptr_t pointer, std::size_t bytes) {
+  py::bytes copy(nullptr, bytes);
+  char* memory = PyBytes_AS_STRING(copy.ptr());
+  const ReleaseGil release;
+  blocked.copy(memory, reinterpret_cast<const void*>(pointer), bytes);
+  return copy;
+}
+
+void bind_blocked_stream(py::module_& m) {
+  py::class_<BlockedStream>(
+      m, "BlockedStream",
+      "A stream that executes nothing while this context is entered, or for 250 ms.")
+      .def(py::init([](std::uintptr_t stream) {
+             return std::make_unique<BlockedStream>(reinterpret_cast<void*>(stream));
+           }),
+           py::arg("stream") = 0)
+      .def(
+          "__enter__",
+          [](BlockedStream& blocked) -> BlockedStream& {
+            blocked.block();
+            return blocked;
+          },
+          py::return_value_policy::reference_internal)
+      .def("__exit__",
+           [](BlockedStream& blocked, const py::args&) {
+             const ReleaseGil release;
+             blocked.release();
+           })
+      .def("copy", &copy_of, py::arg("pointer"), py::arg("nbytes"),
+           "A copy of device memory, made on another stream.")
+      .def_property_readonly("still_blocked", &BlockedStream::still_blocked);
+}
+
+}  // namespace
+
+void bind_source_kernels(py::module_& m) {
+  bind_kernels(m);
+  bind_blocked_stream(m);
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,122 @@
+#include "core/thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "core/interrupt.hpp"
+
+namespace ado {
+namespace {
+
+struct Start {
+  void (*function)(void*);
+  void* argument;
+};
+
+void* main_of_thread(void* given) {
+  const std::unique_ptr<Start> start(static_cast<Start*>(given));
+  start->function(start->argument);
+  return nullptr;
+}
+
+// The kernels and everything that they call need less than this. CMakeLists.txt limits the frames
+// of the kernels.
+constexpr std::uintptr_t kNeededBytes = kStackBytes / 2;
+
+// Addresses between which the stack pointer of this thread leaves kNeededBytes free. If the stack
+// is unknown, every address does.
+struct Range {
+  std::uintptr_t begin = 0, size = UINTPTR_MAX;
+};
+
+Range range_of_this_thread() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+  void* lowest = nullptr;
+  std::size_t bytes = 0;
+  const bool known = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  if (!known) return {};
+  const std::uintptr_t needed = bytes < kNeededBytes ? bytes : kNeededBytes;
+  return {reinterpret_cast<std::uintptr_t>(lowest) + needed, bytes - needed};
+}
+
+bool stack_is_large() {
+  thread_local const Range range = range_of_this_thread();
+  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - range.begin < range.size;
+}
+
+// One call on another thread.
+struct Errand {
+  void (*function)(const void*);
+  const void* work;
+  Interruptible* call;
+  std::exception_ptr error = nullptr;
+  bool interrupted = false, done = false;
+  std::mutex mutex = {};
+  std::condition_variable finished = {};
+};
+
+void run_errand(void* given) {
+  Errand& errand = *static_cast<Errand*>(given);
+  try {
+    const WorksFor works(errand.call);
+    errand.function(errand.work);
+  } catch (const Interrupted&) {
+    errand.interrupted = true;
+  } catch (...) {
+    errand.error = std::current_exception();
+  }
+  // Under the lock, because the waiting thread destroys the errand when it is done.
+  const std::lock_guard lock(errand.mutex);
+  errand.done = true;
+  errand.finished.notify_one();
+}
+
+}  // namespace
+
+bool start_thread(void (*function)(void*), void* argument) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  std::unique_ptr<Start> start(new (std::nothrow) Start{function, argument});
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool started =
+      start != nullptr && pthread_create(&thread, &attributes, main_of_thread, start.get()) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (started) static_cast<void>(start.release());  // main_of_thread deletes it
+  return started;
+}
+
+void with_large_stack(void (*function)(const void*), const void* work) {
+  if (stack_is_large()) return function(work);
+  Errand errand{.function = function, .work = work, .call = current_call()};
+  if (!start_thread(run_errand, &errand)) throw std::bad_alloc();
+  Interruptible* const own = own_call();
+  for (std::unique_lock lock(errand.mutex); !errand.done;) {
+    if (own == nullptr) {
+      errand.finished.wait(lock);
+      continue;
+    }
+    errand.finished.wait_for(lock, kPollInterval);
+    lock.unlock();  // the caller's function may take long
+    own->ask();
+    lock.lock();
+  }
+  if (errand.interrupted || (own != nullptr && own->stopped())) throw Interrupted();
+  if (errand.error) std::rethrow_exception(errand.error);
+}
+
+}  // namespace ado

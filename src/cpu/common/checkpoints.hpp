@@ -1,0 +1,43 @@
+// Polls for an interruption about once per millisecond (core/interrupt.hpp). Every loop of a kernel
+// that may take longer counts its work here.
+#pragma once
+
+#include <cstdint>
+
+#include "core/isa.hpp"
+#include "core/poll.hpp"
+#include "cpu/common/parallel.hpp"
+
+namespace ado::ADO_ISA {
+namespace {
+
+// Work is counted in nanoseconds, roughly: a factor of ten in either direction does no harm.
+class Checkpoints {
+ public:
+  ADO_INLINE void add(int64_t nanoseconds) {
+    left_ -= nanoseconds;
+    if (left_ > 0) return;
+    left_ = kBetween;
+    poll();
+  }
+
+  // Calls piece(from, to) for consecutive ranges from `begin` to `end`, and adds their work. The
+  // ranges begin at multiples of `kUnit` from `begin`.
+  template <int64_t kNanosecondsPerItem = 1, int64_t kUnit = 1, class Piece>
+  ADO_INLINE void in_pieces(int64_t begin, int64_t end, const Piece& piece) {
+    constexpr int64_t kItems = (kBetween / kNanosecondsPerItem / kUnit + 1) * kUnit;
+    while (begin < end) {
+      const int64_t to = end - begin > kItems ? begin + kItems : end;
+      piece(begin, to);
+      add((to - begin) * kNanosecondsPerItem);
+      begin = to;
+    }
+  }
+
+ private:
+  static constexpr int64_t kBetween = 1'000'000;
+  int64_t left_ = kBetween;
+};
+
+}  // namespace
+}  // namespace ado::ADO_ISA

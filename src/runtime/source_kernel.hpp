@@ -1,0 +1,75 @@
+// Kernels that were compiled at run time: loads machine code, and launches its kernels.
+// cuda/common/source_kernel.cu implements it. Without CUDA, the first constructor throws
+// Unavailable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/variant.hpp"
+#include "runtime/device.hpp"
+
+namespace ado::cuda {
+
+// Machine code that the driver loads on a device with the first launch of one of its kernels.
+class CodeModule {
+ public:
+  // `code` is a cubin, which is copied. Throws ValueError if it is not one for this GPU.
+  explicit CodeModule(std::string_view code);
+  ~CodeModule();
+  CodeModule(const CodeModule&) = delete;
+  CodeModule& operator=(const CodeModule&) = delete;
+  void* handle() const { return handle_; }  // a cudaLibrary_t
+
+ private:
+  void* handle_ = nullptr;
+};
+
+// A kernel of a module, which it keeps loaded.
+class SourceKernel {
+ public:
+  struct Parameter {
+    std::size_t offset, bytes;
+  };
+
+  // `symbol` is the mangled name. Throws ValueError if the module does not contain it.
+  SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol);
+  const std::string& name() const { return name_; }  // as Kernel::name
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const void* handle() const { return handle_; }  // a cudaKernel_t, for functions of the runtime
+
+ private:
+  std::shared_ptr<const CodeModule> module_;
+  const void* handle_ = nullptr;
+  std::string name_;
+  std::vector<Parameter> parameters_;
+};
+
+// A kernel with its launch configuration and the values of its parameters.
+class KernelLaunch {
+ public:
+  // One to three lengths each. Every argument is the memory of one parameter, and is copied. Throws
+  // TypeError if the number or the size of the arguments is wrong, and ValueError if the GPU
+  // cannot launch the configuration.
+  KernelLaunch(SourceKernel kernel, const std::vector<std::int64_t>& grid,
+               const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
+               const std::vector<std::string_view>& arguments);
+
+  // Enqueues the kernel and returns. A grid of 0 blocks is not launched.
+  void run(void* stream) const;
+  Kernel info() const;
+
+ private:
+  void check_launch(std::int64_t shared_bytes) const;
+  void copy_arguments(const std::vector<std::string_view>& arguments);
+
+  SourceKernel kernel_;
+  Launch go_;
+  std::vector<std::byte> arguments_;  // in the layout of the parameters
+};
+
+}  // namespace ado::cuda

@@ -1,0 +1,173 @@
+"""Stored records of each kind, and copies of them in which one value is wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: A name that charts, tables, HTML and terminals could each misread.
+HOSTILE = "_$x_{$ [bold]<b>&\"'|`*\x1b[31m\x00\u202e\ud800\n" + "y" * 300
+DELETED = object()
+#: Values that replace the value of a field.
+WRONG = {
+    "deleted": DELETED,
+    "null": None,
+    "true": True,
+    "zero": 0,
+    "negative": -1.5,
+    "fraction": 0.5,
+    "NaN": float("nan"),
+    "infinity": float("inf"),
+    "largest": 1e308,
+    "large": 1e29,
+    "long integer": 10**400,
+    "empty text": "",
+    "text": "a",
+    "number as text": "3",
+    "hostile name": HOSTILE,
+    "empty list": [],
+    "nested list": [[[1]]],
+    "empty object": {},
+    "foreign object": {"$a": {"b": [1, None]}},
+    "number object": {"number": "nan"},
+}
+
+
+def read(path):
+    return json.loads((ROOT / path).read_text(encoding="utf-8"))
+
+
+def measurements_of(sweep, *, keep):
+    """The first measurements, with few samples and few counters."""
+    for m in sweep["measurements"][:keep]:
+        m["samples"], m["clocks"] = m["samples"][:15], m["clocks"][:15]
+        yield m
+
+
+def sweep_document():
+    """A ladder with counters, a pipeline, its stages and a peer."""
+    sweep = read("notebooks/data/transpose-float32-8192.json")
+    sweep["measurements"] = list(measurements_of(sweep, keep=4))
+    last = sweep["measurements"][-1]
+    sweep["peers"] = [last | {"variant": "peer", "kernels": [], "profile": None}]
+    sweep["stages"] = [last | {"profile": None}]
+    last["stages"] = [[last["routine"], last["variant"]]]
+    last["flags"] = ["throttled"]
+    last["problem"]["options"] = {"border": "replicate", "taps": [1, 2.5]}
+    sweep["skipped"] = {"as_copy": "reason"}
+    return copy.deepcopy(sweep)
+
+
+def first_document():
+    """A sweep of schema 1."""
+    sweep = read("notebooks/data/sobel-16384-peers.json")
+    sweep["measurements"] = list(measurements_of(sweep, keep=2))
+    sweep["peers"] = sweep["peers"][:1]
+    return sweep
+
+
+def hotspots_document():
+    entry = {"kernel": "k<float>", "path": "cuda/a.cuh", "line": 3, "text": "x = y;"}
+    entry |= {"reasons": {"long_scoreboard": 7, "selected": 1}, "not_issued": 2}
+    return {
+        "schema": 2,
+        "kind": "hotspots",
+        "routine": "transpose",
+        "variant": "naive",
+        "problem": "a: (8, 8) float32",
+        "block": [32, 8],
+        "entries": [entry, entry | {"path": "", "line": 0}],
+        "excerpts": [{"path": "cuda/a.cuh", "line": 2, "text": "{\n\tx = y;\n}"}],
+        "dropped": 1,
+        "unattributed": 2,
+        "context": {"time": "now"},
+    }
+
+
+def documents():
+    """A valid document of each kind, by name."""
+    sweep = sweep_document()
+    score = read("docs/diagnosis.json")
+    profile = read("tests/data/profiles.json")[-1]
+    return {
+        "sweep": sweep,
+        "sweep of schema 1": first_document(),
+        "measurement": {"schema": 2, "kind": "measurement", **sweep["measurements"][-1]},
+        "machine": {"schema": 2, "kind": "machine", **sweep["machine"]},
+        "profile": {"schema": 2, "kind": "profile", **profile},
+        "hotspots": hotspots_document(),
+        "score": score | {"rows": score["rows"][:3]},
+    }
+
+
+def places(value, path=(), shape=()):
+    """The path of each value in a document, with its shape: list indices are equal in it."""
+    yield path, shape
+    items = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        items = enumerate(value)
+    for name, item in items:
+        yield from places(item, (*path, name), (*shape, name if isinstance(name, str) else 0))
+
+
+def one_of_each_shape(document, random):
+    """One path per shape, so that lists do not dominate; of the counters, only a few."""
+    found = {}
+    for path, shape in places(document):
+        if path:
+            found.setdefault(shape, []).append(path)
+    counters = [shape for shape in found if "values" in shape[:-1]]
+    dropped = {counters[i] for i in random.permutation(len(counters))[6:]}
+    return [p[random.integers(len(p))] for shape, p in found.items() if shape not in dropped]
+
+
+def changed(document, path, value):
+    """A copy of a document with another value at a path."""
+    result = copy.deepcopy(document)
+    parent = result
+    for name in path[:-1]:
+        parent = parent[name]
+    if value is DELETED:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return result
+
+
+def mutants(document, random, count):
+    """Description and document of some mutants: a wrong value, or an unknown field."""
+    paths = one_of_each_shape(document, random)
+    pairs = [(path, name) for path in paths for name in WRONG]
+    pairs += [((*path, "unknown $field"), "true") for path in paths if is_object(document, path)]
+    for place in random.permutation(len(pairs))[:count]:
+        path, name = pairs[place]
+        yield f"{'.'.join(map(str, path))}: {name}", changed(document, path, WRONG[name])
+
+
+def is_object(document, path):
+    for name in path:
+        document = document[name]
+    return isinstance(document, dict)
+
+
+def is_limited(name, value):
+    """Whether the words are limited: the categories of a score, the problem in schema 1."""
+    return (name == "changes" and isinstance(value, list)) or (
+        name == "problem" and str(value).startswith("gray: ")
+    )
+
+
+def renamed(value):
+    """A copy in which every text that is a name is hostile."""
+    fixed = ("kind", "cache", "device", "level", "operation", "proposed", "alternatives")
+    fixed += ("operands",)
+    if isinstance(value, dict):
+        return {
+            name: item if name in fixed or is_limited(name, item) else renamed(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [renamed(item) for item in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value

@@ -1,0 +1,321 @@
+"""CUDA C++ source compiled in place. No test needs a GPU."""
+
+import pickle
+import sys
+
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.custom import compiler
+from adokernels.custom.compiler import compile_cuda, kernels_in, why_no_compiler
+from adokernels.custom.compiler_options import program_options
+
+NO_COMPILER = why_no_compiler()
+needs_compiler = pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)
+
+SAXPY = """\
+namespace mine {
+template <class T>
+__global__ void saxpy(T a, const T* x, const T* y, T* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a * x[i] + y[i];
+}
+}  // namespace mine
+extern "C" __global__ void plain(float* out) { out[threadIdx.x] = 1; }
+"""
+
+
+# ------------------------------------------------------------------------------- what is compiled
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kernel", "symbol"),
+    [
+        ("mine::saxpy<float>", "_ZN4mine5saxpyIfEEvT_PKS1_S3_PS1_i"),
+        (" mine::saxpy<double> ", "_ZN4mine5saxpyIdEEvT_PKS1_S3_PS1_i"),
+        ("plain", "plain"),
+    ],
+)
+def test_kernels_are_found_by_their_names_in_cpp(kernel, symbol):
+    compiled = compile_cuda(SAXPY, kernel, arch="sm_80", file="saxpy.cu")
+    assert compiled.symbol == symbol
+    assert compiled.code.startswith(b"\x7fELF")
+    assert symbol.encode() in compiled.code
+    assert (compiled.arch, compiled.file, compiled.log) == ("sm_80", "saxpy.cu", "")
+
+
+@needs_compiler
+def test_the_architecture_is_that_of_the_gpu():
+    default = compile_cuda(SAXPY, "plain").arch
+    no_gpu = _core.why_no_cuda()
+    assert default == ("sm_90" if no_gpu else f"sm_{_core.cuda_properties()['compute']}")
+    codes = {compile_cuda(SAXPY, "plain", arch=arch).code for arch in ("sm_75", "sm_90", "sm_90a")}
+    assert len(codes) == 3
+
+
+@needs_compiler
+def test_the_code_has_line_information():
+    compiled = compile_cuda(SAXPY, "plain", file="own_name.cu")
+    assert b".debug_line" in compiled.code
+    assert b"own_name.cu" in compiled.code
+
+
+@needs_compiler
+def test_warnings_are_kept():
+    source = "__global__ void k() {\n  int unused;\n}"
+    assert (
+        'k.cu(2): warning #177-D: variable "unused"' in compile_cuda(source, "k", file="k.cu").log
+    )
+    assert compile_cuda(source, "k", options=["-w"]).log == ""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("headers", "statement"),
+    [
+        (["cuda_runtime.h", "cuda_fp16.h"], "out[0] = __half2float(__float2half(out[1]));"),
+        (["cuda_pipeline.h"], "__pipeline_commit();"),
+        (
+            ["mma.h"],
+            "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f;"
+            "nvcuda::wmma::fill_fragment(f, 0.0f); out[0] = f.x[0];",
+        ),
+        (
+            ["cstdint", "climits"],
+            "std::uint32_t i = UINT32_MAX; std::size_t n = INT_MAX;int64_t m = i + n; out[0] = m;",
+        ),
+        (["cstddef", "cfloat"], "std::ptrdiff_t i = threadIdx.x; out[i] = FLT_MAX;"),
+        (
+            ["cmath"],
+            "constexpr float most = INFINITY; double d = M_PI; float f = NAN;"
+            "out[0] = std::sqrt(out[1]) + std::fma(d, d, d) + most + f;"
+            "out[1] = std::isnan(out[2]) + std::abs(out[3]);",
+        ),
+        (
+            ["cstdio", "cassert", "cstdlib", "cstring"],
+            'assert(out[0] > 0); printf("%f", out[0]); std::memcpy(out, out + 2, 4);',
+        ),
+        (
+            [
+                "stdint.h",
+                "stddef.h",
+                "stdio.h",
+                "math.h",
+                "limits.h",
+                "float.h",
+                "assert.h",
+                "string.h",
+                "stdlib.h",
+            ],
+            "int32_t i = abs(-1); size_t n = i; out[n] = M_PI;",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_headers_of_cuda_and_c(headers, statement):
+    includes = "".join(f"#include <{header}>\n" for header in headers)
+    compile_cuda(f"{includes}__global__ void k(float* out) {{ {statement} }}", "k", arch="sm_80")
+
+
+@needs_compiler
+def test_headers_of_cpp():
+    """One compilation: those of CCCL take seconds."""
+    folder = compiler._STANDARD_HEADERS
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) > 30
+    source = (
+        "".join(f"#include <{name}>\n" for name in names)
+        + """
+#include <cooperative_groups.h>
+__global__ void k(int* a) {
+  static_assert(std::is_same_v<int, std::remove_const_t<const int>>);
+  std::array<int, 2> two{1, 2};
+  std::pair<int, int> pair{two[threadIdx.x], 3};
+  std::swap(pair.first, pair.second);
+  a[0] = std::min(std::max(a[1], pair.first), std::numeric_limits<int>::max());
+  a[1] = std::popcount(7u) + std::plus<int>()(1, 2);
+  std::complex<float> z(a[2], a[3]);
+  a[2] = (z * z).real();
+  cooperative_groups::this_thread_block().sync();
+}"""
+    )
+    compile_cuda(source, "k")
+
+
+@needs_compiler
+def test_headers_beside_the_file(tmp_path):
+    header = tmp_path / "width.cuh"
+    source = '#include "width.cuh"\n__global__ void k(int* a) { a[0] = kWidth; }'
+    header.write_text("constexpr int kWidth = 32;", encoding="utf-8")
+    first = compile_cuda(source, "k", file=str(tmp_path / "k.cu"))
+    header.write_text("constexpr int kWidth = 64;", encoding="utf-8")
+    assert compile_cuda(source, "k", file=str(tmp_path / "k.cu")).code != first.code
+    with_option = compile_cuda(source, "k", options=[f"-I{tmp_path}"])
+    header.unlink()
+    with pytest.raises(ado.CompilationError, match=r"width\.cuh"):
+        compile_cuda(source, "k", options=[f"-I{tmp_path}"])
+    assert with_option.symbol == "_Z1kPi"
+
+
+@needs_compiler
+def test_results_are_kept():
+    first = compile_cuda(SAXPY, "plain")
+    assert compile_cuda(SAXPY, "plain") is first
+    assert compile_cuda(SAXPY, "plain", options=["-use_fast_math"]) is not first
+    assert compile_cuda(SAXPY, "plain", arch="sm_80") is not first
+    assert compile_cuda(SAXPY, "plain", file="another.cu") is not first
+    assert compile_cuda(f"{SAXPY}\n", "plain") is not first
+
+
+@needs_compiler
+def test_options_reach_the_compiler():
+    source = "__global__ void k(float* a) { a[0] = TILE / a[1]; }"
+    exact = compile_cuda(source, "k", options=["-DTILE=32"])
+    fast = compile_cuda(source, "k", options=["-D", "TILE=32", "--use_fast_math"])
+    assert len(fast.code) < len(exact.code)
+    plain = "int twice(int x) { return 2 * x; }\n__global__ void k(int* a) { a[0] = twice(a[0]); }"
+    compile_cuda(plain, "k", options=["-default-device"])
+
+
+# -------------------------------------------------------------------------------------- messages
+
+
+@needs_compiler
+def test_errors_show_line_and_caret():
+    source = "__global__ void k(float* a) {\n  a[0] = b;\n}\n"
+    with pytest.raises(ado.CompilationError) as caught:
+        compile_cuda(source, "k", file="wrong.cu")
+    error = caught.value
+    assert isinstance(error, ValueError)
+    assert str(error) == (
+        "wrong.cu does not compile:\n\n"
+        'wrong.cu(2): error: identifier "b" is undefined\n'
+        "    a[0] = b;\n"
+        "           ^"
+    )
+    assert (error.file, error.source) == ("wrong.cu", source)
+    assert '1 error detected in the compilation of "wrong.cu".' in error.log
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.log) == (str(error), error.log)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        ("saxpy<float>", 'identifier "saxpy" is undefined'),
+        ("mine::saxpy", 'cannot determine which instance of function template "mine::saxpy"'),
+        ("mine::saxpy<flot>", 'identifier "flot" is undefined'),
+        ("helper", "non-__global__"),
+    ],
+)
+def test_an_unknown_kernel_is_named_with_those_found(kernel, reason):
+    source = SAXPY + "__device__ void helper() {}"
+    with pytest.raises(ado.CompilationError) as caught:
+        compile_cuda(source, kernel, file="saxpy.cu")
+    message = str(caught.value)
+    assert message.startswith(
+        f"kernel must name one __global__ function of saxpy.cu, got {kernel!r}:"
+    )
+    assert reason in message
+    assert message.endswith("; __global__ functions found: saxpy<...>, plain")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("#include <nix.h>\n__global__ void k() {}", "pip install 'adokernels[kernels]'"),
+        ("int main() {}\n__global__ void k() {}", "#ifndef __CUDACC_RTC__"),
+    ],
+)
+def test_hints(source, hint):
+    with pytest.raises(ado.CompilationError) as caught:
+        compile_cuda(source, "k")
+    assert hint in str(caught.value)
+    assert "__nv_name_map" not in str(caught.value)
+
+
+@needs_compiler
+def test_limits_of_the_assembler_are_compilation_errors():
+    source = "__global__ void k(int* a) { __shared__ int s[1 << 20]; s[a[0]] = 1; a[1] = s[a[2]]; }"
+    with pytest.raises(ado.CompilationError, match="too much shared data"):
+        compile_cuda(source, "k")
+
+
+def test_wrong_arguments_are_rejected():
+    with pytest.raises(TypeError, match="source must be a str, got bytes"):
+        compile_cuda(b"", "k")
+    with pytest.raises(TypeError, match="options must be a sequence of str"):
+        compile_cuda("", "k", options="-DX")
+    with pytest.raises(ValueError, match="kernel must be the name"):
+        compile_cuda("", " ")
+    with pytest.raises(ValueError, match="arch must be such as 'sm_90' or 'sm_90a', got '90'"):
+        compile_cuda("", "k", arch="90")
+
+
+@needs_compiler
+@pytest.mark.parametrize("how", [{"arch": "sm_20"}, {"options": ["-std=c++99"]}])
+def test_what_nvrtc_does_not_know_is_a_value_error(how):
+    with pytest.raises(ValueError, match="arch and options must be known to NVRTC: nvrtc: error"):
+        compile_cuda("__global__ void k() {}", "k", **how)
+
+
+def test_without_cuda_core_the_remedy_is_given(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    assert "pip install 'adokernels[kernels]'" in why_no_compiler()
+    with pytest.raises(ado.Unavailable, match=r"pip install 'adokernels\[kernels\]'"):
+        compile_cuda("__global__ void without_cuda_core() {}", "without_cuda_core")
+
+
+# --------------------------------------------------------------------------------- names, options
+
+
+def test_kernels_of_a_source():
+    source = """
+    // __global__ void commented();
+    /* __global__ void commented_too(); */
+    __global__ void first(int a);
+    static __global__ void __launch_bounds__(256, (1 + 1)) second(int* a) {}
+    template <class T, int kWidth = 4>
+    __global__ void __cluster_dims__(2, 1, 1) third(T* a) { first(1); }
+    extern "C" __global__ __launch_bounds__(64) void fourth() {}
+    __global__ void first(int a) {}
+    __device__ void helper();
+    """
+    assert kernels_in(source) == ["first", "second", "third<...>", "fourth"]
+
+
+def test_options_as_of_nvcc():
+    options = ["-DA", "-D", "B=2", "--define-macro=C=x=y", "-UA", "-I/a", "-I", "/b"]
+    options += ["-maxrregcount", "32", "--fmad=false", "-std=c++17", "-use_fast_math", "-Xptxas=-v"]
+    assert program_options([*options, "-diag-suppress=177"]) == {
+        "define_macro": ["A", ("B", "2"), ("C", "x=y")],
+        "undefine_macro": ["A"],
+        "include_path": ["/a", "/b"],
+        "max_register_count": 32,
+        "fma": False,
+        "std": "c++17",
+        "use_fast_math": True,
+        "ptxas_options": ["-v"],
+        "diag_suppress": [177],
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("-nix", "options must be among .*-use_fast_math.*; got '-nix'"),
+        ("DTILE", "options must be among"),
+        ("-use_fast_math=true", "options must be among"),
+        ("-D", "the option -D must be followed by a value"),
+        ("-maxrregcount=many", "the value of -maxrregcount must be an integer, got 'many'"),
+        ("-diag-suppress=x", "the value of -diag-suppress must be an integer, got 'x'"),
+        ("-fmad=no", "the value of -fmad must be true or false, got 'no'"),
+    ],
+)
+def test_wrong_options_are_rejected(option, message):
+    with pytest.raises(ValueError, match=message):
+        program_options([option])

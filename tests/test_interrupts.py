@@ -1,0 +1,201 @@
+"""Ctrl-C during a call on the CPU: the call ends early, and later calls are right.
+
+Each test runs in a subprocess, which is killed if a call does not end: the problems would take
+minutes. They occupy little memory, because operands are broadcast, and most pages of a large result
+are never written.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import adokernels as ado
+
+COMMON = """
+import os, signal, sys, threading, time
+import numpy as np
+import adokernels as ado
+from adokernels import _core
+from adokernels.arrays.operands import random_operands
+
+rng = np.random.default_rng(0)
+name = sys.argv[1] if len(sys.argv) > 1 else "gaussian_blur"
+routine = getattr(ado, name)
+small_operands = random_operands(routine, [7] * len(ado.tasks.TASKS[name].lengths))
+
+
+def results_of_small():
+    results = routine(*small_operands)
+    return [r.tobytes() for r in (results if isinstance(results, tuple) else (results,))]
+
+
+def large_operands(name, rows=1 << 19):
+    def repeated(shape, contiguous=1):
+        base = rng.random(shape[len(shape) - contiguous :])
+        return np.broadcast_to(base, shape)
+
+    if name == "transpose":
+        return [repeated((1 << 14, 1 << 14))]
+    if name == "average_matvec":
+        return [repeated((1000, 64, 1 << 20)), repeated((64, 64))]
+    if name == "max_plus":
+        return [repeated((1 << 20, 1 << 20)), repeated((1 << 20,), 0)]
+    if name == "gpp":
+        bands, igp, ig = 2000, 1000, 100_000
+        shapes = [(igp, ig), (igp, ig), (bands, ig), (bands, igp)]
+        return [
+            *(np.broadcast_to(rng.random(shape[1:]) + 1j, shape) for shape in shapes),
+            repeated((bands, 2)),
+            repeated((igp,), 0),
+            repeated((bands,), 0),
+        ]
+    row = rng.integers(1, 255, (4096, 4) if name in ("grayscale", "edge_detect") else 4096, "u1")
+    return [np.broadcast_to(row, (rows, *row.shape))]
+
+
+def press_ctrl_c(after=0.05):
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+"""
+
+
+def python(code, *arguments, **environment):
+    """Run a Python program in a separate process, and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMON + code, *arguments],
+        # With huge pages, a few stores would touch all pages of a large result.
+        env={
+            **os.environ,
+            "ADOKERNELS_DEVICE": "cpu",
+            "NUMPY_MADVISE_HUGEPAGE": "0",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", ado.routines)
+def test_ctrl_c_ends_every_variant(name, threads):
+    code = """
+_core.set_max_threads(int(sys.argv[2]), at_any_size=True)
+expected = results_of_small()
+operands = large_operands(name)
+for variant in routine.variants:
+    if variant.device != "cpu" or variant.ceiling:
+        continue
+    timer = press_ctrl_c()
+    try:
+        routine(*operands, variant=variant.name)
+    except KeyboardInterrupt:
+        pass
+    else:
+        print(variant.name, "was not interrupted")
+    timer.join()
+    if results_of_small() != expected:
+        print("wrong after", variant.name)
+if len(os.listdir("/proc/self/task")) != int(sys.argv[2]):
+    print("the pool has not the right number of threads")
+print("done")
+"""
+    assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"
+
+
+def test_a_handler_that_does_not_raise_lets_the_call_finish():
+    code = """
+received = []
+
+def handler(signum, frame):
+    received.append(routine(*small_operands).tobytes())  # another call of the same routine
+
+signal.signal(signal.SIGINT, handler)
+[image] = large_operands(name, rows=1000)
+image = image + np.arange(1000, dtype="u1")[:, None]
+[expected_of_small], expected = results_of_small(), routine(image)
+while len(received) < 3:
+    timer = press_ctrl_c()
+    print(np.array_equal(routine(image, variant="naive_loops"), expected))
+    timer.join()
+print(set(received) == {expected_of_small})
+"""
+    assert set(python(code).split()) == {"True"}
+
+
+def test_an_interrupted_call_frees_its_scratch_memory():
+    code = """
+def virtual_bytes():
+    return int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGESIZE")
+
+operands = large_operands(name)
+sizes = []
+for _ in range(3):
+    timer = press_ctrl_c()
+    try:
+        routine(*operands, variant="two_pass")  # scratch memory of 4 GiB
+    except KeyboardInterrupt:
+        pass
+    timer.join()
+    sizes.append(virtual_bytes())
+print(max(sizes) - min(sizes) < 1 << 30)
+"""
+    assert python(code) == "True"
+
+
+def test_ctrl_c_during_the_check_of_values():
+    code = """
+one = np.ones((1, 1), complex)
+bands = 1 << 40
+operands = [one, one, *[np.broadcast_to(one, (bands, 1))] * 2, np.broadcast_to(1.0, (bands, 1)),
+            np.ones(1), np.broadcast_to(1.0, (bands,))]
+timer = press_ctrl_c()
+try:
+    ado.gpp(*operands)
+except KeyboardInterrupt:
+    print("interrupted")
+timer.join()
+"""
+    assert python(code) == "interrupted"
+
+
+def test_prepared_calls_can_be_interrupted():
+    code = """
+call = routine._core.problem(tuple(large_operands(name)), {}, device="cpu").prepare("naive_loops")
+for run in (call.run, lambda: _core.sample(call, False, 1)):
+    timer = press_ctrl_c()
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("interrupted")
+    timer.join()
+"""
+    assert python(code).split() == ["interrupted"] * 2
+
+
+def test_other_threads_are_not_interrupted():
+    code = """
+[image] = large_operands(name, rows=2000)
+expected = routine(image).tobytes()
+results = []
+thread = threading.Thread(
+    target=lambda: results.append(routine(image, variant="naive_loops").tobytes())
+)
+thread.start()
+timer = press_ctrl_c()
+try:
+    while not results:
+        time.sleep(0.001)
+except KeyboardInterrupt:
+    print("interrupted")
+while not results:
+    time.sleep(0.001)
+print(results == [expected])
+"""
+    assert python(code).split() == ["interrupted", "True"]

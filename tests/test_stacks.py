@@ -1,0 +1,74 @@
+"""Calls from threads with small stacks, which Python and other programs may choose."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import adokernels as ado
+
+# The smallest stack with which NumPy itself works. Python accepts 32 KiB.
+CODE = """
+import sys, threading
+import numpy as np
+import adokernels as ado
+from adokernels import _core
+from adokernels.arrays.operands import random_operands
+
+name, bytes_of_stack = sys.argv[1], int(sys.argv[2])
+routine = getattr(ado, name)
+lengths = {"average_matvec": (70, 65, 130), "gpp": (40, 70, 33, 3), "max_plus": (70, 3000)}
+operands = random_operands(routine, lengths.get(name, (150, 2100)))
+swapped = [np.array(o.T, order="F").T if o.ndim == 2 else o for o in operands]
+image = name in ("sobel", "gaussian_blur", "grayscale", "edge_detect")
+problems = [operands, swapped, [o[:, ::-2] for o in operands] if image else operands]
+_core.set_max_threads(2, at_any_size=True)
+
+
+def results(problem, variant):
+    if routine.problem(*problem).why_not(variant.name):
+        return None
+    found = routine(*problem, variant=variant.name)
+    return [r.tobytes() for r in (found if isinstance(found, tuple) else (found,))]
+
+
+def in_thread(function, *arguments):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function(*arguments)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+variants = [v for v in routine.variants if v.device == "cpu" and not v.ceiling]
+for isa in ("baseline", "avx2", "avx512"):
+    try:
+        ado.set_isa(isa)
+    except ado.Unavailable:
+        break
+    for variant in variants:
+        for problem in problems:
+            expected = results(problem, variant)
+            threading.stack_size(bytes_of_stack)
+            found = in_thread(results, problem, variant)
+            threading.stack_size(0)
+            if found != expected:
+                print(isa, variant.name, "differs")
+threading.stack_size(bytes_of_stack)
+in_thread(lambda: routine(*operands, device="cpu"))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("name", ado.routines)
+def test_small_stack(name):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, name, str(32 << 10)],
+        env={**os.environ, "ADOKERNELS_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

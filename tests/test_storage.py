@@ -1,0 +1,235 @@
+"""Files: written completely or not at all, with only what JSON can represent."""
+
+import dataclasses
+import json
+import math
+import os
+import stat
+
+import numpy as np
+import pytest
+from charting import H200, make_transpose
+
+import adokernels as ado
+from adokernels import cli
+from adokernels.arrays.pictures import save_side_by_side
+from adokernels.charts.files import save
+from adokernels.charts.roofline import roofline
+from adokernels.measuring import machine as machines
+from adokernels.measuring.problem import Problem
+from adokernels.storage import replace_file
+
+SWEEP = make_transpose(counters=True)
+GOOD = b"the good file"
+
+
+def changed(**fields):
+    """A sweep whose fourth measurement has other fields."""
+    ms = list(SWEEP.measurements)
+    ms[3] = dataclasses.replace(ms[3], **fields)
+    return dataclasses.replace(SWEEP, measurements=tuple(ms))
+
+
+def write_chart(path):
+    save(roofline(H200).figure, path)
+
+
+WRITERS = {
+    "sweep.json": SWEEP.save,
+    "measurement.json": SWEEP["naive"].save,
+    "machine.json": H200.save,
+    "profile.json": SWEEP["naive"].profile.save,
+    "report.html": lambda path: ado.write_report(path, title="t", sweeps=[SWEEP]),
+    "chart.png": write_chart,
+    "chart.svg": write_chart,
+    "chart.pdf": write_chart,
+    "edges.png": lambda path: save_side_by_side({"a": np.eye(4)}, path),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "fails"),
+    [*((name, "replace") for name in WRITERS), ("sweep.json", "fsync"), ("sweep.json", "fchmod")],
+)
+def test_a_failed_write_leaves_the_good_file(name, fails, tmp_path, monkeypatch):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / name
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(os, fails, full)
+    with pytest.raises(OSError, match="No space left"):
+        WRITERS[name](path)
+    assert path.read_bytes() == GOOD
+    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    WRITERS[name](path)
+    assert path.read_bytes() != GOOD
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("flops", math.nan, r"measurements\[3\]\.flops must be a finite number .*, got nan"),
+        ("error", math.inf, r"measurements\[3\]\.error must be a finite number .*, got inf"),
+        ("samples", np.array([1.0, 0.0]), r"measurements\[3\]\.samples\[1\] must be a positive"),
+        ("clocks", np.array([math.nan]), r"measurements\[3\]\.clocks\[0\] must be .*, got nan"),
+        ("variant", 3, r"measurements\[3\]\.variant must be a text, got 3"),
+        ("context", {"a": [object]}, r"measurements\[3\]\.context\.a\[0\] must be a JSON value"),
+    ],
+)
+def test_what_cannot_be_loaded_is_not_saved(field, value, message, tmp_path):
+    path = tmp_path / "sweep.json"
+    path.write_bytes(GOOD)
+    with pytest.raises(ValueError, match=message):
+        changed(**{field: value}).save(path)
+    assert path.read_bytes() == GOOD
+
+
+def test_infinite_options_survive_a_file(tmp_path):
+    options = {"low": -math.inf, "high": math.inf, "fill": math.nan, "taps": [1, math.inf]}
+    problem = Problem.of([("a", (2, 2), "float32")], options | {"f": len})
+    before = changed(problem=problem, context={"limit": math.inf})
+    before.save(tmp_path / "s.json")
+    json.loads((tmp_path / "s.json").read_text(), parse_constant=pytest.fail)
+    after = ado.load(tmp_path / "s.json").measurements[3]
+    assert after.problem == problem
+    assert after.problem.options["taps"] == (1, math.inf)
+    assert after.problem.options["f"] == "<built-in function len>"
+    assert after.context == {"limit": math.inf}
+
+
+def test_nan_is_refused_with_its_field(tmp_path):
+    path = tmp_path / "x.json"
+    record = {"schema": 2, "kind": "sweep", **SWEEP.to_dict()}
+    record["measurements"][3]["samples"][0] = "a"
+    path.write_text(json.dumps(record))
+    text = r"x\.json: measurements\[3\]\.samples\[0\] must be a positive finite number, got 'a'"
+    with pytest.raises(ValueError, match=text):
+        ado.load(path)
+    record["measurements"][3]["samples"][0] = math.nan
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=text.replace("'a'", "nan")):
+        ado.load(path)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_name(tmp_path):
+    path = tmp_path / "x.json"
+    record = {"schema": 2, "kind": "machine", **H200.to_dict(), "thread": 3}
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"x\.json: thread must be a field.*'threads'"):
+        ado.load(path)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_permissions_are_those_of_a_normal_write(mask, tmp_path):
+    before = os.umask(mask)
+    try:
+        replace_file(tmp_path / "ours", b"")
+        (tmp_path / "normal").write_bytes(b"")
+    finally:
+        os.umask(before)
+    ours, normal = (stat.S_IMODE((tmp_path / n).stat().st_mode) for n in ("ours", "normal"))
+    assert ours == normal
+    (tmp_path / "ours").chmod(0o640)
+    replace_file(tmp_path / "ours", b"1")
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o640
+
+
+def test_links_are_followed_and_pipes_written(tmp_path):
+    (tmp_path / "target").write_bytes(GOOD)
+    link = tmp_path / "link"
+    link.symlink_to("target")
+    replace_file(link, b"new")
+    assert link.is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+    replace_file(os.devnull, b"new")
+    assert not stat.S_ISREG(os.stat(os.devnull).st_mode)
+
+
+def test_errors_name_the_file_that_the_user_knows(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing.sweep\.json"):
+        SWEEP.save(tmp_path / "missing" / "sweep.json")
+    with pytest.raises(IsADirectoryError, match="must be a file"):
+        SWEEP.save(tmp_path)
+
+
+def test_read_only_files_stay(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the tests may run as root
+    with pytest.raises(PermissionError, match="must be writable"):
+        replace_file(path, b"new")
+    assert path.read_bytes() == GOOD
+
+
+# --- The stored ceilings --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Counts measurements of ceilings, which take no time here."""
+    made = []
+
+    def measure(device, case):
+        made.append(case)
+        return ado.Ceiling(kind=case.kind, level=case.level, operation=case.operation, measured=1e9)
+
+    monkeypatch.setattr(machines, "_measure", measure)
+    monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
+    return made
+
+
+def test_damaged_ceilings_are_measured_again(measured, tmp_path):
+    ado.machine("cpu")
+    count = len(measured)
+    ado.machine("cpu")
+    assert len(measured) == count
+    (path,) = tmp_path.iterdir()
+    good = json.loads(path.read_text())
+    damaged = [
+        "",
+        "[" * 100_000,
+        json.dumps(good | {"ceilings": []}),
+        json.dumps(good | {"ceilings": good["ceilings"] * 200}),
+        json.dumps(good | {"ceilings": good["ceilings"][1:]}),
+        json.dumps(good | {"device": "cuda"}),
+        json.dumps(good | {"name": "x" * (1 << 21)}),
+        json.dumps({**good, "ceilings": [{**good["ceilings"][0], "measured": "fast"}]}),
+        json.dumps({**good, "ceilings": [{**good["ceilings"][0], "measured": math.nan}]}),
+    ]
+    for number, text in enumerate(damaged, 2):
+        path.write_text(text)
+        ado.machine("cpu")
+        assert len(measured) == number * count, text[:80]
+    assert json.loads(path.read_text())["ceilings"] == good["ceilings"]
+
+
+def test_the_number_of_stored_ceilings_is_limited(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "_MOST_FILES", 3)
+    for place in range(5):
+        path = tmp_path / f"machine-cpu-{place}.json"
+        path.write_text("{}")
+        os.utime(path, (place, place))
+    (tmp_path / "other.json").write_text("{}")
+    ado.machine("cpu")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"other.json", "machine-cpu-3.json", "machine-cpu-4.json"} < names
+    assert len(names) == 4
+
+
+# --- The command line -----------------------------------------------------------------------------
+
+
+def test_paths_with_markup_are_printed_literally(tmp_path, capsys):
+    SWEEP.save(tmp_path / "s.json")
+    out = tmp_path / "[bold]r.html"
+    assert cli.main(["report", str(tmp_path / "s.json"), "--out", str(out)]) == 0
+    assert "[bold]r.html" in capsys.readouterr().out.replace("\n", "")
+    assert out.exists()
+
+
+def test_a_chart_of_another_format_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"path must end in \.png, \.svg, \.pdf, got"):
+        save(roofline(H200).figure, tmp_path / "chart.txt")
