@@ -46,6 +46,8 @@ class _Versioned(ctypes.Structure):
     )
 
 
+_alive = {}  # what C code points to, until the deleter is called
+_numbers = itertools.count()
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
@@ -62,9 +64,6 @@ class Producer:
     requests : list of dict
         The keywords of each call of ``__dlpack__``.
     """
-
-    _alive = {}  # what C code points to, until the deleter is called
-    _numbers = itertools.count()
 
     def __init__(self, array, *, versioned=True, flags=0, version=(1, 0), dtype=None, **changes):
         self.array, self.versioned, self.flags, self.version = array, versioned, flags, version
@@ -87,7 +86,7 @@ class Producer:
 
     def capsule(self):
         # The functions below must not keep the producer alive.
-        array, number, counts, alive = self.array, next(self._numbers), self._counts, self._alive
+        array, number, counts, alive = self.array, next(_numbers), self._counts, _alive
         name = b"dltensor_versioned" if self.versioned else b"dltensor"
         size = array.dtype.itemsize
         shape = (ctypes.c_int64 * array.ndim)(*array.shape)

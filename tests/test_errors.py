@@ -48,7 +48,7 @@ def next_call_works():
         (lambda: ado.machine("gpu"), "device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),
         (lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)), "takes no block"),
-        (lambda: ado.transpose(A, device="gpu"), "device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+        (lambda: ado.transpose(A, device="gpu"), "must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (lambda: ado.transpose(A, variant="naive_loops", device="cuda"), "runs on cpu"),
         (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
         (lambda: ado.set_isa("sse9"), "must be baseline, avx2 or avx512"),

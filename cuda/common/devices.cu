@@ -31,8 +31,8 @@ Function* driver_function(const char* name, int version) {
 }
 
 struct Driver {
-  CUresult (*get_device)(CUdevice*, int) =
-      driver_function<CUresult(CUdevice*, int)>("cuDeviceGet", 2000);
+  CUresult (*get_device)(CUdevice*, int) = driver_function<CUresult(CUdevice*, int)>("cuDeviceGet",
+                                                                                     2000);
   CUresult (*retain)(CUcontext*, CUdevice) =
       driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain", 7000);
   CUresult (*push)(CUcontext) = driver_function<CUresult(CUcontext)>("cuCtxPushCurrent", 4000);

@@ -108,8 +108,7 @@ void copy_strided(const Array& to, const Array& from, const Stream& stream) {
   const int unit = unit_bytes(to, from);
   StridedCopy copy{.to = to.data, .from = from.data};
   append(copy, to.type.size / unit, unit, unit);
-  for (int d = to.rank - 1; d >= 0; --d)
-    append(copy, to.shape[d], to.stride[d], from.stride[d]);
+  for (int d = to.rank - 1; d >= 0; --d) append(copy, to.shape[d], to.stride[d], from.stride[d]);
   const std::int64_t units = to.bytes() / unit;
   switch (unit) {
     case 1:

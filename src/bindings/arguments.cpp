@@ -86,8 +86,8 @@ void PyCall::read_outputs(const py::object& out) {
   }
 }
 
-// Without stream=, a call runs on the current stream of the library of its device operands. If these
-// are only DeviceArrays, it runs on the stream of the first one.
+// Without stream=, a call runs on the current stream of the library of its device operands. If
+// these are only DeviceArrays, it runs on the stream of the first one.
 void PyCall::choose_stream() {
   if (stream_) return;
   for (const bool of_device_arrays : {false, true})
@@ -114,9 +114,9 @@ void PyCall::bind_arrays(bool out_given) {
       const auto like = bound_.result_like();
       const Element* element =
           like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].element();
-      outputs_.emplace_back(bound_.routine().name + ": " + info.name,
-                            new_array(like, element, bound_.memory(), stream_ ? *stream_ : StreamHandle()),
-                            true);
+      outputs_.emplace_back(
+          bound_.routine().name + ": " + info.name,
+          new_array(like, element, bound_.memory(), stream_ ? *stream_ : StreamHandle()), true);
     }
     const auto index = static_cast<std::size_t>(&info - bound_.routine().outputs.data());
     bound_.bind_output(outputs_[index].argument());
@@ -124,11 +124,12 @@ void PyCall::bind_arrays(bool out_given) {
   bound_.finish(out_given);
 }
 
-// Python code may still have run after the addresses were read (a finaliser, for example). If it has
-// moved an operand, the addresses of the bound problem are invalid.
+// Python code may still have run after the addresses were read (a finaliser, for example). If it
+// has moved an operand, the addresses of the bound problem are invalid.
 void PyCall::require_unchanged() const {
   const auto check = [&](const PyArray& array, const OperandInfo& info) {
-    if (!py::isinstance<py::array>(array.object())) return;  // owned by a DLPack tensor, or a Buffer
+    if (!py::isinstance<py::array>(array.object()))
+      return;  // owned by a DLPack tensor, or a Buffer
     const auto* const now = py::detail::array_proxy(array.object().ptr());
     const Array& view = array.view();
     if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||

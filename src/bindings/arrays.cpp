@@ -23,8 +23,7 @@ py::tuple shape_of(const Array& view) {
 
 DeviceArray::DeviceArray(Element element, const Array& shape_of, const cuda::Stream& stream,
                          std::shared_ptr<void> stream_owner)
-    : memory(
-          std::make_shared<cuda::Buffer>(static_cast<std::size_t>(shape_of.bytes()), stream)),
+    : memory(std::make_shared<cuda::Buffer>(static_cast<std::size_t>(shape_of.bytes()), stream)),
       view(packed_like(shape_of, memory->data())),
       element(std::move(element)) {
   memory->stream_owner = std::move(stream_owner);

@@ -36,8 +36,9 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
 // An operand of a call: the Python object with its element type and a view of its memory. The
 // functions need the GIL, except before_use and after_use.
 //
-// The memory is taken over in steps, because some steps execute Python code that could resize or free
-// the memory of other operands: the constructors of all operands, open() of all, then argument().
+// The memory is taken over in steps, because some steps execute Python code that could resize or
+// free the memory of other operands: the constructors of all operands, open() of all, then
+// argument().
 class PyArray final : public ArrayTraits {
  public:
   // `who` names the operand in error messages: "transpose: a". An `output` is written.
@@ -78,12 +79,12 @@ class PyArray final : public ArrayTraits {
   Array view_;
   DeviceId memory_;
   ForeignType type_;
-  bool opened_ = true;                     // false: open() must call __dlpack__
-  ManagedTensor tensor_;                   // of another library, unless it was read otherwise
-  std::shared_ptr<cuda::Buffer> buffer_;   // of a DeviceArray
-  std::optional<StreamHandle> stream_;     // as stream() returns it
+  bool opened_ = true;                      // false: open() must call __dlpack__
+  ManagedTensor tensor_;                    // of another library, unless it was read otherwise
+  std::shared_ptr<cuda::Buffer> buffer_;    // of a DeviceArray
+  std::optional<StreamHandle> stream_;      // as stream() returns it
   std::optional<StreamHandle> written_on_;  // the stream of __cuda_array_interface__
-  std::shared_ptr<cuda::Event> end_;       // of work on a stream that the library does not know
+  std::shared_ptr<cuda::Event> end_;        // of work on a stream that the library does not know
 };
 
 // Releases arrays that calls have kept alive until the end of their work.

@@ -93,8 +93,7 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
   }
   if (consumer) stream_for_consumer(array, order);
   return to_capsule(array.view, array.element, own,
-                    export_owner(array, order != array.memory->stream()),
-                    {.versioned = versioned});
+                    export_owner(array, order != array.memory->stream()), {.versioned = versioned});
 }
 
 void copy_from(DeviceArray& array, const py::object& host) {
@@ -155,9 +154,7 @@ default stream.)")
            py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
            py::arg("copy") = py::none(), "A capsule with the array, for other libraries.")
       .def("__dlpack_device__",
-           [](const DeviceArray& a) {
-             return std::pair<int, int>(kDLCUDA, a.device());
-           })
+           [](const DeviceArray& a) { return std::pair<int, int>(kDLCUDA, a.device()); })
       .def(
           "__array__",
           [](const DeviceArray&, const py::object&, const py::object&) -> py::object {
@@ -176,8 +173,9 @@ default stream.)")
                ", dtype=" + self.cast<const DeviceArray&>().element.name() + ", device='" +
                std::string(py::str(self.attr("device"))) + "')";
       });
-  m.def("to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
-        "Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.");
+  m.def(
+      "to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
+      "Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.");
   m.def("synchronize", &synchronize, py::arg("device") = py::none(),
         "Wait until a GPU has finished all submitted work.");
   m.def(

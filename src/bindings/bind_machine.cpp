@@ -40,8 +40,7 @@ Timing sample_callable(const py::function& work, const std::string& device, bool
                        std::uintptr_t stream) {
   check_repeats(repeats);
   const DeviceId where = device_named(device);
-  if (where.kind == Device::kCpu)
-    return {host::sample([&] { work(); }, cold, repeats), 0, true};
+  if (where.kind == Device::kCpu) return {host::sample([&] { work(); }, cold, repeats), 0, true};
   const cuda::DeviceScope scope(resolve_gpu(where).ordinal);
   const auto locked_work = [&] {
     const py::gil_scoped_acquire lock;

@@ -155,9 +155,9 @@ void bind_call(py::module_& m) {
       .def("run", [](Call& c) { without_gil([&] { c.run(); }); })
       .def("kernels", &Call::kernels, "The kernels that the call launches; none on the CPU.")
       .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
-      .def_property_readonly("device",
-                             [](const Call& c) { return std::string(name_of(c.variant().device)); },
-                             "'cpu' or 'cuda'.")
+      .def_property_readonly(
+          "device", [](const Call& c) { return std::string(name_of(c.variant().device)); },
+          "'cpu' or 'cuda'.")
       .def_property_readonly("cost", &Call::cost)
       .def_property_readonly("grid", [](const Call& c) { return lengths_of(c.launch().grid); })
       .def_property_readonly("block", [](const Call& c) { return lengths_of(c.launch().block); })
@@ -178,8 +178,7 @@ void bind_problem(py::module_& m) {
       .def("fill_results", &PyProblem::fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
            "Overwrite every byte of the results.")
       .def(
-          "best",
-          [](const PyProblem& p) { return std::string(p.best().name); },
+          "best", [](const PyProblem& p) { return std::string(p.best().name); },
           "The variant that a call would choose.")
       .def("results", &PyProblem::results, "The results, in host memory.")
       .def_property_readonly(

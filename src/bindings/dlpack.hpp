@@ -69,8 +69,8 @@ struct ExportRequest {
   bool copied = false;     // the memory is a copy that only the consumer has
 };
 
-// Returns a capsule with the array. `owner` is released when the consumer deletes the tensor. Throws
-// BufferError if DLPack has no type for the elements.
+// Returns a capsule with the array. `owner` is released when the consumer deletes the tensor.
+// Throws BufferError if DLPack has no type for the elements.
 py::object to_capsule(const Array& view, const Element& element, const DLDevice& device,
                       std::shared_ptr<void> owner, const ExportRequest& request);
 

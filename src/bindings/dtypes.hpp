@@ -16,8 +16,8 @@ namespace ado::bindings {
 namespace py = pybind11;
 
 // The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
-// Such a type has the dtype of the package ml_dtypes if that is installed, otherwise an opaque dtype
-// such as V2 and its DLPack code.
+// Such a type has the dtype of the package ml_dtypes if that is installed, otherwise an opaque
+// dtype such as V2 and its DLPack code.
 struct Element {
   py::dtype dtype;
   std::optional<DLDataTypeCode> opaque = std::nullopt;

@@ -9,7 +9,8 @@ namespace ado::bindings {
 namespace {
 
 Library library_of(PyTypeObject* type) {
-  const py::object module = py::getattr(reinterpret_cast<PyObject*>(type), "__module__", py::none());
+  const py::object module =
+      py::getattr(reinterpret_cast<PyObject*>(type), "__module__", py::none());
   if (!py::isinstance<py::str>(module)) return Library::kOther;
   const auto name = module.cast<std::string>();
   const std::string_view root = std::string_view(name).substr(0, name.find('.'));
@@ -57,7 +58,8 @@ ForeignType read_type(const py::object& object) {
 py::object function_of(const char* module, const char* path) {
   py::object found = py::module_::import(module);
   for (const char* rest = path; *rest != '\0';) {
-    const std::string_view name = std::string_view(rest).substr(0, std::string_view(rest).find('.'));
+    const std::string_view name =
+        std::string_view(rest).substr(0, std::string_view(rest).find('.'));
     found = found.attr(std::string(name).c_str());
     rest += name.size() + (rest[name.size()] == '.' ? 1 : 0);
   }

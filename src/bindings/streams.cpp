@@ -47,7 +47,8 @@ std::optional<StreamHandle> stream_from_python(const py::object& stream) {
     return StreamHandle{handle_from(version_and_handle[1]), share(stream)};
   }
   for (const char* name : {"cuda_stream", "ptr", "handle"})  // torch; CuPy; Numba
-    if (const auto handle = handle_attribute(stream, name)) return StreamHandle{*handle, share(stream)};
+    if (const auto handle = handle_attribute(stream, name))
+      return StreamHandle{*handle, share(stream)};
   throw TypeError("stream must be a handle or a stream object, got " + type_name(stream));
 }
 

@@ -17,8 +17,8 @@ struct StreamHandle {
   std::shared_ptr<void> owner = {};
 };
 
-// The stream of an argument stream=: None, a handle, or an object of a library. Throws TypeError for
-// other objects.
+// The stream of an argument stream=: None, a handle, or an object of a library. Throws TypeError
+// for other objects.
 std::optional<StreamHandle> stream_from_python(const py::object& stream);
 
 }  // namespace ado::bindings

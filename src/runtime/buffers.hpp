@@ -29,8 +29,7 @@ constexpr ElementType element_type_of() {
 
 // Wraps a packed buffer in the memory of a device: kHost or gpu(ordinal). Inputs are not written.
 template <class T>
-Argument array_of(T* data, const std::vector<std::int64_t>& shape,
-                  const DeviceId& memory = kHost) {
+Argument array_of(T* data, const std::vector<std::int64_t>& shape, const DeviceId& memory = kHost) {
   if (shape.size() > kMaxRank) throw ValueError("an array must have at most 8 dimensions");
   Array view;
   view.type = element_type_of<T>();

@@ -34,7 +34,7 @@ class ArrayTraits {
 // An array argument of a call.
 struct Argument {
   Array view;
-  DeviceId memory = kHost;  // the device whose memory holds the array
+  DeviceId memory = kHost;        // the device whose memory holds the array
   ArrayTraits* traits = nullptr;  // must outlive the problem that it is bound to
 };
 
@@ -134,8 +134,8 @@ Cost cost_of(const AnyVariant& variant, const Problem& problem);
 using Block = std::optional<std::vector<std::int64_t>>;
 std::vector<unsigned> lengths_of(const Extent& extent);
 
-// A variant that is ready to run repeatedly on one problem. It does not own the arrays. On a GPU, it
-// runs on the legacy default stream.
+// A variant that is ready to run repeatedly on one problem. It does not own the arrays. On a GPU,
+// it runs on the legacy default stream.
 class Call {
  public:
   // Throws ValueError if the variant cannot solve the problem with this block, and Unavailable if
@@ -167,10 +167,10 @@ class Call {
 };
 
 // Runs a bound problem once, in its own memory or staged to the device and back. nullptr for
-// `variant` selects the default; `device` is that of resolve_device. `stream` is a cudaStream_t (see
-// cuda::stream_of) for calls on a GPU; without it, they use the legacy default stream. Staged runs
-// return after the results have been copied, others after the work has been enqueued. Does not need
-// the GIL.
+// `variant` selects the default; `device` is that of resolve_device. `stream` is a cudaStream_t
+// (see cuda::stream_of) for calls on a GPU; without it, they use the legacy default stream. Staged
+// runs return after the results have been copied, others after the work has been enqueued. Does not
+// need the GIL.
 void run(const BoundProblem& bound, const AnyVariant* variant,
          const std::optional<std::string>& device, const Block& block,
          const std::optional<std::uintptr_t>& stream = {});

@@ -56,8 +56,8 @@ const Properties& properties();
 // Device memory, allocated and freed in the order of its stream. The stream must exist as long as
 // the memory; `stream_owner` keeps it alive.
 //
-// Work on other streams must be enclosed by before_use and after_use. The memory is then written and
-// freed only after that work. Both functions are safe to call from several threads.
+// Work on other streams must be enclosed by before_use and after_use. The memory is then written
+// and freed only after that work. Both functions are safe to call from several threads.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes, const Stream& stream = {current_device()});
@@ -69,8 +69,8 @@ class Buffer {
   std::size_t bytes() const { return bytes_; }
   const Stream& stream() const { return stream_; }
 
-  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory, or,
-  // if it `writes`, after all earlier work.
+  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory,
+  // or, if it `writes`, after all earlier work.
   void before_use(const Stream& stream, bool writes);
   // The work that has been enqueued on `stream` so far uses the memory.
   void after_use(const Stream& stream, bool writes);

@@ -42,8 +42,8 @@ DeviceId resolve_gpu(const DeviceId& wanted) {
   if (const int count = cuda::device_count(); device.ordinal >= count)
     throw Unavailable("there is no device " + name_of(device) + "; this process sees " +
                       (count == 1 ? "one GPU, cuda:0"
-                                  : std::to_string(count) + " GPUs, cuda:0 to cuda:" +
-                                        std::to_string(count - 1)));
+                                  : std::to_string(count) +
+                                        " GPUs, cuda:0 to cuda:" + std::to_string(count - 1)));
   return device;
 }
 

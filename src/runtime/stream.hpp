@@ -16,12 +16,12 @@ struct Stream {
   friend bool operator==(const Stream&, const Stream&) = default;
 };
 
-// Returns the stream with this cudaStream_t. 0 and 1 are the legacy default stream; 2 is the default
-// stream of the calling thread.
+// Returns the stream with this cudaStream_t. 0 and 1 are the legacy default stream; 2 is the
+// default stream of the calling thread.
 Stream stream_of(int device, std::uintptr_t handle);
 
-// Returns the handle that stands for the stream in other libraries: 1 for the legacy default stream,
-// 2 for the default stream of a thread, otherwise the cudaStream_t.
+// Returns the handle that stands for the stream in other libraries: 1 for the legacy default
+// stream, 2 for the default stream of a thread, otherwise the cudaStream_t.
 std::uintptr_t handle_of(const Stream& stream);
 
 // Returns a stream whose work is ordered after the work on `stream`, and which any thread can name.

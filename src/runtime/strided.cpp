@@ -103,8 +103,8 @@ void copy(const Transfer& transfer) {
 
 void pack_bytes(std::byte* to, const Array& array, std::size_t first, std::size_t bytes) {
   const auto size = static_cast<std::size_t>(array.type.size);
-  copy({array, to, static_cast<std::int64_t>(first / size),
-        static_cast<std::int64_t>(bytes / size), true});
+  copy({array, to, static_cast<std::int64_t>(first / size), static_cast<std::int64_t>(bytes / size),
+        true});
 }
 
 void unpack_bytes(const Array& array, const std::byte* from, std::size_t first, std::size_t bytes) {

@@ -25,7 +25,6 @@ from adokernels.measuring.context import device_type
 from adokernels.measuring.records import UNCHECKED
 from adokernels.measuring.statistics import median_interval
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
