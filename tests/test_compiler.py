@@ -228,7 +228,7 @@ def test_an_unknown_kernel_is_named_with_those_found(kernel, reason):
     ("source", "hint"),
     [
         ("#include <nix.h>\n__global__ void k() {}", "pip install 'adokernels[kernels]'"),
-        ("int main() {}\n__global__ void k() {}", "#ifndef __CUDACC_RTC__"),
+        ("int main() {}", "#ifndef __CUDACC_RTC__"),
     ],
 )
 def test_hints(source, hint):
@@ -268,6 +268,18 @@ def test_without_cuda_core_the_remedy_is_given(monkeypatch):
     assert "pip install 'adokernels[kernels]'" in why_no_compiler()
     with pytest.raises(ado.Unavailable, match=r"pip install 'adokernels\[kernels\]'"):
         compile_cuda("__global__ void without_cuda_core() {}", "without_cuda_core")
+
+
+@needs_compiler
+def test_without_nvrtc_the_remedy_is_given(monkeypatch):
+    from cuda.pathfinder import DynamicLibNotFoundError
+
+    def missing(*args, **options):
+        raise DynamicLibNotFoundError('Failure finding "libnvrtc.so.13"\nlisted folders')
+
+    monkeypatch.setattr(compiler, "_cuda_core", lambda: (missing, dict))
+    with pytest.raises(ado.Unavailable, match=r"libnvrtc.so.13\"; remedy: pip install"):
+        compile_cuda("__global__ void without_nvrtc() {}", "without_nvrtc")
 
 
 # --------------------------------------------------------------------------------- names, options

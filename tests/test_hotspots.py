@@ -11,6 +11,7 @@ import adokernels as ado
 from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
+from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
 
 ROOT = sources_folder()
@@ -86,7 +87,7 @@ def test_excerpts_are_the_definitions_around_the_lines(found):
 
 def test_a_line_without_a_definition_gets_the_lines_around_it():
     entry = LineSamples(kernel="k", path=STEPS, line=2, text="", reasons={"wait": 1}, not_issued=0)
-    (excerpt,) = measured.excerpts_of([entry], ROOT)
+    (excerpt,) = Sources(ROOT).excerpts_of([entry])
     assert excerpt.line == 1
     assert entry in excerpt
 
@@ -101,7 +102,7 @@ def test_a_line_without_a_definition_gets_the_lines_around_it():
     ],
 )
 def test_recorded_paths_are_mapped_to_shipped_files(recorded, path):
-    assert measured.shipped_path(recorded, ROOT) == path
+    assert Sources(ROOT).path_of(recorded) == path
 
 
 def test_reasons_are_split():

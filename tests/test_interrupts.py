@@ -167,7 +167,7 @@ timer.join()
 
 def test_prepared_calls_can_be_interrupted():
     code = """
-call = routine._core.problem(tuple(large_operands(name)), {}, device="cpu").prepare("naive_loops")
+call = routine.problem(*large_operands(name), device="cpu").prepare("naive_loops")
 for run in (call.run, lambda: _core.sample(call, False, 1)):
     timer = press_ctrl_c()
     try:

@@ -1,5 +1,6 @@
 """Kernels that were compiled at run time: loading, launching, and blocked streams."""
 
+import gc
 import struct
 
 import numpy as np
@@ -27,6 +28,10 @@ __global__ void reversed(const float* in, float* out) {
   tile[threadIdx.x] = in[threadIdx.x];
   __syncthreads();
   out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+__global__ void late(float* out) {
+  for (int i = 0; i < 50000; ++i) __nanosleep(1000);
+  out[0] = 1;
 }
 struct Mixed { char letter; double number; };
 __global__ void mixed(char a, Mixed m, short b, long long* out) {
@@ -82,9 +87,12 @@ class TestOnGpu:
         launch.run()
         assert out.numpy()[0] == 4303
 
-    def test_a_launch_keeps_its_module(self):
-        kernel_named("nothing").launch((1,), (1,), 0, []).run()
+    def test_a_running_kernel_survives_its_objects(self):
+        out = ado.to_device(np.zeros(1, np.float32))
+        kernel_named("late").launch((1,), (1,), 0, [address(out)]).run()
+        gc.collect()
         _core.synchronize()
+        assert out.numpy()[0] == 1
 
     @pytest.mark.parametrize("threads", [32, 1024])
     def test_shared_memory_beyond_48_kib(self, threads):

@@ -48,7 +48,8 @@ Extent extent_of(const char* what, const Lengths& lengths, std::int64_t least,
 bool is_wrong_code(cudaError_t status) {
   return status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidKernelImage ||
          status == cudaErrorInvalidSource || status == cudaErrorInvalidPtx ||
-         status == cudaErrorUnsupportedPtxVersion || status == cudaErrorInvalidValue;
+         status == cudaErrorUnsupportedPtxVersion || status == cudaErrorInvalidValue ||
+         status == cudaErrorInvalidDeviceFunction;
 }
 
 void check_code(cudaError_t status, const char* call, int line) {

@@ -49,7 +49,8 @@ from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.ladders.source import Diff, Source
-from adokernels.measuring.checking import Checked, check
+from adokernels.measuring.checked import Checked
+from adokernels.measuring.checking import check
 from adokernels.measuring.hotspots import hotspots
 from adokernels.measuring.loading import load
 from adokernels.measuring.machine import machine
@@ -69,8 +70,8 @@ __all__ = [  # noqa: PLE0604
     "Ceiling",
     "Checked",
     "Choice",
-    "CompilationError",
     "Comparison",
+    "CompilationError",
     "Cost",
     "CudaError",
     "CudaVariant",

@@ -131,7 +131,10 @@ class VariantInfo:
     The declaration of a variant.
     """
     @property
-    def blocks(self) -> list[list[int]]: ...
+    def blocks(self) -> list[list[int]]:
+        """
+        The block shapes, the default first.
+        """
     @property
     def ceiling(self) -> bool: ...
     @property
@@ -323,6 +326,10 @@ class Routine:
     def problem(
         self, arguments: tuple, options: dict, device: typing.Any = None, variant: typing.Any = None
     ) -> Problem: ...
+    def set_default_block(self, variant: str, block: typing.Any) -> None:
+        """
+        Make a block shape the default of the variant for the rest of the process.
+        """
     def why_unavailable(self, variant: str) -> str:
         """
         Empty if the variant can run here.
@@ -356,6 +363,66 @@ class DirectCall:
         Call self as a function.
         """
 
+class KernelLaunch:
+    """
+    A kernel with everything that a launch needs.
+    """
+    def info(self) -> KernelInfo:
+        """
+        Resource usage of the kernel.
+        """
+    def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Enqueue the kernel on a stream. It does not wait for the kernel.
+        """
+
+class CudaKernel:
+    """
+    A kernel of a module, which it keeps loaded.
+    """
+    def launch(
+        self,
+        grid: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        shared_bytes: typing.SupportsInt | typing.SupportsIndex,
+        arguments: collections.abc.Sequence[bytes],
+    ) -> KernelLaunch:
+        """
+        The kernel with a launch configuration and the memory of its arguments.
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> list[int]: ...
+
+class CudaModule:
+    """
+    Machine code, loaded on the GPU.
+    """
+    def __init__(self, code: bytes) -> None: ...
+    def kernel(self, symbol: str) -> CudaKernel:
+        """
+        The kernel with this mangled name.
+        """
+
+class BlockedStream:
+    """
+    A stream that executes nothing while this context is entered, or for 250 ms.
+    """
+    def __enter__(self) -> BlockedStream: ...
+    def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
+    def __init__(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None: ...
+    def copy(
+        self,
+        pointer: typing.SupportsInt | typing.SupportsIndex,
+        nbytes: typing.SupportsInt | typing.SupportsIndex,
+    ) -> bytes:
+        """
+        A copy of device memory, made on another stream.
+        """
+    @property
+    def still_blocked(self) -> bool: ...
+
 class LineSamples:
     """
     The samples of one source line of one kernel.
@@ -387,70 +454,15 @@ class Sampler:
     Samples the kernels of modules that are loaded while it exists.
     """
     def __init__(self) -> None: ...
+    @typing.overload
     def collect(self, call: Call, seconds: typing.SupportsFloat | typing.SupportsIndex) -> Samples:
         """
         Repeats a call for about `seconds`, and returns its samples.
         """
-
-class CudaModule:
-    """
-    Machine code, loaded on the GPU.
-    """
-    def __init__(self, code: bytes) -> None: ...
-    def kernel(self, symbol: str) -> ...:
-        """
-        The kernel with this mangled name.
-        """
-
-class CudaKernel:
-    """
-    A kernel of a module, which it keeps loaded.
-    """
-    def launch(
-        self,
-        grid: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
-        block: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
-        shared_bytes: typing.SupportsInt | typing.SupportsIndex,
-        arguments: collections.abc.Sequence[bytes],
-    ) -> ...:
-        """
-        The kernel with a launch configuration and the memory of its arguments.
-        """
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> list[int]: ...
-
-class KernelLaunch:
-    """
-    A kernel with everything that a launch needs.
-    """
-    def info(self) -> KernelInfo:
-        """
-        Resource usage of the kernel.
-        """
-    def run(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
-        """
-        Enqueue the kernel on a stream. It does not wait for the kernel.
-        """
-
-class BlockedStream:
-    """
-    A stream that executes nothing while this context is entered, or for 250 ms.
-    """
-    def __enter__(self) -> BlockedStream: ...
-    def __exit__(self, *args) -> None: ...
-    def __init__(self, stream: typing.SupportsInt | typing.SupportsIndex = 0) -> None: ...
-    def copy(
-        self,
-        pointer: typing.SupportsInt | typing.SupportsIndex,
-        nbytes: typing.SupportsInt | typing.SupportsIndex,
-    ) -> bytes:
-        """
-        A copy of device memory, made on another stream.
-        """
-    @property
-    def still_blocked(self) -> bool: ...
+    @typing.overload
+    def collect(
+        self, launch: KernelLaunch, seconds: typing.SupportsFloat | typing.SupportsIndex
+    ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
 def chip() -> str:

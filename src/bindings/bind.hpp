@@ -10,7 +10,7 @@ void bind_arrays(pybind11::module_& m);
 void bind_variants(pybind11::module_& m);
 void bind_routines(pybind11::module_& m);
 void bind_machine(pybind11::module_& m);
-void bind_profiler(pybind11::module_& m);
 void bind_source_kernels(pybind11::module_& m);
+void bind_profiler(pybind11::module_& m);
 
 }  // namespace ado::bindings

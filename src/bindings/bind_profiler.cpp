@@ -9,6 +9,7 @@
 #include "runtime/call.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/pc_sampling.hpp"
+#include "runtime/source_kernel.hpp"
 
 namespace ado::bindings {
 namespace {
@@ -62,7 +63,13 @@ void bind_sampler(py::module_& m) {
             return sampler.collect([&] { call.run(); }, seconds);
           },
           py::arg("call"), py::arg("seconds"), py::call_guard<ReleaseGil>(),
-          "Repeats a call for about `seconds`, and returns its samples.");
+          "Repeats a call for about `seconds`, and returns its samples.")
+      .def(
+          "collect",
+          [](Sampler& sampler, const cuda::KernelLaunch& launch, double seconds) {
+            return sampler.collect([&] { launch.run(nullptr); }, seconds);
+          },
+          py::arg("launch"), py::arg("seconds"), py::call_guard<ReleaseGil>());
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void bind_blocked_stream(py::module_& m) {
           },
           py::return_value_policy::reference_internal)
       .def("__exit__",
-           [](BlockedStream& blocked, const py::args&) {
+           [](BlockedStream& blocked, const py::object&, const py::object&, const py::object&) {
              const ReleaseGil release;
              blocked.release();
            })

@@ -9,6 +9,6 @@ PYBIND11_MODULE(_core, m) {
   bind_variants(m);
   bind_routines(m);
   bind_machine(m);
-  bind_profiler(m);
   bind_source_kernels(m);
+  bind_profiler(m);
 }

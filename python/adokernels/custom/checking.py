@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adokernels.custom.problem import CustomCall, CustomProblem
+from adokernels.custom.streams import runs_on_another_stream
 from adokernels.measuring.problem import Problem
 
 
@@ -23,7 +24,6 @@ class CustomChecker:
     ) -> None:
         self._problem = problem
         self._others = [p for p in map(self._like, others()) if p is not None]
-        self._fresh = False
 
     def before(self, call: CustomCall) -> float:
         """Compare the results of a variant on all problems; return its error on the timed one.
@@ -36,17 +36,26 @@ class CustomChecker:
         for other in self._others:
             if not other.why_not(call.variant):
                 _checked(other, other.prepare(call.variant, call.block))
-        return _checked(self._problem, call)
+        return _checked(self._problem, call, views=False)
 
     def after(self, call: CustomCall) -> float:
-        """Compare its results on the timed problem again, with fresh values in the same memory."""
-        if not self._fresh:
-            self._problem.refresh()
-            self._fresh = True
-        return _checked(self._problem, call)
+        """Compare its results on the timed problem again, with other values in the same memory.
+
+        First only two elements of each operand differ, so that a result that the variant has kept
+        is wrong even if it compares some of the operands' values.
+        """
+        self._problem.alter()
+        _checked(self._problem, call, views=False)
+        self._problem.refresh()
+        error = _checked(self._problem, call, views=False)
+        function_on_gpu = call.device == "cuda" and call.block is None
+        if function_on_gpu and runs_on_another_stream(self._problem, call):
+            raise ValueError("it launches its work on another stream than the one that is timed")
+        return error
 
     def peer(self, returned: Any) -> float | None:
         """The error of a result that another function returned."""
+        self._problem.require_no_view(returned)
         return self._problem.compare(returned)
 
     def _like(self, operands: tuple[Any, ...]) -> CustomProblem | None:
@@ -57,10 +66,10 @@ class CustomChecker:
             return None
 
 
-def _checked(problem: CustomProblem, call: CustomCall) -> float:
+def _checked(problem: CustomProblem, call: CustomCall, *, views: bool = True) -> float:
     where = Problem.of(problem.operands, problem.options)
     try:
-        return problem.check(call)
+        return problem.check(call, views=views)
     except ValueError as error:
         text = str(error)
         if not text.startswith("wrong result"):

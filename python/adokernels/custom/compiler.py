@@ -165,7 +165,6 @@ def _compiled(
     settings = program_options(options)
     settings["include_path"] = [
         *settings.pop("include_path", []),
-        str(Path(file).resolve().parent),
         str(_STANDARD_HEADERS),
         *_cuda_headers(),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.arrays.libraries import library_of, on_host, share_memory
 from adokernels.custom.memory import GuardedArray
-from adokernels.custom.values import described, exchange, is_array, rotated
+from adokernels.custom.values import described, exchange, exchanged, is_array, rotated
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import Block
 from adokernels.ladders.resources import Kernel, Resources
@@ -138,7 +138,14 @@ class CustomProblem:
 
     def refresh(self) -> None:
         """Replace the values of the operands, in the same memory, and the expected result."""
-        self._values = tuple(rotated(a, self._rng) if is_array(a) else a for a in self.arguments)
+        self._use(rotated(a, self._rng) if is_array(a) else a for a in self._values)
+
+    def alter(self) -> None:
+        """Exchange two elements of each operand, and replace the expected result."""
+        self._use(exchanged(a, self._rng) if is_array(a) else a for a in self._values)
+
+    def _use(self, values: Iterable[Any]) -> None:
+        self._values = tuple(values)
         self._restore()
         self.expected = self._task.reference(*self._values, **self.options)
 
@@ -148,13 +155,27 @@ class CustomProblem:
         Raises
         ------
         ValueError
-            If it is wrong, is no array, or is memory of an operand.
+            If it is wrong or is no array.
         """
-        self._require_arrays(returned)
+        require_data(returned)
         return self._task.check(_on_host(returned), self.expected, self._values)
 
-    def check(self, call: CustomCall) -> float:
+    def require_no_view(self, returned: Any) -> None:
+        """Raise ValueError if a result is memory of an operand: a view computes nothing."""
+        for array in returned if isinstance(returned, tuple) else (returned,):
+            for operand in self._operands:
+                if isinstance(operand, GuardedArray) and share_memory(array, operand.memory):
+                    raise ValueError("wrong result: it returns a view of an operand, not data")
+
+    def check(self, call: CustomCall, *, views: bool = True) -> float:
         """Run a call on poisoned results, and compare its results with the expected ones.
+
+        Parameters
+        ----------
+        call
+            A call of this problem.
+        views
+            Whether a result may be memory of an operand, as that of a transpose of one element.
 
         Returns
         -------
@@ -164,18 +185,29 @@ class CustomProblem:
         Raises
         ------
         ValueError
-            If the result is wrong or is no array, if it is memory of an operand, if operands have
-            changed, or if memory outside of the arrays has been written.
+            If the result is wrong or is no array, if operands have changed, or if memory outside of
+            the arrays has been written.
         """
         for result in self._results:
             result.poison()
         try:
             returned = call.run()
             error = self.compare(self.results() if returned is None else returned)
+            if not views:
+                self.require_no_view(returned)
             self._check_memory()
         finally:
             self._restore()
         return error
+
+    def launch(self, call: CustomCall) -> list[Any]:
+        """Run a call on poisoned results, and return the arrays that it writes, unread."""
+        for result in self._results:
+            result.poison()
+        returned = call.run()
+        if returned is None:
+            return [result.memory for result in self._results]
+        return list(returned) if isinstance(returned, tuple) else [returned]
 
     def disturb(self) -> None:
         """Exchange elements of the operands on the CPU: a repeated result is then wrong."""
@@ -202,16 +234,6 @@ class CustomProblem:
         ):
             if isinstance(guarded, GuardedArray) and not _same(guarded.read(), values):
                 raise ValueError(f"wrong result: it changes the operand {name}")
-
-    def _require_arrays(self, returned: Any) -> None:
-        for array in returned if isinstance(returned, tuple) else (returned,):
-            if library_of(array) is None and not np.isscalar(array):
-                raise ValueError(
-                    f"wrong result: it returns a {type(array).__name__}, not an array with data"
-                )
-            for operand in self._operands:
-                if isinstance(operand, GuardedArray) and share_memory(array, operand.memory):
-                    raise ValueError("wrong result: it returns a view of an operand, not data")
 
 
 class CustomCall:
@@ -274,6 +296,15 @@ class CustomCall:
         kernels = tuple(map(Kernel.from_core, infos))
         owner = self._variant.owner
         return Resources(routine=owner.name if owner else "", variant=self.variant, kernels=kernels)
+
+
+def require_data(returned: Any) -> None:
+    """Raise ValueError for a result without data, such as a promise to compute it later."""
+    for array in returned if isinstance(returned, tuple) else (returned,):
+        if library_of(array) is None and not np.isscalar(array):
+            raise ValueError(
+                f"wrong result: it returns a {type(array).__name__}, not an array with data"
+            )
 
 
 def _on_host(returned: Any) -> Any:

@@ -55,6 +55,13 @@ def exchange(array: NDArray[Any], rng: np.random.Generator) -> None:
     array[first], array[second] = array[second].copy(), array[first].copy()
 
 
+def exchanged(array: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """A copy of an array with two elements exchanged."""
+    other = array.copy()
+    exchange(other, rng)
+    return other
+
+
 def scaled_problems(operands: Sequence[Any], rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Problems like this one, with hostile lengths and values drawn from those of the operands.
 

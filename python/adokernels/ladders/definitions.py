@@ -24,7 +24,7 @@ _NOT_CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-_NAMESPACE = re.compile(r"(?:inline )?namespace\b[\w\s:]*\{")
+_NAMESPACE = re.compile(r"(?:(?:inline )?namespace\b[\w\s:]*|extern\s*)\{")
 _TYPE = re.compile(r"(?:struct|class|union|enum(?: class)?)\s+(\w+)")
 _WITH_ARGUMENTS = re.compile(
     r"\b(?:__launch_bounds__|__align__|__attribute__|alignas|requires)\s*\("
@@ -219,7 +219,10 @@ def _heading(code: str) -> tuple[str, tuple[str, ...], str]:
         end = matching_angle(code, match.end())
         code = " " * end + code[end:]
     code = _without(code, _WITH_ARGUMENTS)
-    if re.match(r"\s*(?:static_assert|using namespace|friend|extern|public|private)\b", code):
+    if re.match(
+        r"\s*(?:static_assert|using namespace|friend|extern(?!\s+__global__)|public|private)\b",
+        code,
+    ):
         return "", (), ""
     if match := re.match(r"\s*using\s+(\w+)\s*=", code):
         return "alias", (match[1],), ""
@@ -287,7 +290,18 @@ def _with_comment(lines: list[str], line: int) -> int:
 @functools.lru_cache(maxsize=256)
 def definitions_of(root: Path, path: str) -> tuple[Definition, ...]:
     """The definitions in the namespaces of a file, in order."""
-    text = (root / path).read_text(encoding="utf-8")
+    return definitions_in((root / path).read_text(encoding="utf-8"), path)
+
+
+@functools.lru_cache(maxsize=256)
+def definitions_in(text: str, path: str) -> tuple[Definition, ...]:
+    """The definitions in the namespaces of a text, in order.
+
+    Raises
+    ------
+    ValueError
+        If brackets do not match.
+    """
     lines, code, i = text.splitlines(), blank(text), 0
     found = []
     while i < len(code):

@@ -2,82 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
 from adokernels.ladders.base import AnyLadder
 from adokernels.ladders.routine import Routine
+from adokernels.measuring.checked import Checked
 from adokernels.measuring.protocol import sweep
-from adokernels.measuring.statistics import Comparison
-from adokernels.storage import write
-from adokernels.tables.numbers import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
-
-    from adokernels.measuring.records import Sweep
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The result of :func:`adokernels.check`.
-
-    Attributes
-    ----------
-    routine, variant
-        The names of the ladder and of the variant.
-    correct
-        Whether all of its results are correct.
-    reason
-        The first wrong result or failure, with its problem; empty if all are correct.
-    comparisons
-        Its speed against variants of the ladder, by name.
-    sweep
-        The measurements; None if it was not timed.
-    """
-
-    routine: str
-    variant: str
-    correct: bool
-    reason: str = ""
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
-    sweep: Sweep | None = field(default=None, repr=False)
-
-    def __bool__(self) -> bool:
-        return self.correct
-
-    def __repr__(self) -> str:
-        label = f"{self.routine}[{self.variant}]"
-        if not self.correct:
-            return f"{label} is wrong: {self.reason}"
-        lines = [f"{label} is correct."]
-        if self.sweep:
-            m = self.sweep[self.variant]
-            share = self.sweep.share_of_roof(m)
-            roof = f", {share:.0%} of the roof" if share else ""
-            lines.append(f"It takes {quantity(m.seconds, 's')}{roof}.")
-        return "\n".join([*lines, *map(repr, self.comparisons.values())])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as JSON types."""
-        return {
-            "routine": self.routine,
-            "variant": self.variant,
-            "correct": self.correct,
-            "reason": self.reason,
-            "comparisons": {
-                name: {"verdict": str(c.verdict), "ratio": c.ratio, "interval": list(c.interval)}
-                for name, c in self.comparisons.items()
-            },
-            "sweep": self.sweep.to_dict() if self.sweep else None,
-        }
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a JSON file."""
-        write(path, "check", self.to_dict())
 
 
 def check(
@@ -158,6 +93,4 @@ def check(
     )  # fmt: skip
     if ours.name in timings.skipped:
         return Checked(ladder.name, ours.name, False, timings.skipped[ours.name])
-    mine = timings[ours.name]
-    comparisons = {m.variant: mine.compare(m) for m in timings if m.variant != ours.name}
-    return Checked(ladder.name, ours.name, True, "", comparisons, timings)
+    return Checked(ladder.name, ours.name, True, sweep=timings)

@@ -14,21 +14,21 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
-from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
-from adokernels.ladders.definitions import definitions_of
+from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
+from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from adokernels.measuring.source_launch import SourceLaunch
+
 _CHILD = "adokernels.measuring.hotspot_run"
-#: Lines around a line that belongs to no definition.
-_CONTEXT = 3
 _ERRORS: Mapping[str, type[Exception]] = {
     "Unavailable": _core.Unavailable,
     "CudaError": _core.CudaError,
@@ -84,10 +84,8 @@ def hotspots(
             f"variant must be a CUDA variant, got {variant.routine.name}[{variant.name!r}] on "
             f"{variant.device}; for the CPU, use perf record"
         )
-    if not seconds > 0:
-        raise ValueError(f"seconds must be positive, got {seconds}")
-    if variant.why_unavailable:
-        raise _core.Unavailable(f"hot spots cannot be sampled: {variant.why_unavailable}")
+    _check_seconds(seconds)
+    _check_available(variant.why_unavailable)
     arrays = [_on_host(a) for a in args] if args else list(random_operands(variant.routine))
     variant.cost(*arrays, **options)  # checks operands and options
     names = [p.name for p in variant.routine.parameters if p.role == "input"]
@@ -105,6 +103,53 @@ def hotspots(
     )
 
 
+def hotspots_of_launch(
+    launch: SourceLaunch,
+    *,
+    sources: Mapping[str, str],
+    routine: str,
+    variant: str,
+    problem: str,
+    seconds: float = 0.5,
+) -> Hotspots:
+    """Find the hot spots of a kernel that was compiled at run time, as :func:`hotspots` does.
+
+    Parameters
+    ----------
+    launch : SourceLaunch
+        The kernel, its launch configuration and its arguments.
+    sources : mapping of str to str
+        The sources of the kernel, by the names with which they were compiled.
+    routine, variant, problem : str
+        The labels of the record.
+    seconds : float
+        Sampling time.
+
+    Raises
+    ------
+    ValueError
+        If the GPU cannot launch the kernel.
+    Unavailable
+        If the device cannot be sampled; the message contains the reason and the remedy.
+    """
+    _check_seconds(seconds)
+    _check_available(_core.why_no_cuda())
+
+    def write(folder: Path) -> None:
+        launch.save(folder)
+        _write_call(folder, {"seconds": float(seconds)})
+
+    return _hotspots(
+        _in_fresh_process(write),
+        Sources(texts=sources),
+        routine=routine,
+        variant=variant,
+        problem=problem,
+        block=launch.block,
+        context={**context("cuda"), "seconds": seconds},
+    )
+
+
 def hotspots_of(
     samples: Mapping[str, Any],
     variant: Variant,
@@ -113,10 +158,21 @@ def hotspots_of(
     facts: dict[str, Any],
 ) -> Hotspots:
     """Make the record from the samples that the process wrote."""
-    root = sources_folder()
+    return _hotspots(
+        samples,
+        Sources(root=sources_folder()),
+        routine=variant.routine.name,
+        variant=variant.name,
+        problem=str(problem),
+        block=block,
+        context=facts,
+    )
+
+
+def _hotspots(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> Hotspots:
     entries = []
     for kernel, recorded, line, counts in samples["lines"]:
-        path = shipped_path(recorded, root)
+        path = sources.path_of(recorded)
         reasons, not_issued = split_reasons(samples["reasons"], counts)
         if not reasons:
             continue
@@ -125,69 +181,28 @@ def hotspots_of(
                 kernel=kernel,
                 path=path,
                 line=line,
-                text=_line_of(root / path, line) if path else "",
+                text=sources.line_of(path, line) if path else "",
                 reasons=reasons,
                 not_issued=not_issued,
             )
         )
     return Hotspots(
-        routine=variant.routine.name,
-        variant=variant.name,
-        problem=str(problem),
-        block=block,
         entries=tuple(entries),
-        excerpts=tuple(excerpts_of(entries, root)),
+        excerpts=tuple(sources.excerpts_of(entries)),
         dropped=samples["dropped"],
         unattributed=samples["unattributed"],
-        context=facts,
+        **labels,
     )
 
 
-def shipped_path(recorded: str, root: Path) -> str:
-    """The shipped file with this recorded path; `recorded` if that file is not shipped.
-
-    Parameters
-    ----------
-    recorded
-        The path on the machine that compiled it, for example
-        ``"/home/me/adokernels/cuda/transpose/element_steps.cuh"``.
-    root
-        The folder of the shipped sources.
-    """
-    parts = Path(os.path.normpath(recorded)).parts if recorded else ()
-    for first in range(len(parts)):
-        if parts[first] in ("cuda", "src") and (root / Path(*parts[first:])).is_file():
-            return Path(*parts[first:]).as_posix()
-    return recorded
+def _check_seconds(seconds: float) -> None:
+    if not seconds > 0:
+        raise ValueError(f"seconds must be positive, got {seconds}")
 
 
-def excerpts_of(entries: Iterable[LineSamples], root: Path) -> list[Excerpt]:
-    """The definitions that contain sampled lines, or else the lines around them."""
-    found: dict[Excerpt, None] = {}
-    for entry in entries:
-        if not entry.path or Path(entry.path).is_absolute() or any(entry in e for e in found):
-            continue
-        inside = (
-            d for d in definitions_of(root, entry.path) if d.line <= entry.line <= d.last_line
-        )
-        if definition := next(inside, None):
-            excerpt = Excerpt(path=entry.path, line=definition.line, text=definition.text)
-        else:
-            lines = (root / entry.path).read_text(encoding="utf-8").splitlines()
-            first = max(entry.line - _CONTEXT, 1)
-            text = "\n".join(lines[first - 1 : entry.line + _CONTEXT])
-            excerpt = Excerpt(path=entry.path, line=first, text=text)
-        found[excerpt] = None
-    return list(found)
-
-
-def _line_of(path: Path, line: int) -> str:
-    """The code of a line; empty if the file is not the one that was compiled."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    return lines[line - 1] if 0 < line <= len(lines) else ""
+def _check_available(reason: str) -> None:
+    if reason:
+        raise _core.Unavailable(f"hot spots cannot be sampled: {reason}")
 
 
 def _on_host(array: Any) -> NDArray[Any]:
@@ -202,7 +217,21 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, Any]:
-    """Run the call in a fresh process, and return its samples."""
+    """Run the call of a variant in a fresh process, and return its samples."""
+
+    def write(folder: Path) -> None:
+        _write_call(folder, call)
+        np.savez(folder / "operands.npz", *arrays)
+
+    return _in_fresh_process(write)
+
+
+def _write_call(folder: Path, call: Mapping[str, Any]) -> None:
+    (folder / "call.json").write_text(json.dumps(call), encoding="utf-8")
+
+
+def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
+    """Run what `write` has written to a folder, and return its samples."""
     package = str(Path(_core.__file__).parents[1])
     paths = [package, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -211,8 +240,7 @@ def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, A
         "CUDA_MODULE_LOADING": "LAZY",  # at the first launch, when the sampler exists
     }
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "call.json").write_text(json.dumps(call), encoding="utf-8")
-        np.savez(Path(folder) / "operands.npz", *arrays)
+        write(Path(folder))
         command = [sys.executable, "-m", _CHILD, folder]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         output = Path(folder) / "samples.json"

@@ -9,14 +9,15 @@ from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
 from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
+from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.measuring.schema_one import converted
 from adokernels.storage import SCHEMA
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked
 
 _KINDS: dict[str, type[Record]] = {
-    kind.KIND: kind for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score)
+    kind.KIND: kind for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked)
 }
 
 

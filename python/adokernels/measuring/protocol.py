@@ -53,9 +53,11 @@ class Settings:
 
     @property
     def cold(self) -> bool:
+        """Whether caches are overwritten before each sample."""
         return self.cache == "cold"
 
     def sample(self, samplers: Sequence[Sampler], device: str, title: str) -> None:
+        """Take interleaved samples until all medians have converged or the time is used up."""
         default = _DEFAULT_PRECISION[device]
         sample_interleaved(
             samplers,

@@ -43,7 +43,7 @@ struct NaiveLoops {
   static void run(const Matrices& m) {
     Checkpoints checkpoints;
     for (int64_t row = 0; row < m.rows; ++row) {
-      checkpoints.in_pieces(m.in_place ? row + 1 : 0, m.cols, [&](int64_t begin, int64_t end) {
+      checkpoints.in_pieces<10>(m.in_place ? row + 1 : 0, m.cols, [&](int64_t begin, int64_t end) {
         if (m.in_place) {
           for (int64_t col = begin; col < end; ++col)
             swap_elements<kSize>(m.to(row, col), m.to(col, row));
@@ -64,7 +64,7 @@ struct Blocked {
       for (int64_t left = m.in_place ? top : 0; left < m.cols; left += kEdge<kSize>) {
         const int64_t bottom = min(top + kEdge<kSize>, m.rows);
         const int64_t right = min(left + kEdge<kSize>, m.cols);
-        checkpoints.add(kEdge<kSize> * kEdge<kSize>);
+        checkpoints.add(10 * kEdge<kSize> * kEdge<kSize>);
         for (int64_t row = top; row < bottom; ++row) {
           if (m.in_place) {
             for (int64_t col = max(left, row + 1); col < right; ++col)
