@@ -197,7 +197,7 @@ def test_environment_chooses_instruction_set_and_device():
     answer = python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
     assert answer.stdout.split() == ["baseline", "cpu"], answer.stderr
     assert "must be baseline, avx2 or avx512" in python(code, ADOKERNELS_ISA="neon").stderr
-    assert "must be 'cpu' or 'cuda'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
+    assert "must be 'cpu', 'cuda' or 'cuda:N'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
 
 
 @pytest.mark.gpu

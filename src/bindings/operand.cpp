@@ -87,7 +87,8 @@ PyArray::~PyArray() {
 void PyArray::set_numpy() {
   const auto array = object_.cast<py::array>();
   if (Py_TYPE(object_.ptr()) != py::detail::npy_api::get().PyArray_Type_ && is_masked(object_))
-    throw TypeError(who_ + " is a masked array; fill it first (.filled())");
+    throw TypeError(output_ ? who_ + " must be an array, not " + bindings::type_name(object_)
+                            : who_ + " is a masked array; fill it first (.filled())");
   if (output_ && !array.writeable()) throw ValueError(who_ + " is read-only");
   element_ = {array.dtype()};
   refuse_references(who_, element_);
