@@ -1,4 +1,4 @@
-"""Overhead of calls with arrays of other libraries, and bandwidth of large NumPy operands, on a GPU.
+"""Overhead of calls with arrays of other libraries, and bandwidth of large NumPy operands.
 
 python benchmarks/arrays.py
 

@@ -104,8 +104,11 @@ void PyCall::bind_arrays(bool out_given) {
     for (PyArray& array : *list) {
       if (array.memory() != inputs_.front().memory()) continue;  // refused below
       std::optional<cuda::Stream> stream;
-      if (array.memory().kind == Device::kCuda)
+      std::optional<cuda::DeviceScope> scope;  // torch exports tensors of the current device only
+      if (array.memory().kind == Device::kCuda) {
         stream = cuda::stream_of(array.memory().ordinal, stream_ ? stream_->handle : 0);
+        scope.emplace(array.memory().ordinal);
+      }
       array.open(stream);
     }
   for (PyArray& input : inputs_) bound_.bind_input(input.argument());

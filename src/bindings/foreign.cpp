@@ -106,7 +106,7 @@ std::optional<StreamHandle> current_stream(const ForeignType& type, int device) 
 }
 
 bool is_lazy_view(const ForeignType& type, const py::object& object) {
-  if (type.library != Library::kTorch) return false;
+  if (type.library != Library::kTorch || type.protocol == Protocol::kNone) return false;
   static const auto* const requires_grad = new py::str("requires_grad");
   static const auto* const is_conj = new py::str("is_conj");
   static const auto* const is_neg = new py::str("is_neg");
