@@ -29,8 +29,10 @@ help:
 tour: $(VENV)/wheel
 	$(BIN)/adokernels tour
 
+# Processes that run tests. With a GPU one, because large tests would share its memory.
+WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
 test: $(VENV)/wheel $(VENV)/with-test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
 
 dev: module $(VENV)/with-test
 

@@ -26,10 +26,16 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     global _seed  # noqa: PLW0603
-    given = config.getoption("seed")
+    given = getattr(config, "workerinput", {}).get("seed", config.getoption("seed"))
     _seed = int(np.random.SeedSequence().entropy) % 2**32 if given is None else given
     if hypothesis.core.global_force_seed is None:  # else --hypothesis-seed was given
         hypothesis.core.global_force_seed = _seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """All processes of pytest-xdist have the same seed, and so collect the same tests."""
+    node.workerinput["seed"] = _seed
 
 
 def run_seed():

@@ -158,18 +158,17 @@ class PreparedKernel:
         arrays = [o for o in (*work.operands, *work.results) if isinstance(o, GuardedArray)]
         self.compiled = variant.compiled(arrays[0].dtype.name)
         kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
-        settings = {"block": block, **variant.default_parameters}
+        settings = {"block": block, **variant.default_parameters, **work.options}
         values = [o.view() if isinstance(o, GuardedArray) else o for o in work.operands]
+        results = [r.view() for r in work.results]
         self.block: Block | None = block
         self.grid: Block | None = _grid_of(variant, work, block, values, settings)
         shared = _evaluated(variant.shared_bytes, values, settings)
-        results = [r.view() for r in work.results]
         if variant.arguments is None:
             given = [*values, *results, *work.lengths.values()]
-            names = [*(f"operand {i + 1}" for i in range(len(values)))]
-            names += [f"result {i + 1}" for i in range(len(results))] + list(work.lengths)
+            names = [*work.names, *(f"result {i + 1}" for i in range(len(results))), *work.lengths]
         else:
-            given = list(variant.arguments(*values, *results))
+            given = list(_evaluated(variant.arguments, [*values, *results], settings))
             names = [f"argument {i + 1}" for i in range(len(given))]
         sizes = list(kernel.parameters)
         if len(sizes) != len(given):
@@ -207,7 +206,7 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     elif isinstance(value, bool):
         packed = struct.pack("<?", value)
     elif isinstance(value, int):
-        packed = int(value).to_bytes(size, "little", signed=value < 0)
+        packed = _packed_integer(name, value, size)
     elif isinstance(value, float) and size in (2, 4, 8):
         packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
     elif isinstance(value, complex) and size in (8, 16):
@@ -219,6 +218,13 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     if len(packed) != size:
         raise TypeError(f"{name} has {len(packed)} bytes, its parameter {size}: {value!r}")
     return packed
+
+
+def _packed_integer(name: str, value: int, size: int) -> bytes:
+    try:
+        return value.to_bytes(size, "little", signed=value < 0)
+    except OverflowError:
+        raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:
@@ -302,7 +308,9 @@ def cuda_variant(
         The number of threads or the block shape, x first; or several shapes, the default first.
     grid
         The grid, or a function of the operands that returns it. Default: enough blocks to cover the
-        result; for routines with rows and columns, these.
+        result; for routines with rows and columns, these. This function, `shared_bytes` and
+        `arguments` receive ``block``, parameters and options as keywords if they have parameters of
+        these names.
     tile
         The elements that a block computes, if they are not as many as its threads.
     shared_bytes

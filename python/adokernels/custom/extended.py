@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,17 +108,22 @@ class ExtendedProblem:
         self.arguments = built_in.arguments
         self.options, self.operands = built_in.options, built_in.operands
         self._custom = custom
-        self._own: CustomProblem | None = None
 
-    @property
+    @functools.cached_property
+    def sparsified(self) -> CustomProblem | None:
+        """The problem to check results on, if the reference takes too long for this one."""
+        sparsify = TASKS[self.routine.name].sparsified
+        host = host_operands(self.arguments)
+        sparse = sparsify(*host, **self.options) if sparsify else None
+        return self._of(sparse) if sparse else None
+
+    @functools.cached_property
     def custom(self) -> CustomProblem:
-        """For the other variants; made when it is first needed."""
-        if self._own is None:
-            self._own = self.of(host_operands(self.arguments))
-        return self._own
+        """For the other variants."""
+        expected = self.sparsified.expected if self.sparsified else None
+        return self._of(host_operands(self.arguments), expected)
 
-    def of(self, operands: Sequence[Any], expected: Any = None) -> CustomProblem:
-        """A problem of the other variants with these operands."""
+    def _of(self, operands: Sequence[Any], expected: Any = None) -> CustomProblem:
         task = _task_of(self.routine, len(operands))
         return CustomProblem(task, self._custom, operands, self.options, self.device, expected)
 
@@ -147,7 +153,11 @@ class ExtendedChecker:
 
     def __init__(self, problem: ExtendedProblem) -> None:
         self._built_in = ResultChecker(problem.routine, problem.built_in)
-        self._custom = CustomChecker(problem.custom, lambda: _hostile(problem))
+        self._custom = CustomChecker(
+            problem.sparsified or problem.custom,
+            lambda: _hostile(problem),
+            rotate=problem.sparsified is None,
+        )
 
     def before(self, call: _core.Call | CustomCall) -> float | None:
         """Compare the results of a variant; return its error on the timed problem."""

@@ -87,7 +87,9 @@ class GuardedArray:
             changed = np.flatnonzero(zone != self._poison)
             if len(changed):
                 distance = len(zone) - changed[-1] if name.startswith("before") else changed[0] + 1
-                raise ValueError(f"writes outside of an array, {distance} bytes {name}")
+                raise ValueError(
+                    f"wrong result: it writes outside of an array ({distance} B {name})"
+                )
         return self._array()
 
     def _array(self) -> NDArray[Any]:

@@ -109,7 +109,13 @@ class CustomProblem:
         if reason := self.why_not(name):
             raise ValueError(f"{variant.label}: {reason}")
         lengths = self._task.lengths(self.arguments)
-        work = Work(tuple(self._operands), tuple(self._results), lengths, self.options)
+        work = Work(
+            names=self._task.names,
+            operands=tuple(self._operands),
+            results=tuple(self._results),
+            lengths=lengths,
+            options=self.options,
+        )
         return CustomCall(variant, self, variant.prepare(work, block))
 
     def best(self) -> str:

@@ -11,19 +11,20 @@ from adokernels import _core
 from adokernels.tasks import as_tuple
 
 if TYPE_CHECKING:
-    from adokernels.custom.problem import CustomCall, CustomProblem
+    from adokernels.custom.problem import CustomCall
 
 #: Kernels of other streams have this time to finish while the timed stream is blocked.
 _WAIT_SECONDS = 0.05
 
 
-def runs_on_another_stream(problem: CustomProblem, call: CustomCall) -> bool:
+def runs_on_another_stream(call: CustomCall) -> bool:
     """Whether the results of a call appear although the timed stream is blocked.
 
     The time between two events on the timed stream is then not the time of the work. The operands
     are replaced first, so that results of earlier calls do not count. If the function waits for the
     device, the block ends after 250 ms, and the answer is no.
     """
+    problem = call.problem
     problem.refresh()
     with _core.BlockedStream(0) as blocked:
         arrays = problem.launch(call)

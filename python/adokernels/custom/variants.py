@@ -23,6 +23,8 @@ class Work:
 
     Attributes
     ----------
+    names
+        The names of the operands.
     operands
         Arrays with red zones, and scalars.
     results
@@ -33,6 +35,7 @@ class Work:
         Options of the call.
     """
 
+    names: tuple[str, ...]
     operands: tuple[GuardedArray | Any, ...]
     results: tuple[GuardedArray, ...]
     lengths: Mapping[str, int]

@@ -191,13 +191,13 @@ class AnyLadder(ShownAsTables, ABC, Generic[V]):
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
         """Make a block shape and parameter values the default of a variant for this session."""
 
+    @abstractmethod
     def checker(self, problem: Any) -> AnyChecker:
-        """The checks of the variants' results; those of a built-in routine are in measuring."""
-        raise NotImplementedError
+        """The checks of the variants' results on a problem."""
 
+    @abstractmethod
     def with_variants(self, *variants: Any) -> AnyLadder[Any]:
         """Return the ladder with further variants; this ladder does not change."""
-        raise NotImplementedError
 
     def __getitem__(self, name: str) -> V:
         if not isinstance(name, str):

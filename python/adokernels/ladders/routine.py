@@ -9,7 +9,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
-from adokernels.ladders.base import AnyLadder, AnyVariant, Block
+from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.source import Source, source_of
@@ -158,9 +158,10 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         Whether operands may have leading batch dimensions.
     """
 
-    #: The class of a routine with further variants: a ladder made of a routine and variants. It is
-    #: based on this class, so its module assigns it.
+    #: The class of a routine with further variants, and the class that checks results. They are
+    #: based on this class, so their modules assign them.
     extended: ClassVar[type[Any]]
+    checks: ClassVar[type[Any]]
 
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
@@ -221,6 +222,11 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         if parameters:
             raise ValueError(f"{self.name}[{name}] has no parameters, got {dict(parameters)}")
         self._core.set_default_block(name, block)
+
+    def checker(self, problem: _core.Problem) -> AnyChecker:
+        """The checks of the variants' results on a problem."""
+        checker: AnyChecker = self.checks(self, problem)
+        return checker
 
     def with_variants(self, *variants: Any) -> Any:
         """Return the routine with variants of your own, for ``ado.sweep`` and ``ado.check``.

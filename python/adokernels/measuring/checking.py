@@ -22,6 +22,7 @@ def check(
     against: Iterable[str] | None = None,
     timed: bool = True,
     seconds: float = 1.0,
+    ceilings: bool = True,
     progress: bool = True,
     **options: Any,
 ) -> Checked:
@@ -46,8 +47,8 @@ def check(
         Whether to time it.
     seconds
         Upper limit of the sampling time per variant.
-    progress
-        Show a progress bar on a terminal or in Jupyter.
+    ceilings, progress
+        As for :func:`adokernels.sweep`.
 
     Returns
     -------
@@ -88,7 +89,8 @@ def check(
         against = dict.fromkeys([*others[:1], *([best] if best else [])])
     names = [*against, ours.name]
     timings = sweep(
-        extended, *args, device=ours.device, variants=names, seconds=seconds, progress=progress,
+        extended, *args, device=ours.device, variants=names, seconds=seconds,
+        ceilings=ceilings, progress=progress,
         **options,
     )  # fmt: skip
     if ours.name in timings.skipped:

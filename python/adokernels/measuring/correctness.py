@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
 from adokernels.arrays.libraries import on_host, share_memory
 from adokernels.ladders.routine import Routine
 from adokernels.tasks import TASKS, as_tuple
-
-if TYPE_CHECKING:
-    from adokernels.ladders.base import AnyChecker, AnyLadder
 
 #: Sentinel bytes for results: an element that a variant does not write keeps them. As floating-
 #: point numbers they are NaN. As integers they are rarer in results than zeros and ones.
@@ -88,8 +85,4 @@ class ResultChecker:
         return self._task.check(got, expected, self._unit)
 
 
-def checker_of(ladder: AnyLadder[Any], problem: Any) -> AnyChecker:
-    """The checks of a ladder's results on a problem."""
-    if isinstance(ladder, Routine):
-        return ResultChecker(ladder, problem)
-    return ladder.checker(problem)
+Routine.checks = ResultChecker

@@ -25,9 +25,8 @@ class Operand(NamedTuple):
     dtype: str
 
     def __str__(self) -> str:
-        if not self.name and not self.shape:
-            return self.dtype
-        return f"{self.name}: {self.shape} {self.dtype}".removeprefix(": ")
+        kind = f"{self.shape} {self.dtype}" if self.shape else self.dtype
+        return f"{self.name}: {kind}" if self.name else kind
 
 
 @dataclass(frozen=True)

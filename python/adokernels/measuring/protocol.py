@@ -19,7 +19,6 @@ from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
 from adokernels.ladders.registry import routines
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
-from adokernels.measuring.correctness import checker_of
 from adokernels.measuring.machine import machine as measure_machine
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import collect, require_counters
@@ -283,7 +282,7 @@ def measure_ladder(
 ) -> Sweep:
     """Check and time variants of a ladder, interleaved; the keys of `runs` name the results."""
     device, device_id = problem.device, _device_id(problem)
-    checks = _Checks(checker_of(ladder, problem))
+    checks = _Checks(ladder.checker(problem))
     calls = checks.prepared(ladder, problem, runs)
     variants = {name: ladder[runs[name].variant] for name in calls}
     works = checks.peers(peers or {})

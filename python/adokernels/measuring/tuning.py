@@ -86,11 +86,11 @@ class Tuning(ShownAsTables):
         for m in self.sweep:
             against = m.compare(default) if default and m is not default else None
             cells = [
-                m.variant + (" (default)" if m is default else ""),
+                m.variant,
                 quantity(m.seconds, "s"),
                 f"± {100 * m.noise:.1f} %",
                 ratio(against.ratio) if against else "",
-                str(against.verdict) if against else "",
+                str(against.verdict) if against else "the default",
             ]
             table.add_row(*map(Text, cells))
         notes = [f"best: {self.best}"] if len(self.sweep) else []

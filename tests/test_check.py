@@ -1,0 +1,202 @@
+"""ado.check, ``adokernels check`` and ado.tune: what can be tested without a GPU."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from charting import Lab
+
+import adokernels as ado
+from adokernels.cli import main
+from adokernels.custom.cuda_source import packed_argument
+from adokernels.measuring.records import Sweep
+from adokernels.measuring.tuning import Tuning
+
+RIGHT = "def mine(a):\n    return a.T.copy()\n"
+WRONG = "def mine(a):\n    r = a.T.copy()\n    r[-1, -1] += 1\n    return r\n"
+QUICK = {"seconds": 0.02, "ceilings": False, "progress": False}
+COPY = {
+    "routine": "copy", "device": "cuda",
+    "flops": 0, "bytes": 8, "executed_flops": 0, "requested_bytes": 8,
+}  # fmt: skip
+
+
+def test_a_correct_variant_is_compared_with_the_ladder(rng):
+    def mine(a):
+        return a.T.copy()
+
+    result = ado.check(mine, ado.transpose, rng.random((60, 70)), against=["simd"], **QUICK)
+    assert result
+    assert list(result.comparisons) == ["simd"]
+    text = repr(result)
+    assert text.startswith("transpose[mine] is correct.\nIt takes ")
+    assert "transpose[simd]" in text
+
+
+def test_a_wrong_variant_names_the_first_wrong_problem(rng):
+    def mine(a):
+        return a.T.copy() if len(a) < 100 else a.T.copy() + 1
+
+    result = ado.check(mine, ado.transpose, rng.random((60, 70)), progress=False)
+    assert not result
+    assert "(a: (129, 70) float64)" in result.reason
+    assert repr(result).startswith("transpose[mine] is wrong: ")
+
+
+def test_a_check_is_stored(tmp_path, rng):
+    def mine(a):
+        return a.T.copy()
+
+    a = rng.random((20, 30))
+    result = ado.check(mine, ado.transpose, a, against=["simd"], **QUICK)
+    result.save(tmp_path / "check.json")
+    loaded = ado.load(tmp_path / "check.json")
+    assert (loaded.routine, loaded.variant, loaded.correct) == ("transpose", "mine", True)
+    assert loaded.comparisons == result.comparisons
+
+
+@pytest.mark.parametrize(("source", "status"), [(RIGHT, 0), (WRONG, 1)])
+def test_command_line_checks_a_function(source, status, tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(source, encoding="utf-8")
+    arguments = ["check", str(file), "--routine", "transpose", "--kernel", "mine"]
+    arguments += ["--shape", "40x50", "--no-timing", "--json", str(tmp_path / "result.json")]
+    assert main(arguments) == status
+    record = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    assert record["kind"] == "check"
+    assert record["correct"] == (status == 0)
+    assert ("is correct" in capsys.readouterr().out) == (status == 0)
+
+
+def test_command_line_names_a_missing_function(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT, encoding="utf-8")
+    assert main(["check", str(file), "--routine", "transpose", "--kernel", "other"]) == 2
+    assert "mine.py must define other" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not ado.transpose["naive"].why_unavailable, reason="there is a GPU")
+def test_command_line_needs_a_gpu_for_a_kernel(tmp_path, capsys):
+    file = tmp_path / "mine.cu"
+    file.write_text("__global__ void mine(const float* a, float* out) {}", encoding="utf-8")
+    assert main(["check", str(file), "--routine", "transpose", "--kernel", "mine"]) == 3
+    assert "transpose[mine]: " in capsys.readouterr().err
+
+
+# --- Kernels in source ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "packed"),
+    [
+        (3, 4, (3).to_bytes(4, "little")),
+        (-1, 8, b"\xff" * 8),
+        (1.5, 4, np.float32(1.5).tobytes()),
+        (1.5, 8, np.float64(1.5).tobytes()),
+        (np.float32(2), 4, np.float32(2).tobytes()),
+        (True, 1, b"\x01"),
+        (1 + 2j, 8, np.complex64(1 + 2j).tobytes()),
+    ],
+)
+def test_arguments_have_the_size_of_the_parameter(value, size, packed):
+    assert packed_argument("n", value, size) == packed
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "message"),
+    [
+        (np.float64(2), 4, "n has 8 bytes, its parameter 4"),
+        (2**40, 4, "n must fit in 4 bytes"),
+        (1.5, 1, "n must be an array or a number of 1 bytes, got float"),
+        ("x", 8, "n must be an array or a number of 8 bytes, got str"),
+    ],
+)
+def test_arguments_of_the_wrong_size(value, size, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        packed_argument("n", value, size)
+
+
+def tiled(**settings):
+    return ado.cuda_variant("tiled", source="", kernel="tiled<{T}, {TILE}>", **settings)
+
+
+def test_each_combination_of_parameters_is_a_setting():
+    variant = tiled(block=[(32, 8), (32, 16)], parameters={"TILE": (32, 64), "PAD": (0, 1)})
+    assert [chosen for chosen, _ in variant.settings()] == [
+        {"TILE": 32, "PAD": 0},
+        {"TILE": 32, "PAD": 1},
+        {"TILE": 64, "PAD": 0},
+        {"TILE": 64, "PAD": 1},
+    ]
+    changed = variant.with_default((32, 16), {"TILE": 64})
+    assert changed.blocks == ((32, 16), (32, 8))
+    assert changed.default_parameters == {"TILE": 64, "PAD": 0}
+    with pytest.raises(ValueError, match="block must be one of"):
+        variant.with_default((8, 8), {})
+    with pytest.raises(ValueError, match="has no parameter TILE with the value 7"):
+        variant.with_default((32, 8), {"TILE": 7})
+
+
+def test_tuning_finds_the_best_setting_and_makes_it_the_default():
+    variant = tiled(block=[(32, 8), (32, 16)], parameters={"TILE": (32, 64)})
+    ladder = ado.ladder("copy", reference=lambda a: a)
+    ladder.add(variant)
+    settings = {
+        str(setting): setting
+        for chosen, _ in variant.settings()
+        for block in variant.blocks
+        for setting in [ado.Setting(block, chosen)]
+    }
+    assert next(iter(settings)) == "32 x 8, TILE=32"
+    lab = Lab()
+    times = [4.0, 3.0, 1.0, 2.0]
+    measured = [
+        lab.measure(1e-3 * seconds, variant=name, **COPY)
+        for name, seconds in zip(settings, times, strict=True)
+    ]
+    tuning = Tuning(ladder["tiled"], settings, Sweep(routine="copy", measurements=tuple(measured)))
+    assert str(tuning.best) == "32 x 8, TILE=64"
+    assert "32 x 8, TILE=32" in repr(tuning)
+    assert "best: 32 x 8, TILE=64" in repr(tuning)
+    tuning.use()
+    assert ladder["tiled"].default_parameters == {"TILE": 64}
+    tuning.use(settings["32 x 16, TILE=32"])
+    assert ladder["tiled"].blocks[0] == (32, 16)
+
+
+def test_built_in_blocks_have_a_default_for_the_session():
+    name = next(v.name for v in ado.transpose if len(v.blocks) > 1)
+    before = ado.transpose[name].blocks
+    try:
+        ado.transpose.set_default(name, before[1], {})
+        assert ado.transpose[name].blocks[0] == before[1]
+        assert sorted(ado.transpose[name].blocks) == sorted(before)
+    finally:
+        ado.transpose.set_default(name, before[0], {})
+    assert ado.transpose[name].blocks == before
+    with pytest.raises(ValueError, match="block must be one of"):
+        ado.transpose.set_default(name, (7, 7), {})
+
+
+def test_what_cannot_be_tuned():
+    with pytest.raises(TypeError, match="variant must be a variant, got Transpose"):
+        ado.tune(ado.transpose)
+    with pytest.raises(ValueError, match=r"transpose\[simd\] must have several blocks"):
+        ado.tune(ado.transpose["simd"])
+
+
+# --- Comparisons ----------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_a_sentence():
+    lab = Lab()
+    fast, slow = (lab.measure(t, variant=n, **COPY) for n, t in (("a", 1e-3), ("b", 2e-3)))
+    comparison = fast.compare(slow)
+    verdict, ratio, interval = comparison
+    assert (verdict, ratio) == (comparison.verdict, comparison.ratio)
+    assert interval == comparison.interval
+    assert repr(comparison).startswith("copy[a] is 2")
+    assert repr(slow.compare(fast)).startswith("copy[b] takes 2")
+    same = dataclasses.replace(fast, variant="c")
+    assert repr(fast.compare(same)).startswith("copy[a] takes the same time as copy[c] (99.9 %")

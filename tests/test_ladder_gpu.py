@@ -1,0 +1,181 @@
+"""Ladders of the user's own on the GPU: kernels in source, functions of other libraries, guards."""
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.custom.compiler import why_no_compiler
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core"),
+]
+
+QUICK = {"seconds": 0.05, "progress": False, "ceilings": False}
+
+SAXPY = """
+template <class T>
+__global__ void saxpy(T a, const T* x, const T* y, T* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a * x[i] + y[i];
+}
+template <class T, int kPerThread>
+__global__ void several(T a, const T* x, const T* y, T* out, int n) {
+  const int first = (blockIdx.x * blockDim.x + threadIdx.x) * kPerThread;
+  for (int i = first; i < min(first + kPerThread, n); ++i) out[i] = a * x[i] + y[i];
+}
+"""
+
+TILED = """
+constexpr int kTile = 32, kRows = 8;
+template <class T>
+__global__ void tiled(const T* a, T* out, int rows, int cols) {
+  __shared__ T tile[kTile][kTile + 1];
+  const int col = blockIdx.x * kTile + threadIdx.x, row = blockIdx.y * kTile + threadIdx.y;
+  for (int i = 0; i < kTile; i += kRows)
+    if (row + i < rows && col < cols)
+      tile[threadIdx.y + i][threadIdx.x] = a[(row + i) * cols + col];
+  BARRIER
+  const int out_col = blockIdx.y * kTile + threadIdx.x;
+  const int out_row = blockIdx.x * kTile + threadIdx.y;
+  for (int i = 0; i < kTile; i += kRows)
+    if (out_row + i < cols && out_col < LIMIT)
+      out[(out_row + i) * rows + out_col] = tile[threadIdx.x][threadIdx.y + i];
+}
+"""
+
+
+def tiled(barrier="__syncthreads();", limit="rows", **settings):
+    source = TILED.replace("BARRIER", barrier).replace("LIMIT", limit)
+    return ado.cuda_variant(
+        "mine", source=source, kernel="tiled<{T}>", block=(32, 8), tile=(32, 32), **settings
+    )
+
+
+def saxpy():
+    ladder = ado.ladder(
+        "saxpy",
+        reference=lambda a, x, y: np.float32(a) * x + y,
+        flops=lambda a, x, y: 2 * x.size,
+        tolerance=1e-6,
+    )
+    ladder.cuda("coalesced", source=SAXPY, kernel="saxpy<{T}>", block=256)
+    ladder.cuda(
+        "several", source=SAXPY, kernel="several<{T}, {N}>", block=(128, 256)[:1],
+        tile=512, parameters={"N": (4,)},
+    )  # fmt: skip
+    return ladder
+
+
+@pytest.fixture
+def operands(rng):
+    return 2.0, *(rng.random(100_003, dtype=np.float32) for _ in range(2))
+
+
+def test_kernels_in_source_are_checked_and_timed(operands):
+    sweep = ado.sweep(saxpy(), *operands, **QUICK)
+    assert not sweep.skipped
+    for m in sweep:
+        assert m.device == "cuda"
+        assert m.error is not None
+        assert m.kernels[0].registers > 0
+        assert m.grid == (-(-100_003 // (256 if m.variant == "coalesced" else 512)),)
+    result = saxpy()["coalesced"](*operands)
+    assert np.allclose(result, 2 * operands[1] + operands[2])
+    assert saxpy()["coalesced"].resources(*operands).occupancy > 0
+
+
+def test_a_pasted_copy_of_a_kernel_is_correct(rng):
+    assert ado.check(tiled(), ado.transpose, rng.random((300, 500), np.float32), timed=False)
+    assert ado.check(tiled(), ado.transpose, rng.random((129, 70)), timed=False)
+
+
+@pytest.mark.parametrize(
+    "bug", [{"barrier": ""}, {"limit": "rows - 1"}, {"limit": "rows + 1"}], ids=str
+)
+def test_planted_bugs_are_found(bug, rng):
+    result = ado.check(tiled(**bug), ado.transpose, rng.random((300, 500)), timed=False)
+    assert not result
+    assert "wrong result" in result.reason
+
+
+def test_parameters_of_the_kernel_must_match(rng):
+    wrong = ado.cuda_variant(
+        "wrong", block=256,
+        source="__global__ void wrong(const float* a, float* out, int n) {}",
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"must have 4 parameters \(a, result 1, rows, cols"):
+        ado.check(wrong, ado.transpose, rng.random((30, 50), np.float32))
+
+
+def test_tuning_times_every_setting(operands):
+    ladder = saxpy()
+    variant = ladder.cuda(
+        "tuned", source=SAXPY, kernel="several<{T}, {N}>", block=[(128,), (256,)],
+        grid=lambda a, x, y, *, block, N: -(-x.shape[0] // (block[0] * N)),
+        parameters={"N": (1, 4)},
+    )  # fmt: skip
+    tuning = ado.tune(variant, *operands, seconds=0.05, progress=False)
+    assert list(tuning.settings) == ["128, N=1", "256, N=1", "128, N=4", "256, N=4"]
+    assert [m.variant for m in tuning.sweep] == list(tuning.settings)
+    tuning.use(tuning.settings["256, N=4"])
+    assert ladder["tuned"].blocks[0] == (256,)
+    assert ladder["tuned"].default_parameters == {"N": 4}
+
+
+def test_blocks_of_a_built_in_variant_are_tuned(rng):
+    variant = next(v for v in ado.transpose if len(v.blocks) > 1)
+    tuning = ado.tune(variant, rng.random((500, 600)), seconds=0.05, progress=False)
+    assert len(tuning.sweep) == len(variant.blocks)
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch", "numba"])
+def test_functions_of_other_libraries(library, operands):
+    pytest.importorskip(library)
+    ladder = saxpy()
+
+    def own(a, x, y):
+        if library == "numba":
+            cupy = pytest.importorskip("cupy")
+            return a * cupy.asarray(x) + cupy.asarray(y)
+        return a * x + y
+
+    ladder.add(ado.variant(own, device="cuda", arrays=library))
+    sweep = ado.sweep(ladder, *operands, **QUICK)
+    assert not sweep.skipped
+    assert len(ladder["own"].resources(*operands)) > 0
+
+
+def test_work_on_another_stream_is_recognised(operands):
+    cupy = pytest.importorskip("cupy")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    ladder = saxpy()
+
+    @ladder.variant(device="cuda", arrays="cupy")
+    def elsewhere(a, x, y):
+        with stream:
+            return cupy.float32(a) * x + y
+
+    @ladder.variant(device="cuda", arrays="cupy")
+    def here(a, x, y):
+        return cupy.float32(a) * x + y
+
+    sweep = ado.sweep(ladder, *operands, **QUICK)
+    assert list(sweep.skipped) == ["elsewhere"]
+    assert "another stream" in sweep.skipped["elsewhere"]
+
+
+@pytest.mark.skipif(bool(_core.why_no_counters()), reason="no counters")
+def test_counters_of_own_variants(operands):
+    cupy = pytest.importorskip("cupy")
+    ladder = saxpy()
+    ladder.variant(
+        lambda a, x, y: cupy.float32(a) * x + y, name="cupy", device="cuda", arrays="cupy"
+    )
+    sweep = ado.sweep(ladder, *operands, counters="light", **QUICK)
+    for m in sweep:
+        assert m.profile is not None
+        assert m.counted_bytes["DRAM"] > 0
+        assert m.kernels
+    assert sweep["cupy"].limiter.kind
