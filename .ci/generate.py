@@ -69,7 +69,7 @@ def ladders_stub() -> str:
             "    def __call__(  # type: ignore[override]",
             f"        self, {operands}, *{options},",
             f"        variant: _{kind}Variant | None = None, block: tuple[int, ...] | None = None,",
-            '        device: Literal["cpu", "cuda"] | None = None, out: Any = None) -> Any:',
+            "        device: str | None = None, out: Any = None, stream: Any = None) -> Any:",
             f'        """{routine.summary}"""',
             f"    def __getitem__(self, name: _{kind}Variant) -> Variant: ..."
             "  # type: ignore[override]",

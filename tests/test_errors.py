@@ -48,10 +48,10 @@ def next_call_works():
             ),
             "out has internal overlap",
         ),
-        (lambda: ado.machine("gpu"), "device must be 'cpu' or 'cuda', got 'gpu'"),
+        (lambda: ado.machine("gpu"), "device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (lambda: ado.measure(A.T.copy, cache="hot"), "cache must be 'cold' or 'warm'"),
         (lambda: ado.transpose(A, variant="naive_loops", block=(8, 8)), "takes no block"),
-        (lambda: ado.transpose(A, device="gpu"), "device must be 'cpu' or 'cuda', got 'gpu'"),
+        (lambda: ado.transpose(A, device="gpu"), "must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (lambda: ado.transpose(A, variant="naive_loops", device="cuda"), "runs on cpu"),
         (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
         (lambda: ado.set_isa("sse9"), "must be baseline, avx2 or avx512"),
@@ -201,7 +201,7 @@ def test_environment_chooses_instruction_set_and_device():
     answer = python(code, ADOKERNELS_ISA="baseline", ADOKERNELS_DEVICE="cpu")
     assert answer.stdout.split() == ["baseline", "cpu"], answer.stderr
     assert "must be baseline, avx2 or avx512" in python(code, ADOKERNELS_ISA="neon").stderr
-    assert "must be 'cpu' or 'cuda'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
+    assert "must be 'cpu', 'cuda' or 'cuda:N'" in python(code, ADOKERNELS_DEVICE="gpu").stderr
 
 
 @pytest.mark.gpu

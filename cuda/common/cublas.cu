@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/per_device.cuh"
 #include "core/error.hpp"
 
 namespace ado::cuda::cublas {
@@ -89,16 +90,21 @@ void check(int status, const char* call, int line) {
 }
 #define ADO_CUBLAS(call) check(call, #call, __LINE__)
 
-std::mutex turn;
-Handle handle =
-    nullptr;  // created by the first call, never destroyed: at exit the driver may be gone
+Handle create() {
+  Handle handle = nullptr;
+  ADO_CUBLAS(library().create(&handle));
+  return handle;
+}
 
-// All calls use the same handle, so they are serialised.
+std::mutex turn;
+PerDevice<Handle> handles;  // each is created by the first call on its device
+
+// All calls on a device use the same handle, so calls are serialised.
 template <class T>
 void gemm_with(Gemm<T>* function, const Launch& go, const Product<T>& p) {
   if (go.recorder != nullptr) return;
   const std::lock_guard lock(turn);
-  if (handle == nullptr) ADO_CUBLAS(library().create(&handle));
+  const Handle handle = handles.current(create);
   ADO_CUBLAS(library().set_stream(handle, go.stream));
   // cuBLAS is column-major, so each row-major matrix here is a transposed matrix to cuBLAS.
   const T one = 1, zero = 0;

@@ -1,16 +1,35 @@
-// Device memory and blocking copies.
+// Device memory and copies between host and device.
 #include "common/launch.cuh"
+#include "common/streams.cuh"
 #include "core/error.hpp"
 #include "runtime/device.hpp"
 
 #ifdef __CUDACC__
 
-namespace ado::cuda {
+#include <algorithm>
 
-Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
+namespace ado::cuda {
+namespace {
+
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+          const Stream& stream) {
   if (bytes == 0) return;
+  const DeviceScope scope(stream.device);
+  if (nameable(stream).is_legacy()) {
+    ADO_CUDA(cudaMemcpy(to, from, bytes, kind));
+    return;
+  }
+  ADO_CUDA(cudaMemcpyAsync(to, from, bytes, kind, raw(stream)));
+  ADO_CUDA(cudaStreamSynchronize(raw(stream)));
+}
+
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes, const Stream& stream) : bytes_(bytes), stream_(stream) {
+  if (bytes == 0) return;
+  const DeviceScope scope(stream.device);
   void* data = nullptr;
-  const cudaError_t status = cudaMallocAsync(&data, bytes, nullptr);
+  const cudaError_t status = cudaMallocAsync(&data, bytes, raw(stream));
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
@@ -22,15 +41,45 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr) cudaFreeAsync(data_, nullptr);
+  if (data_ == nullptr) return;
+  try {
+    const DeviceScope scope(stream_.device);
+    for (const Use& use : uses_) use.end->block(nameable(stream_));
+    cudaFreeAsync(data_, raw(stream_));
+  } catch (...) {
+    // At the end of the process the driver may be gone, and the memory with it.
+  }
 }
 
-void copy_to_device(std::byte* device, const void* host, std::size_t bytes) {
-  if (bytes != 0) ADO_CUDA(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+void Buffer::before_use(const Stream& stream, bool writes) {
+  if (data_ == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  wait_for(stream, nameable(stream_));
+  for (const Use& use : uses_)
+    if (writes || use.writes) use.end->block(stream);
 }
 
-void copy_to_host(void* host, const std::byte* device, std::size_t bytes) {
-  if (bytes != 0) ADO_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+void Buffer::after_use(const Stream& stream, bool writes) {
+  if (data_ == nullptr || stream == stream_) return;
+  auto end = std::make_unique<Event>(stream);
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(uses_.begin(), uses_.end(),
+                                  [&](const Use& use) { return use.end->stream() == stream; });
+  if (known == uses_.end()) {
+    std::erase_if(uses_, [](const Use& use) { return use.end->done(); });
+    uses_.push_back({std::move(end), writes});
+  } else {
+    known->end = std::move(end);
+    known->writes = known->writes || writes;
+  }
+}
+
+void copy_to_device(std::byte* device, const void* host, std::size_t bytes, const Stream& stream) {
+  copy(device, host, bytes, cudaMemcpyHostToDevice, stream);
+}
+
+void copy_to_host(void* host, const std::byte* device, std::size_t bytes, const Stream& stream) {
+  copy(host, device, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
 void fill(std::byte* device, unsigned char value, std::size_t bytes) {

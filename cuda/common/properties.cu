@@ -1,5 +1,6 @@
 // Availability and properties of the device.
 #include "common/launch.cuh"
+#include "common/per_device.cuh"
 #include "common/resources.cuh"
 #include "runtime/device.hpp"
 
@@ -12,6 +13,29 @@ namespace {
 
 // Used to test whether this build contains code for the device.
 __global__ void any_kernel() {}
+
+Properties query_properties() {
+  cudaDeviceProp prop;
+  ADO_CUDA(cudaGetDeviceProperties(&prop, current_device()));
+  Properties p;
+  p.name = prop.name;
+  for (const char byte : prop.uuid.bytes) {
+    char hex[3];
+    std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(byte) & 0xffU);
+    p.uuid += hex;
+  }
+  p.compute = 10 * prop.major + prop.minor;
+  p.multiprocessors = prop.multiProcessorCount;
+  p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate);
+  p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate);
+  p.memory_bus_bits = prop.memoryBusWidth;
+  p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
+  p.l2_bytes = prop.l2CacheSize;
+  p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
+  ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
+  ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
+  return p;
+}
 
 }  // namespace
 
@@ -40,32 +64,9 @@ const std::string& why_unavailable() {
 }
 
 const Properties& properties() {
-  static const Properties cached = [] {
-    require();
-    int device = 0;
-    ADO_CUDA(cudaGetDevice(&device));
-    cudaDeviceProp prop;
-    ADO_CUDA(cudaGetDeviceProperties(&prop, device));
-    Properties p;
-    p.name = prop.name;
-    for (const char byte : prop.uuid.bytes) {
-      char hex[3];
-      std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(byte) & 0xffU);
-      p.uuid += hex;
-    }
-    p.compute = 10 * prop.major + prop.minor;
-    p.multiprocessors = prop.multiProcessorCount;
-    p.core_hertz = 1e3 * attribute(cudaDevAttrClockRate);
-    p.memory_hertz = 1e3 * attribute(cudaDevAttrMemoryClockRate);
-    p.memory_bus_bits = prop.memoryBusWidth;
-    p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
-    p.l2_bytes = prop.l2CacheSize;
-    p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
-    ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
-    ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
-    return p;
-  }();
-  return cached;
+  static PerDevice<Properties> cached;
+  require();
+  return cached.current(query_properties);
 }
 
 }  // namespace ado::cuda

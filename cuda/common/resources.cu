@@ -16,9 +16,8 @@
 namespace ado::cuda {
 
 int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  ADO_CUDA(cudaGetDevice(&device));
-  ADO_CUDA(cudaDeviceGetAttribute(&value, which, device));
+  int value = 0;
+  ADO_CUDA(cudaDeviceGetAttribute(&value, which, current_device()));
   return value;
 }
 

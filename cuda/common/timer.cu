@@ -1,6 +1,7 @@
 // Timing on the device: events behind a blocking kernel, and the SM clock.
 #include "common/l2.cuh"
 #include "common/launch.cuh"
+#include "common/per_device.cuh"
 #include "common/stream_block.cuh"
 #include "core/scope_exit.hpp"
 #include "runtime/device.hpp"
@@ -58,7 +59,8 @@ Sample sample(const std::function<void()>& work, bool cold, int repeats, void* s
   const std::lock_guard lock(one_at_a_time);
   sampling = true;
   const ScopeExit done([] { sampling = false; });
-  static Timer timer;  // never destroyed: at exit the driver may be gone
+  static PerDevice<Timer> timers;
+  Timer& timer = timers.current([] { return Timer(); });
   const auto stream = static_cast<cudaStream_t>(stream_handle);
 
   // The flush leaves L2 full of dirty lines. The sample includes the time to write them back, and

@@ -5,22 +5,47 @@
 #include "runtime/device.hpp"
 
 namespace ado::cuda {
+namespace {
+
+[[noreturn]] void unavailable() { throw Unavailable(why_unavailable()); }
+
+}  // namespace
 
 const std::string& why_unavailable() {
   static const std::string reason = "built without CUDA";
   return reason;
 }
 
-const Properties& properties() { throw Unavailable(why_unavailable()); }
-Buffer::Buffer(std::size_t) { require(); }
+int device_count() { return 0; }
+int current_device() { return 0; }
+int device_of(const void*) { unavailable(); }
+DeviceScope::DeviceScope(int) { unavailable(); }
+DeviceScope::~DeviceScope() = default;
+const Properties& properties() { unavailable(); }
+
+Stream stream_of(int, std::uintptr_t) { unavailable(); }
+std::uintptr_t handle_of(const Stream&) { unavailable(); }
+Stream nameable(const Stream& stream) { return stream; }
+void synchronize(const Stream&) { unavailable(); }
+Event::Event(const Stream&) { unavailable(); }
+Event::~Event() = default;
+void Event::block(const Stream&) const {}
+bool Event::done() const { return true; }
+void wait_for(const Stream&, const Stream&) { unavailable(); }
+
+Buffer::Buffer(std::size_t, const Stream&) { unavailable(); }
 Buffer::~Buffer() = default;
-void copy_to_device(std::byte*, const void*, std::size_t) { require(); }
-void copy_to_host(void*, const std::byte*, std::size_t) { require(); }
-void fill(std::byte*, unsigned char, std::size_t) { require(); }
-void synchronize() { require(); }
-Sample sample(const std::function<void()>&, bool, int, void*) {
-  throw Unavailable(why_unavailable());
-}
+void Buffer::before_use(const Stream&, bool) {}
+void Buffer::after_use(const Stream&, bool) {}
+
+void copy_to_device(std::byte*, const void*, std::size_t, const Stream&) { unavailable(); }
+void copy_to_host(void*, const std::byte*, std::size_t, const Stream&) { unavailable(); }
+void copy_strided(const Array&, const Array&, const Stream&) { unavailable(); }
+void fill(std::byte*, unsigned char, std::size_t) { unavailable(); }
+void synchronize() { unavailable(); }
+void upload(std::byte*, std::size_t, const Fill&, const Stream&) { unavailable(); }
+void download(const std::byte*, std::size_t, const Empty&, const Stream&) { unavailable(); }
+Sample sample(const std::function<void()>&, bool, int, void*) { unavailable(); }
 
 }  // namespace ado::cuda
 

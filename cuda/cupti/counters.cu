@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "common/l2.cuh"
+#include "common/per_device.cuh"
 #include "core/scope_exit.hpp"
 #include "cupti/launches.cuh"
 
@@ -112,12 +114,6 @@ void initialize() {
     return true;
   }();
   static_cast<void>(once);
-}
-
-int current_device() {
-  int device = 0;
-  ADO_CUDA(cudaGetDevice(&device));
-  return device;
 }
 
 // Which counters this device, driver and user have.
@@ -224,9 +220,10 @@ class Profiler {
 // Overwrites L2 as the timer does, so that counters and times refer to the same cache state.
 void overwrite_l2() {
   const std::size_t bytes = 2 * static_cast<std::size_t>(cuda::properties().l2_bytes);
-  static const cuda::Buffer buffer(bytes);
+  static cuda::PerDevice<std::unique_ptr<cuda::Buffer>> buffers;
+  const auto& buffer = buffers.current([&] { return std::make_unique<cuda::Buffer>(bytes); });
   cuda::reset_persisting_l2();
-  cuda::fill(buffer.data(), 0, bytes);
+  cuda::fill(buffer->data(), 0, bytes);
   cuda::synchronize();
 }
 
@@ -258,7 +255,7 @@ std::string version() {
 std::string chip() {
   initialize();
   ADO_CUPTI_PARAMS(CUpti_Device_GetChipName_Params, params);
-  params.deviceIndex = static_cast<std::size_t>(current_device());
+  params.deviceIndex = static_cast<std::size_t>(cuda::current_device());
   ADO_CUPTI(DeviceGetChipName, &params);
   return params.pChipName;
 }
@@ -266,7 +263,8 @@ std::string chip() {
 std::string why_unavailable() {
   if (!cuda::why_unavailable().empty()) return cuda::why_unavailable();
   if (!cupti::why_missing().empty()) return cupti::why_missing();
-  static const std::string refused = []() -> std::string {
+  static cuda::PerDevice<std::string> refused;
+  return refused.current([]() -> std::string {
     try {
       initialize();
       availability();
@@ -274,8 +272,7 @@ std::string why_unavailable() {
     } catch (const std::exception& error) {
       return error.what();
     }
-  }();
-  return refused;
+  });
 }
 
 std::vector<std::string> existing(const std::vector<std::string>& metrics,

@@ -4,6 +4,7 @@ The C++ core of adokernels.
 
 from __future__ import annotations
 import collections.abc
+import numpy
 import typing
 
 __all__: list[str] = [
@@ -34,15 +35,18 @@ __all__: list[str] = [
     "cuda_properties",
     "device",
     "existing_metrics",
+    "host_capsule",
     "isa",
     "last_level_cache_bytes",
     "max_threads",
     "profiler_version",
+    "resolve_device",
     "routines",
     "sample",
     "set_device",
     "set_isa",
     "set_max_threads",
+    "stream_handle",
     "suggest",
     "supported_isa",
     "synchronize",
@@ -66,13 +70,37 @@ class DeviceArray:
     """
     An array in GPU memory, packed, row-major.
 
-    Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
-    ``__cuda_array_interface__`` without a copy.
+    Made by ``to_device`` and by calls with device arrays. Other libraries read it without a copy through
+    DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and through
+    ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
+
+    An array belongs to the stream of the call that made it. Calls on other streams wait for it with
+    events. The memory is freed in the order of that stream. A library that uses the array on another
+    stream must keep it until its work has finished, unless that stream synchronises with the legacy
+    default stream.
     """
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
         """
         Raises TypeError: arrays are not copied to the host implicitly.
         """
+    def __dlpack__(
+        self,
+        *,
+        stream: typing.Any = None,
+        max_version: tuple[
+            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+        ]
+        | None = None,
+        dl_device: tuple[
+            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+        ]
+        | None = None,
+        copy: bool | None = None,
+    ) -> typing.Any:
+        """
+        A capsule with the array, for other libraries.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
     def copy_from(self, array: typing.Any) -> None:
@@ -86,7 +114,15 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict: ...
     @property
-    def dtype(self) -> typing.Any: ...
+    def device(self) -> str:
+        """
+        For example 'cuda:0'.
+        """
+    @property
+    def dtype(self) -> typing.Any:
+        """
+        NumPy's dtype. Types that NumPy lacks have that of the package ml_dtypes, or else an opaque one such as V2.
+        """
     @property
     def nbytes(self) -> int: ...
     @property
@@ -234,7 +270,10 @@ class Call:
     @property
     def cost(self) -> Cost: ...
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """
+        'cpu' or 'cuda'.
+        """
     @property
     def grid(self) -> list[int]: ...
     @property
@@ -269,7 +308,20 @@ class Problem:
         The operands, in the routine's order.
         """
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """
+        'cpu' or 'cuda'.
+        """
+    @property
+    def device_id(self) -> str:
+        """
+        'cpu', or a GPU such as 'cuda:0'.
+        """
+    @property
+    def host_arguments(self) -> tuple:
+        """
+        The operands as NumPy arrays; those in device memory are copied.
+        """
     @property
     def operands(self) -> list:
         """
@@ -293,6 +345,7 @@ class Routine:
         block: typing.Any,
         device: typing.Any,
         out: typing.Any,
+        stream: typing.Any,
     ) -> typing.Any: ...
     def choose(
         self,
@@ -465,9 +518,9 @@ class Sampler:
     ) -> Samples: ...
 
 def caches() -> list[tuple[int, int, int]]: ...
-def chip() -> str:
+def chip(device: str = "cuda") -> str:
     """
-    The chip of the current GPU, for example 'GH100'.
+    The chip of a GPU, for example 'GH100'.
     """
 
 def cores() -> int:
@@ -492,11 +545,23 @@ def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
     Number of passes that collect the metrics on a chip.
     """
 
-def cuda_properties() -> dict: ...
+def cuda_properties(device: str = "cuda") -> dict: ...
 def device() -> str: ...
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
     The given metrics that exist on a chip.
+    """
+
+def host_capsule(
+    array: numpy.ndarray,
+    max_version: tuple[
+        typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+    ]
+    | None = None,
+    copied: bool = False,
+) -> typing.Any:
+    """
+    The capsule that DeviceArray.__dlpack__ makes, with the memory of a NumPy array.
     """
 
 def isa() -> str: ...
@@ -513,6 +578,11 @@ def max_threads() -> int:
 def profiler_version() -> str:
     """
     The version of the loaded CUPTI.
+    """
+
+def resolve_device(device: str) -> str:
+    """
+    The name with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.
     """
 
 def routines() -> list[Routine]: ...
@@ -537,15 +607,20 @@ def set_max_threads(
     Set the number of threads that CPU variants use on large problems, or at any size.
     """
 
+def stream_handle(stream: typing.Any) -> int:
+    """
+    The cudaStream_t of a handle, or of a stream object of CuPy, torch, Numba or cuda.core.
+    """
+
 def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
     """
     The end of an error message for an unknown name: the known names and the most similar one.
     """
 
 def supported_isa() -> str: ...
-def synchronize() -> None:
+def synchronize(device: str | None = None) -> None:
     """
-    Wait until the GPU has finished all submitted work.
+    Wait until a GPU has finished all submitted work.
     """
 
 def thread_costs() -> dict:
@@ -553,9 +628,9 @@ def thread_costs() -> dict:
     The measured costs that determine the number of threads.
     """
 
-def to_device(array: typing.Any) -> DeviceArray:
+def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:
     """
-    Copy an array into GPU memory.
+    Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.
     """
 
 def why_no_counters() -> str:

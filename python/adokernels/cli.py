@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     problem.add_argument("--json", type=Path, help="output file for the measurements")
 
     bench = commands.add_parser("bench", parents=[problem], help="measure one ladder")
-    bench.add_argument("--device", choices=("cpu", "cuda"))
+    bench.add_argument("--device", metavar="{cpu,cuda,cuda:N}")
     bench.add_argument(
         "--variants", type=lambda text: text.split(","), help="comma-separated names"
     )

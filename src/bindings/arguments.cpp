@@ -9,30 +9,20 @@
 namespace ado::bindings {
 
 PyCall::PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
-               const py::object& out)
-    : bound_(routine) {
-  std::vector<Given> inputs = read_inputs(arguments, keywords);
-  const auto options = read_options(keywords);
+               const py::object& out, const py::object& stream)
+    : bound_(routine), stream_(stream_from_python(stream)) {
+  release_finished();
+  read_inputs(arguments, keywords);
+  read_options(keywords);
   refuse_leftovers(arguments, keywords);
-  std::vector<Given> outputs = read_outputs(out);
-  for (Given& input : inputs) {
-    inputs_.emplace_back(input.who, std::move(input.array));
-    bound_.bind_input(inputs_.back().argument());
-  }
-  for (const auto& [option, value] : options) {
-    bound_.set_option(option, value);
-    options_[routine.options[option].name] = to_python(value);
-  }
-  bind_outputs(std::move(outputs));
-  bound_.finish(!out.is_none());
+  read_outputs(out);
+  choose_stream();
+  bind_arrays(!out.is_none());
   require_unchanged();
 }
 
-std::vector<PyCall::Given> PyCall::read_inputs(const py::tuple& arguments,
-                                               const py::dict& keywords) const {
+void PyCall::read_inputs(const py::tuple& arguments, const py::dict& keywords) {
   const Routine& routine = bound_.routine();
-  std::vector<Given> inputs;
-  inputs.reserve(routine.inputs.size());
   for (std::size_t i = 0; i < routine.inputs.size(); ++i) {
     const char* name = routine.inputs[i].name;
     py::object value;
@@ -42,25 +32,21 @@ std::vector<PyCall::Given> PyCall::read_inputs(const py::tuple& arguments,
       value = keywords[name];
     else
       throw TypeError(routine.name + "() needs the operand " + name);
-    std::string who = routine.name + ": " + name;
-    py::object array = as_array(who, std::move(value));
-    inputs.push_back({std::move(who), std::move(array)});
+    inputs_.emplace_back(routine.name + ": " + name, std::move(value), false);
   }
-  return inputs;
 }
 
-std::vector<std::pair<std::size_t, OptionValue>> PyCall::read_options(
-    const py::dict& keywords) const {
+void PyCall::read_options(const py::dict& keywords) {
   const Routine& routine = bound_.routine();
-  std::vector<std::pair<std::size_t, OptionValue>> values;
-  if (keywords.empty()) return values;
+  if (keywords.empty()) return;
   for (std::size_t i = 0; i < routine.options.size(); ++i) {
     const OptionInfo& option = routine.options[i];
-    if (keywords.contains(option.name))
-      values.emplace_back(i, option_from_python(routine.name + ": " + option.name, option.type,
-                                                keywords[option.name]));
+    if (!keywords.contains(option.name)) continue;
+    const OptionValue value =
+        option_from_python(routine.name + ": " + option.name, option.type, keywords[option.name]);
+    bound_.set_option(i, value);
+    options_[option.name] = to_python(value);
   }
-  return values;
 }
 
 void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
@@ -86,8 +72,8 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
   }
 }
 
-std::vector<PyCall::Given> PyCall::read_outputs(const py::object& out) const {
-  if (out.is_none()) return {};
+void PyCall::read_outputs(const py::object& out) {
+  if (out.is_none()) return;
   const Routine& routine = bound_.routine();
   const std::size_t count = routine.outputs.size();
   const bool several = py::isinstance<py::tuple>(out);
@@ -98,44 +84,63 @@ std::vector<PyCall::Given> PyCall::read_outputs(const py::object& out) const {
                      std::to_string(count) + "), got " + std::to_string(given));
   if (given != count)
     throw ValueError(routine.name + ": out must be a tuple, one array per result");
-  std::vector<Given> outputs;
-  outputs.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* const item =
         several ? PyTuple_GET_ITEM(out.ptr(), static_cast<py::ssize_t>(i)) : out.ptr();
-    std::string who = routine.name + ": " + routine.outputs[i].name;
-    py::object array = as_output(who, py::reinterpret_borrow<py::object>(item));
-    outputs.push_back({std::move(who), std::move(array)});
+    outputs_.emplace_back(routine.name + ": " + routine.outputs[i].name,
+                          py::reinterpret_borrow<py::object>(item), true);
   }
-  return outputs;
 }
 
-void PyCall::bind_outputs(std::vector<Given> given) {
-  const Routine& routine = bound_.routine();
-  for (std::size_t i = 0; i < routine.outputs.size(); ++i) {
-    Given output;
-    if (given.empty()) {
-      const auto like = bound_.result_like();
-      const py::dtype* dtype =
-          like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].dtype();
-      output = {routine.name + ": " + routine.outputs[i].name,
-                new_array(like, dtype, bound_.on_device())};
-    } else {
-      output = std::move(given[i]);
+// Without stream=, a call runs on the current stream of the library of its device operands. If
+// these are only DeviceArrays, it runs on the stream of the first one.
+void PyCall::choose_stream() {
+  if (stream_) return;
+  for (const bool of_device_arrays : {false, true})
+    for (const auto* list : {&inputs_, &outputs_})
+      for (const PyArray& array : *list)
+        if (array.stream() && array.is_device_array() == of_device_arrays) {
+          stream_ = array.stream();
+          return;
+        }
+}
+
+void PyCall::bind_arrays(bool out_given) {
+  for (auto* list : {&inputs_, &outputs_})
+    for (PyArray& array : *list) {
+      if (array.memory() != inputs_.front().memory()) continue;  // refused below
+      std::optional<cuda::Stream> stream;
+      std::optional<cuda::DeviceScope> scope;  // torch exports tensors of the current device only
+      if (array.memory().kind == Device::kCuda) {
+        stream = cuda::stream_of(array.memory().ordinal, stream_ ? stream_->handle : 0);
+        scope.emplace(array.memory().ordinal);
+      }
+      array.open(stream);
     }
-    outputs_.emplace_back(output.who, std::move(output.array));
-    bound_.bind_output(outputs_.back().argument());
+  for (PyArray& input : inputs_) bound_.bind_input(input.argument());
+  for (const OperandInfo& info : bound_.routine().outputs) {
+    if (!out_given) {
+      const auto like = bound_.result_like();
+      const Element* element =
+          like.same_as < 0 ? nullptr : &inputs_[static_cast<std::size_t>(like.same_as)].element();
+      outputs_.emplace_back(
+          bound_.routine().name + ": " + info.name,
+          new_array(like, element, bound_.memory(), stream_ ? *stream_ : StreamHandle()), true);
+    }
+    const auto index = static_cast<std::size_t>(&info - bound_.routine().outputs.data());
+    bound_.bind_output(outputs_[index].argument());
   }
+  bound_.finish(out_given);
 }
 
 // Python code, for example a finaliser, can run even after the addresses of the arrays were read.
 // If it has moved an operand, the addresses in the bound problem are invalid.
 void PyCall::require_unchanged() const {
   const auto check = [&](const PyArray& array, const OperandInfo& info) {
-    const Argument bound = array.argument();
-    if (bound.on_device) return;
+    if (!py::isinstance<py::array>(array.object()))
+      return;  // owned by a DLPack tensor, or a Buffer
     const auto* const now = py::detail::array_proxy(array.object().ptr());
-    const Array& view = bound.view;
+    const Array& view = array.view();
     if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||
         !std::equal(view.shape, view.shape + view.rank, now->dimensions) ||
         !std::equal(view.stride, view.stride + view.rank, now->strides))
@@ -144,6 +149,17 @@ void PyCall::require_unchanged() const {
   };
   for (std::size_t i = 0; i < inputs_.size(); ++i) check(inputs_[i], bound_.routine().inputs[i]);
   for (std::size_t i = 0; i < outputs_.size(); ++i) check(outputs_[i], bound_.routine().outputs[i]);
+}
+
+std::optional<std::uintptr_t> PyCall::stream() const {
+  if (!stream_) return std::nullopt;
+  return stream_->handle;
+}
+
+py::tuple PyCall::host_arguments() const {
+  py::tuple all(inputs_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = inputs_[i].numpy();
+  return all;
 }
 
 py::tuple PyCall::arguments() const {

@@ -3,10 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "runtime/call.hpp"
@@ -16,8 +16,9 @@ namespace ado::bindings {
 class PyCall {
  public:
   // Operands by position or by name, options by name; `out` is None, an array or a tuple of arrays.
+  // `stream`: the stream of a call on a GPU, or None.
   PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
-         const py::object& out);
+         const py::object& out, const py::object& stream = py::none());
   PyCall(const PyCall&) = delete;
   PyCall& operator=(const PyCall&) = delete;
 
@@ -29,25 +30,25 @@ class PyCall {
   py::list operands() const;
   py::object results() const;  // the return value of a call: the result, or a tuple of results
   py::object results_on_host() const;
+  py::tuple host_arguments() const;  // the operands as NumPy arrays
+  // The stream of a call with device operands, or the stream that was passed.
+  std::optional<std::uintptr_t> stream() const;
 
  private:
-  // The three read_ functions run all Python code of the arguments, for example __array__ and
-  // __index__. This code can resize operands, so the addresses of arrays are read afterwards.
-  struct Given {
-    std::string who;  // the name of the operand in error messages
-    py::object array;
-  };
-  std::vector<Given> read_inputs(const py::tuple& arguments, const py::dict& keywords) const;
-  // Returns the index and the value of each option that was passed.
-  std::vector<std::pair<std::size_t, OptionValue>> read_options(const py::dict& keywords) const;
-  std::vector<Given> read_outputs(const py::object& out) const;  // empty if out is None
-  void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
-
-  void bind_outputs(std::vector<Given> given);
+  // These functions and PyArray::open run all Python code of the arguments, for example __array__,
+  // __dlpack__ and __index__. This code can resize operands, so the addresses of NumPy arrays are
+  // read afterwards.
+  void read_inputs(const py::tuple& arguments, const py::dict& keywords);
+  void read_options(const py::dict& keywords);
+  void read_outputs(const py::object& out);
+  void choose_stream();
+  void bind_arrays(bool out_given);
   void require_unchanged() const;
+  void refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const;
 
   BoundProblem bound_;
   std::deque<PyArray> inputs_, outputs_;  // a deque: the bound problem points to the elements
+  std::optional<StreamHandle> stream_;
   py::dict options_;
 };
 

@@ -1,65 +1,101 @@
-// Conversion of NumPy arrays and DeviceArrays to the runtime's views.
+// Conversion of arrays of any library to the runtime's views, and the arrays of this library.
 #pragma once
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "bindings/dlpack.hpp"
+#include "bindings/dtypes.hpp"
+#include "bindings/foreign.hpp"
+#include "bindings/streams.hpp"
 #include "runtime/call.hpp"
 
 namespace ado::bindings {
 
 namespace py = pybind11;
 
-// An array in device memory with NumPy's dtype: packed, row-major.
+// An array in device memory: packed, row-major.
 struct DeviceArray {
   std::shared_ptr<cuda::Buffer> memory;
   Array view;
-  py::dtype dtype;
+  Element element;
 
-  DeviceArray(py::dtype dtype, const Array& shape_of);
+  DeviceArray(Element element, const Array& shape_of, const cuda::Stream& stream,
+              std::shared_ptr<void> stream_owner = nullptr);
+  int device() const { return memory->stream().device; }
   py::array numpy() const;
 };
 
-DeviceArray to_device(const py::object& array);
+DeviceArray to_device(const py::object& array, const std::optional<std::string>& device);
 
-// An operand of a call: the Python object with its NumPy dtype and a view of its memory. The
-// functions need the GIL.
+// An operand of a call: the Python object with its element type and a view of its memory. The
+// functions need the GIL, except before_use and after_use.
+//
+// The memory is taken over in steps, because some steps execute Python code that could resize or
+// free the memory of other operands: the constructors of all operands, open() of all, then
+// argument().
 class PyArray final : public ArrayTraits {
  public:
-  // `who` names the operand in error messages: "transpose: a".
-  PyArray(const std::string& who, py::object object);
+  // `who` names the operand in error messages: "transpose: a". An `output` is written.
+  PyArray(std::string who, py::object object, bool output);
+  ~PyArray();
+  PyArray(const PyArray&) = delete;
+  PyArray& operator=(const PyArray&) = delete;
 
-  Argument argument() const { return {view_, on_device_, this}; }
+  const DeviceId& memory() const { return memory_; }
+  // The current stream of the array's library, or the stream of a DeviceArray.
+  const std::optional<StreamHandle>& stream() const { return stream_; }
+  bool is_device_array() const { return buffer_ != nullptr; }
+  // Imports the memory, for use on `stream` if it is in device memory.
+  void open(const std::optional<cuda::Stream>& stream);
+  Argument argument();
+
   const py::object& object() const { return object_; }
-  const py::dtype& dtype() const { return dtype_; }
+  const Element& element() const { return element_; }
   const Array& view() const { return view_; }
+  py::array numpy() const;  // a view of host memory, or a copy of device memory
 
-  std::string type_name() const override;
+  std::string type_name() const override { return element_.name(); }
   bool same_type(const ArrayTraits& other) const override;
   bool shares_memory(const ArrayTraits& other) const override;
+  void before_use(const cuda::Stream& stream, bool writes) override;
+  void after_use(const cuda::Stream& stream, bool writes) override;
 
  private:
-  py::object object_;  // a py::array or a DeviceArray
-  py::dtype dtype_;
+  void set_foreign();
+  void set_numpy();
+  void set_tensor(ManagedTensor tensor);
+  py::array as_numpy() const;  // with the address of the array; the elements must not be read
+
+  std::string who_;
+  bool output_;
+  py::object object_;  // a py::array, a DeviceArray or an array of another library
+  Element element_;
   Array view_;
-  bool on_device_;
+  DeviceId memory_;
+  ForeignType type_;
+  bool opened_ = true;                      // false: open() must call __dlpack__
+  ManagedTensor tensor_;                    // of another library, unless it was read otherwise
+  std::shared_ptr<cuda::Buffer> buffer_;    // of a DeviceArray
+  std::optional<StreamHandle> stream_;      // as stream() returns it
+  std::optional<StreamHandle> written_on_;  // the stream of __cuda_array_interface__
+  std::shared_ptr<cuda::Event> end_;        // of work on a stream that the library does not know
 };
 
-// Returns the object as an array. NumPy converts lists and other array-likes.
-py::object as_array(const std::string& who, py::object value);
-// Returns the object if it is a writable array, otherwise throws.
-py::object as_output(const std::string& who, py::object value);
-// A new array for a result. `dtype` is the dtype of the operand with the same type, or nullptr.
-py::object new_array(const BoundProblem::ResultType& type, const py::dtype* dtype, bool on_device);
+// Releases arrays that calls have kept alive until the end of their work.
+void release_finished();
+
+// A new array for a result in the memory of the device. `element` is that of the operand with the
+// same type, or nullptr.
+py::object new_array(const BoundProblem::ResultType& type, const Element* element,
+                     const DeviceId& memory, const StreamHandle& stream);
 
 py::tuple shape_of(const Array& view);
 std::string type_name(const py::handle& object);
-ElementType element_type(const py::dtype& dtype);
-py::dtype numpy_dtype(const ElementType& type);
-// Returns true if elements hold references to Python objects. They must not be copied as bytes.
-bool has_references(const py::dtype& dtype);
 
 }  // namespace ado::bindings

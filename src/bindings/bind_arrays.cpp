@@ -1,35 +1,123 @@
 // The Python class DeviceArray, to_device() and synchronize().
+#include <pybind11/stl.h>
+
+#include <utility>
+
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "runtime/device.hpp"
+#include "runtime/staging.hpp"
 
 namespace ado::bindings {
 namespace {
 
+// The consumer may write the array on the stream, so it must wait for all work on the array.
+cuda::Stream stream_for_consumer(const DeviceArray& array, const cuda::Stream& stream) {
+  array.memory->before_use(stream, true);
+  return stream;
+}
+
 py::dict cuda_array_interface(const DeviceArray& array) {
+  const cuda::Stream stream = stream_for_consumer(array, cuda::nameable(array.memory->stream()));
   py::dict d;
   d["shape"] = shape_of(array.view);
-  d["typestr"] = array.dtype.attr("str");
-  d["descr"] = array.dtype.attr("descr");
+  d["typestr"] = array.element.dtype.attr("str");
+  d["descr"] = array.element.dtype.attr("descr");
   d["data"] = py::make_tuple(reinterpret_cast<std::uintptr_t>(array.view.data), false);
   d["strides"] = py::none();
-  d["stream"] = 1;  // the legacy default stream, on which all work of this library runs
+  d["stream"] = cuda::handle_of(stream);
   d["version"] = 3;
   return d;
 }
 
+// What keeps an exported array alive. The consumer may have used it on the legacy default stream or
+// on a stream that synchronises with it. The memory is freed after that work.
+std::shared_ptr<void> export_owner(const DeviceArray& array, bool on_other_stream) {
+  if (!on_other_stream) return array.memory;
+  const auto release = [memory = array.memory](void*) {
+    try {
+      memory->after_use(cuda::Stream{memory->stream().device}, true);
+    } catch (...) {
+      // At the end of the process the driver may be gone.
+    }
+  };
+  return {array.view.data, release};
+}
+
+py::object dlpack_on_host(const DeviceArray& array, bool versioned) {
+  py::array host = array.numpy();
+  const Array view = packed_like(array.view, static_cast<std::byte*>(host.mutable_data()));
+  return to_capsule(view, array.element, {kDLCPU, 0}, share(std::move(host)),
+                    {.versioned = versioned, .copied = true});
+}
+
+// The handles of stream= in __dlpack__. They differ from CUDA's only in what they exclude: 0 could
+// mean the legacy or the per-thread default stream.
+std::optional<cuda::Stream> consumer_stream(int device, const py::object& stream) {
+  if (stream.is_none()) return cuda::Stream{device};
+  if (!PyLong_Check(stream.ptr()) || py::isinstance<py::bool_>(stream))
+    throw TypeError("__dlpack__: stream must be None or an integer, got " + type_name(stream));
+  const auto handle = stream.cast<std::int64_t>();
+  if (handle == -1) return std::nullopt;
+  if (handle <= 0)
+    throw ValueError("__dlpack__: stream must be None, -1, 1, 2 or a handle, got " +
+                     std::to_string(handle));
+  return cuda::stream_of(device, static_cast<std::uintptr_t>(handle));
+}
+
+py::object dlpack(const DeviceArray& array, const py::object& stream,
+                  const std::optional<std::pair<int, int>>& max_version,
+                  const std::optional<std::pair<int, int>>& dl_device, std::optional<bool> copy) {
+  const bool versioned = max_version && max_version->first >= 1;
+  const DLDevice own{kDLCUDA, array.device()};
+  if (dl_device && dl_device->first == kDLCPU) {
+    if (copy == false) throw py::buffer_error("an array on a GPU must be copied to the host");
+    return dlpack_on_host(array, versioned);
+  }
+  if (dl_device && *dl_device != std::pair<int, int>(own.device_type, own.device_id))
+    throw py::buffer_error("the array is on " + name_of(gpu(own.device_id)) +
+                           " and can be exported there or to the host, got dl_device=(" +
+                           std::to_string(dl_device->first) + ", " +
+                           std::to_string(dl_device->second) + ")");
+  const auto consumer = consumer_stream(own.device_id, stream);
+  const cuda::Stream order = consumer.value_or(array.memory->stream());
+  if (copy == true) {
+    array.memory->before_use(order, false);
+    DeviceArray copied(array.element, array.view, order);
+    cuda::copy_strided(copied.view, array.view, order);
+    array.memory->after_use(order, false);
+    return to_capsule(copied.view, copied.element, own, copied.memory,
+                      {.versioned = versioned, .copied = true});
+  }
+  if (consumer) stream_for_consumer(array, order);
+  return to_capsule(array.view, array.element, own,
+                    export_owner(array, order != array.memory->stream()), {.versioned = versioned});
+}
+
 void copy_from(DeviceArray& array, const py::object& host) {
-  const std::string who = "copy_from: the array";
-  const PyArray source(who, as_array(who, host));
-  const Array& view = source.view();
-  if (!source.dtype().equal(array.dtype) || !shape_of(view).equal(shape_of(array.view)))
+  PyArray source("copy_from: the array", host, false);
+  source.open(std::nullopt);
+  const Array view = source.argument().view;
+  if (source.memory() != kHost || !source.element().equal(array.element) ||
+      !shape_of(view).equal(shape_of(array.view)))
     throw ValueError("copy_from: the array must have the shape and type of the DeviceArray");
-  if (!view.packed())
-    throw ValueError("copy_from: the array must be contiguous in row-major order");
   const ReleaseGil release;
-  cuda::copy_to_device(array.view.data, view.data, static_cast<std::size_t>(view.bytes()));
+  const cuda::Stream stream = cuda::nameable(array.memory->stream());
+  array.memory->before_use(stream, true);
+  upload(array.view.data, view, stream);
+  array.memory->after_use(stream, true);
+}
+
+void synchronize(const std::optional<std::string>& device) {
+  {
+    const DeviceId gpu_id = resolve_gpu(device ? device_named(*device) : gpu(DeviceId::kAnyGpu));
+    const ReleaseGil release;
+    const cuda::DeviceScope scope(gpu_id.ordinal);
+    cuda::synchronize();
+  }
+  release_finished();
 }
 
 }  // namespace
@@ -37,19 +125,36 @@ void copy_from(DeviceArray& array, const py::object& host) {
 void bind_arrays(py::module_& m) {
   py::class_<DeviceArray>(m, "DeviceArray", R"(An array in GPU memory, packed, row-major.
 
-Made by ``to_device`` and by calls with device arrays. CuPy, torch and others read it through
-``__cuda_array_interface__`` without a copy.)")
+Made by ``to_device`` and by calls with device arrays. Other libraries read it without a copy through
+DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and through
+``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
+
+An array belongs to the stream of the call that made it. Calls on other streams wait for it with
+events. The memory is freed in the order of that stream. A library that uses the array on another
+stream must keep it until its work has finished, unless that stream synchronises with the legacy
+default stream.)")
       .def(
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")
       .def("copy_from", &copy_from, py::arg("array"),
            "Copy the values of a NumPy array of the same shape and type to this array.")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
-      .def_property_readonly("dtype", [](const DeviceArray& a) -> py::object { return a.dtype; })
+      .def_property_readonly(
+          "dtype", [](const DeviceArray& a) -> py::object { return a.element.dtype; },
+          "NumPy's dtype. Types that NumPy lacks have that of the package ml_dtypes, or else an "
+          "opaque one such as V2.")
+      .def_property_readonly(
+          "device", [](const DeviceArray& a) { return name_of(gpu(a.device())); },
+          "For example 'cuda:0'.")
       .def_property_readonly("ndim", [](const DeviceArray& a) { return a.view.rank; })
       .def_property_readonly("size", [](const DeviceArray& a) { return a.view.elements(); })
       .def_property_readonly("nbytes", [](const DeviceArray& a) { return a.view.bytes(); })
       .def_property_readonly("__cuda_array_interface__", &cuda_array_interface)
+      .def("__dlpack__", &dlpack, py::kw_only(), py::arg("stream") = py::none(),
+           py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
+           py::arg("copy") = py::none(), "A capsule with the array, for other libraries.")
+      .def("__dlpack_device__",
+           [](const DeviceArray& a) { return std::pair<int, int>(kDLCUDA, a.device()); })
       .def(
           "__array__",
           [](const DeviceArray&, const py::object&, const py::object&) -> py::object {
@@ -65,11 +170,32 @@ Made by ``to_device`` and by calls with device arrays. CuPy, torch and others re
            })
       .def("__repr__", [](const py::object& self) {
         return "DeviceArray(shape=" + std::string(py::str(self.attr("shape"))) +
-               ", dtype=" + std::string(py::str(self.attr("dtype"))) + ")";
+               ", dtype=" + self.cast<const DeviceArray&>().element.name() + ", device='" +
+               std::string(py::str(self.attr("device"))) + "')";
       });
-  m.def("to_device", &to_device, py::arg("array"), "Copy an array into GPU memory.");
-  m.def("synchronize", &cuda::synchronize, py::call_guard<ReleaseGil>(),
-        "Wait until the GPU has finished all submitted work.");
+  m.def(
+      "to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
+      "Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.");
+  m.def("synchronize", &synchronize, py::arg("device") = py::none(),
+        "Wait until a GPU has finished all submitted work.");
+  m.def(
+      "stream_handle",
+      [](const py::object& stream) {
+        const auto found = stream_from_python(stream);
+        return found ? found->handle : 0;
+      },
+      py::arg("stream"),
+      "The cudaStream_t of a handle, or of a stream object of CuPy, torch, Numba or cuda.core.");
+  m.def(
+      "host_capsule",
+      [](py::array array, const std::optional<std::pair<int, int>>& max_version, bool copied) {
+        PyArray operand("array", array, true);
+        const Array view = operand.argument().view;
+        return to_capsule(view, operand.element(), {kDLCPU, 0}, share(std::move(array)),
+                          {.versioned = max_version && max_version->first >= 1, .copied = copied});
+      },
+      py::arg("array"), py::arg("max_version") = py::none(), py::arg("copied") = false,
+      "The capsule that DeviceArray.__dlpack__ makes, with the memory of a NumPy array.");
 }
 
 }  // namespace ado::bindings

@@ -39,8 +39,9 @@ Timing sample_call(Call& call, bool cold, int repeats) {
 Timing sample_callable(const py::function& work, const std::string& device, bool cold, int repeats,
                        std::uintptr_t stream) {
   check_repeats(repeats);
-  if (device_named(device) == Device::kCpu)
-    return {host::sample([&] { work(); }, cold, repeats), 0, true};
+  const DeviceId where = device_named(device);
+  if (where.kind == Device::kCpu) return {host::sample([&] { work(); }, cold, repeats), 0, true};
+  const cuda::DeviceScope scope(resolve_gpu(where).ordinal);
   const auto locked_work = [&] {
     const py::gil_scoped_acquire lock;
     work();
@@ -49,7 +50,9 @@ Timing sample_callable(const py::function& work, const std::string& device, bool
   return timing_of(cuda::sample(locked_work, cold, repeats, reinterpret_cast<void*>(stream)));
 }
 
-py::dict cuda_properties() {
+py::dict cuda_properties(const std::string& device) {
+  const DeviceId where = resolve_gpu(device_named(device));
+  const cuda::DeviceScope scope(where.ordinal);
   const cuda::Properties& p = cuda::properties();
   py::dict d;
   d["name"] = p.name;
@@ -79,7 +82,14 @@ std::vector<std::tuple<int, std::int64_t, int>> caches() {
 
 void bind_machine(py::module_& m) {
   m.def("why_no_cuda", &cuda::why_unavailable, "Empty if there is a usable GPU.");
-  m.def("cuda_properties", &cuda_properties);
+  m.def("cuda_properties", &cuda_properties, py::arg("device") = "cuda");
+  m.def(
+      "resolve_device",
+      [](const std::string& name) {
+        const DeviceId device = device_named(name);
+        return name_of(device.kind == Device::kCpu ? device : resolve_gpu(device));
+      },
+      py::arg("device"), "The name with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.");
   m.def("caches", &caches);
   m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
         "Sum of the last-level caches that the threads of CPU variants use.");
@@ -109,7 +119,7 @@ void bind_machine(py::module_& m) {
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
   m.def("isa", [] { return std::string(host::name_of(isa())); });
   m.def("set_isa", [](const std::string& name) { set_isa(host::isa_named(name)); });
-  m.def("device", [] { return std::string(name_of(default_device())); });
+  m.def("device", [] { return name_of(default_device()); });
   m.def("set_device", [](const std::string& name) { set_default_device(device_named(name)); });
   m.def(
       "suggest", &suggest, py::arg("name"), py::arg("known"),

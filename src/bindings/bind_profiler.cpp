@@ -2,6 +2,8 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "runtime/call.hpp"
@@ -24,6 +26,8 @@ Counted count(const std::function<void()>& work, const Metrics& metrics, bool co
 }
 
 Counted count_call(Call& call, const Metrics& metrics, bool cold) {
+  std::optional<cuda::DeviceScope> scope;
+  if (call.memory().kind == Device::kCuda) scope.emplace(call.memory().ordinal);
   return count([&] { call.run(); }, metrics, cold);
 }
 
@@ -74,7 +78,13 @@ void bind_profiler(py::module_& m) {
   m.def("why_no_counters", &counters::why_unavailable,
         "Empty if the hardware counters can be read, else the reason and the remedy.");
   m.def("profiler_version", &counters::version, "The version of the loaded CUPTI.");
-  m.def("chip", &counters::chip, "The chip of the current GPU, for example 'GH100'.");
+  m.def(
+      "chip",
+      [](const std::string& device) {
+        const cuda::DeviceScope scope(resolve_gpu(device_named(device)).ordinal);
+        return counters::chip();
+      },
+      py::arg("device") = "cuda", "The chip of a GPU, for example 'GH100'.");
   m.def("existing_metrics", &counters::existing, py::arg("metrics"), py::arg("chip"),
         "The given metrics that exist on a chip.");
   m.def("counter_passes", &counters::passes, py::arg("metrics"), py::arg("chip"),

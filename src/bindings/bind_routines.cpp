@@ -25,16 +25,16 @@ const AnyVariant* find(const Routine& routine, const std::optional<std::string>&
 
 py::object call(const Routine& routine, const py::tuple& arguments, const py::dict& options,
                 const py::object& variant, const py::object& block, const py::object& device,
-                const py::object& out) {
+                const py::object& out, const py::object& stream) {
   const auto variant_name = name_from_python(variant, "variant");
   const Block lengths = block_from_python(block);
   const auto device_name = name_from_python(device, "device");
-  PyCall python(routine, arguments, options, out);
+  PyCall python(routine, arguments, options, out, stream);
   BoundProblem& bound = python.bound();
   const AnyVariant* const chosen = find(routine, variant_name);
   without_gil([&] {
-    bound.check_values();
-    run(bound, chosen, device_name, lengths);
+    bound.check_values(python.stream().value_or(0));
+    run(bound, chosen, device_name, lengths, python.stream());
   });
   return python.results();
 }
@@ -44,24 +44,37 @@ class PyProblem {
  public:
   PyProblem(const Routine& routine, const py::tuple& arguments, const py::dict& options,
             const py::object& device, const py::object& variant)
-      : python_(routine, arguments, options, py::none()) {
+      : python_(routine, arguments, options, py::none(), py::int_(kLegacyStream)) {
     BoundProblem& bound = python_.bound();
     device_ = bound.resolve_device(find(routine, name_from_python(variant, "variant")),
                                    name_from_python(device, "device"));
     without_gil([&] {
       bound.check_values();
-      if (device_ == Device::kCuda && !bound.on_device()) {
-        cuda::require();
-        staged_ = std::make_unique<StagedProblem>(bound.problem());
+      if (device_.kind == Device::kCpu) return;
+      device_ = resolve_gpu(device_);
+      const cuda::DeviceScope scope(device_.ordinal);
+      if (bound.on_device()) {
+        bound.begin_use(stream());
+        packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+      } else {
+        staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
       }
     });
   }
+  ~PyProblem() {
+    if (packed_) python_.bound().end_use(stream());
+  }
 
   const PyCall& python() const { return python_; }
-  Device device() const { return device_; }
+  const DeviceId& device() const { return device_; }
   const Routine& routine() const { return python_.bound().routine(); }
   const Problem& problem() const {
-    return staged_ ? staged_->problem() : python_.bound().problem();
+    if (staged_) return staged_->problem();
+    return packed_ ? packed_->problem() : python_.bound().problem();
+  }
+  const AnyVariant& best() const {
+    const auto scope = scope_of_device();
+    return routine().best(problem(), device_.kind);
   }
 
   std::unique_ptr<Call> prepare(const std::string& variant, const py::object& block) const {
@@ -71,9 +84,10 @@ class PyProblem {
   }
 
   void fill_results(unsigned char value) const {
+    const auto scope = scope_of_device();
     for (const Array* output : problem().outputs) {
       const auto bytes = static_cast<std::size_t>(output->bytes());
-      if (device_ == Device::kCuda)
+      if (device_.kind == Device::kCuda)
         cuda::fill(output->data, value, bytes);
       else
         std::fill_n(output->data, bytes, std::byte{value});
@@ -90,9 +104,17 @@ class PyProblem {
   }
 
  private:
+  static constexpr int kLegacyStream = 1;  // of prepared calls
+  cuda::Stream stream() const { return {device_.ordinal}; }
+  std::optional<cuda::DeviceScope> scope_of_device() const {
+    if (device_.kind == Device::kCpu) return std::nullopt;
+    return std::optional<cuda::DeviceScope>(std::in_place, device_.ordinal);
+  }
+
   PyCall python_;
-  Device device_ = Device::kCpu;
+  DeviceId device_;
   std::unique_ptr<StagedProblem> staged_;
+  std::unique_ptr<PackedProblem> packed_;
 };
 
 // The operands for given lengths, without arrays: (name, shape, dtype) of each.
@@ -133,8 +155,9 @@ void bind_call(py::module_& m) {
       .def("run", [](Call& c) { without_gil([&] { c.run(); }); })
       .def("kernels", &Call::kernels, "The kernels that the call launches; none on the CPU.")
       .def_property_readonly("variant", [](const Call& c) { return std::string(c.variant().name); })
-      .def_property_readonly("device",
-                             [](const Call& c) { return std::string(name_of(c.variant().device)); })
+      .def_property_readonly(
+          "device", [](const Call& c) { return std::string(name_of(c.variant().device)); },
+          "'cpu' or 'cuda'.")
       .def_property_readonly("cost", &Call::cost)
       .def_property_readonly("grid", [](const Call& c) { return lengths_of(c.launch().grid); })
       .def_property_readonly("block", [](const Call& c) { return lengths_of(c.launch().block); })
@@ -155,17 +178,21 @@ void bind_problem(py::module_& m) {
       .def("fill_results", &PyProblem::fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
            "Overwrite every byte of the results.")
       .def(
-          "best",
-          [](const PyProblem& p) {
-            return std::string(p.routine().best(p.problem(), p.device()).name);
-          },
+          "best", [](const PyProblem& p) { return std::string(p.best().name); },
           "The variant that a call would choose.")
       .def("results", &PyProblem::results, "The results, in host memory.")
-      .def_property_readonly("device",
-                             [](const PyProblem& p) { return std::string(name_of(p.device())); })
+      .def_property_readonly(
+          "device", [](const PyProblem& p) { return std::string(name_of(p.device().kind)); },
+          "'cpu' or 'cuda'.")
+      .def_property_readonly(
+          "device_id", [](const PyProblem& p) { return name_of(p.device()); },
+          "'cpu', or a GPU such as 'cuda:0'.")
       .def_property_readonly(
           "arguments", [](const PyProblem& p) { return p.python().arguments(); },
           "The operands, in the routine's order.")
+      .def_property_readonly(
+          "host_arguments", [](const PyProblem& p) { return p.python().host_arguments(); },
+          "The operands as NumPy arrays; those in device memory are copied.")
       .def_property_readonly(
           "options", [](const PyProblem& p) { return p.python().options(); },
           "The options that were passed.")
@@ -207,7 +234,7 @@ void bind_routines(py::module_& m) {
           py::arg("variant"), py::arg("block"),
           "Set the default block shape of a variant for the rest of the process.")
       .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
-           py::arg("block"), py::arg("device"), py::arg("out"))
+           py::arg("block"), py::arg("device"), py::arg("out"), py::arg("stream"))
       .def(
           "problem",
           [](const Routine& r, const py::tuple& arguments, const py::dict& options,

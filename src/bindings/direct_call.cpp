@@ -119,7 +119,7 @@ py::object call_directly(const Routine& routine, PyObject* const* arguments, std
                             py::detail::array_proxy(arguments[same_as])->descr)
       return {};
   }
-  if (!keywords.on_cpu && default_device() != Device::kCpu) return {};
+  if (!keywords.on_cpu && default_device() != kHost) return {};
   py::object outputs[kMaxResults];
   for (std::size_t i = 0; i < results; ++i) {
     const OperandInfo& info = routine.outputs[i];

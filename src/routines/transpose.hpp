@@ -29,6 +29,12 @@ struct Transpose {
 
   double flops() const { return 0; }
 
+  // The CUDA variants take rows with a distance of at least their length.
+  static bool takes_rows_with_pitch(const Array& m) {
+    return m.stride[1] == m.type.size && m.stride[0] % m.type.size == 0 &&
+           m.stride[0] >= m.shape[1] * m.type.size;
+  }
+
   // out may be the array a itself if a is square. Otherwise, out must not overlap a.
   const char* why_not_overlap() const {
     if (a.data != out.data || a.stride[0] != out.stride[0] || a.stride[1] != out.stride[1])

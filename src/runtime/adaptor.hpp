@@ -2,6 +2,7 @@
 // instantiated once per routine. The rest of the runtime does not depend on the struct's type.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -113,6 +114,14 @@ class ProblemOf final : public Problem {
     if constexpr (requires { routine.check_values(each_value); }) routine.check_values(each_value);
   }
   double useful_flops() const override { return routine.flops(); }
+  bool takes_in_place(const Array& array) const override {
+    const bool aligned =
+        reinterpret_cast<std::uintptr_t>(array.data) % static_cast<unsigned>(array.type.size) == 0;
+    if (array.elements() == 0 || (array.packed() && aligned)) return true;
+    if constexpr (requires { routine.takes_rows_with_pitch(array); })
+      return aligned && routine.takes_rows_with_pitch(array);
+    return false;
+  }
 
   // The visitor of R::operands: stores the addresses of the members.
   void input(const Operand&, Array& slot) { inputs.push_back(&slot); }

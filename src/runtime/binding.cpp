@@ -38,7 +38,7 @@ bool same_type(const Argument& a, const Argument& b) {
 // element. Only the library that owns the arrays can tell.
 bool share_memory(const Argument& a, const Argument& b) {
   if (!extents_overlap(a.view, b.view)) return false;
-  if (a.on_device || a.traits == nullptr || b.traits == nullptr) return true;
+  if (a.traits == nullptr || b.traits == nullptr) return true;
   return a.traits->shares_memory(*b.traits);
 }
 
@@ -62,20 +62,19 @@ void BoundProblem::bind_output(const Argument& argument) {
 
 void BoundProblem::bind(std::vector<Argument>& list, const OperandInfo& info, Array& slot,
                         const Argument& argument) {
-  check_memory(info, argument.on_device);
+  check_memory(info, argument.memory);
   check_type(info, argument);
   lengths_.match(routine_->name, info.name, info.shape, argument.view);
   slot = argument.view;
   list.push_back(argument);
 }
 
-void BoundProblem::check_memory(const OperandInfo& info, bool on_device) {
-  if (on_device_.value_or(on_device) != on_device)
-    throw ValueError(routine_->name + ": " + info.name + " is in " +
-                     (on_device ? "device" : "host") +
-                     " memory, but the operands before it are not");
-  on_device_ = on_device;
-  problem_->memory = on_device ? Device::kCuda : Device::kCpu;
+void BoundProblem::check_memory(const OperandInfo& info, const DeviceId& memory) {
+  if (inputs_.empty() && outputs_.empty()) problem_->memory = memory;
+  if (problem_->memory != memory)
+    throw ValueError(routine_->name + ": all arrays must be on one device, but " + info.name +
+                     " is on " + name_of(memory) + " and the operands before it are on " +
+                     name_of(problem_->memory));
 }
 
 void BoundProblem::check_type(const OperandInfo& info, const Argument& argument) const {
@@ -138,26 +137,48 @@ void BoundProblem::check_overlap() const {
     throw ValueError(routine_->name + ": " + reason);
 }
 
-void BoundProblem::check_values() { problem_->check_values({routine_->name, on_device()}); }
+void BoundProblem::check_values(std::uintptr_t stream) {
+  EachValue each_value{routine_->name};
+  if (on_device()) {
+    each_value.stream = cuda::stream_of(memory().ordinal, stream);
+    begin_use(*each_value.stream);
+  }
+  problem_->check_values(each_value);
+}
 
-Device BoundProblem::resolve_device(const AnyVariant* variant,
-                                    const std::optional<std::string>& device) const {
-  std::optional<Device> where;
-  if (on_device()) where = Device::kCuda;
+void BoundProblem::begin_use(const cuda::Stream& stream) const {
+  for (const Argument& input : inputs_)
+    if (input.traits != nullptr) input.traits->before_use(stream, false);
+  for (const Argument& output : outputs_)
+    if (output.traits != nullptr) output.traits->before_use(stream, true);
+}
+
+void BoundProblem::end_use(const cuda::Stream& stream) const {
+  for (const Argument& input : inputs_)
+    if (input.traits != nullptr) input.traits->after_use(stream, false);
+  for (const Argument& output : outputs_)
+    if (output.traits != nullptr) output.traits->after_use(stream, true);
+}
+
+DeviceId BoundProblem::resolve_device(const AnyVariant* variant,
+                                      const std::optional<std::string>& device) const {
+  std::optional<DeviceId> where;
+  if (on_device()) where = memory();
   if (device) {
-    const Device wanted = device_named(*device);
-    if (where && wanted != *where)
-      throw ValueError(routine_->name +
-                       ": device must be 'cuda', because the operands are on cuda, got 'cpu'; copy "
-                       "them with .numpy()");
-    where = wanted;
+    const DeviceId wanted = device_named(*device);
+    if (where && (wanted.kind != where->kind || (wanted.determined() && wanted != *where)))
+      throw ValueError(routine_->name + ": device must be '" + name_of(*where) +
+                       "', because the operands are there, got '" + *device + "'" +
+                       (wanted.kind == Device::kCpu ? "; copy them with .numpy()" : ""));
+    if (!where) where = wanted;
   }
   if (variant == nullptr) return where ? *where : default_device();
-  if (where && *where != variant->device)
+  if (where && where->kind != variant->device)
     throw ValueError(routine_->name + ": the variant " + variant->name + " runs on " +
                      name_of(variant->device) + ", but the operands or device= require " +
                      name_of(*where));
-  return variant->device;
+  if (where) return *where;
+  return variant->device == Device::kCpu ? kHost : gpu(DeviceId::kAnyGpu);
 }
 
 }  // namespace ado

@@ -6,7 +6,8 @@
 namespace ado {
 
 BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
-                  const std::vector<Argument>& outputs, const NamedOptions& options) {
+                  const std::vector<Argument>& outputs, const NamedOptions& options,
+                  std::uintptr_t stream) {
   const auto check_count = [&](std::size_t wanted, std::size_t given, const char* what) {
     if (wanted != given)
       throw ValueError(routine.name + " takes " + std::to_string(wanted) + what + ", got " +
@@ -27,17 +28,17 @@ BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
   }
   for (const Argument& output : outputs) bound.bind_output(output);
   bound.finish(true);
-  bound.check_values();
+  bound.check_values(stream);
   return bound;
 }
 
 void run(const Routine& routine, const std::vector<Argument>& inputs,
          const std::vector<Argument>& outputs, const How& how) {
-  const BoundProblem bound = bind(routine, inputs, outputs, how.options);
+  const BoundProblem bound = bind(routine, inputs, outputs, how.options, how.stream.value_or(0));
   const AnyVariant* variant = how.variant.empty() ? nullptr : &routine.find(how.variant);
   std::optional<std::string> device;
   if (!how.device.empty()) device = how.device;
-  run(bound, variant, device, how.block);
+  run(bound, variant, device, how.block, how.stream);
 }
 
 }  // namespace ado

@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -26,29 +27,31 @@ constexpr ElementType element_type_of() {
   return {'c', kSize};
 }
 
-// Wraps a packed buffer in host memory or, with `on_device`, in device memory. Inputs are not
-// written.
+// Wraps a packed buffer in the memory of a device: kHost or gpu(ordinal). Inputs are not written.
 template <class T>
-Argument array_of(T* data, const std::vector<std::int64_t>& shape, bool on_device = false) {
+Argument array_of(T* data, const std::vector<std::int64_t>& shape, const DeviceId& memory = kHost) {
   if (shape.size() > kMaxRank) throw ValueError("an array must have at most 8 dimensions");
   Array view;
   view.type = element_type_of<T>();
   view.rank = static_cast<int>(shape.size());
   for (int d = 0; d < view.rank; ++d) view.shape[d] = shape[static_cast<std::size_t>(d)];
   auto* bytes = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(data));
-  return {packed_like(view, bytes), on_device};
+  return {packed_like(view, bytes), memory};
 }
 
 using NamedOptions = std::vector<std::pair<std::string, OptionValue>>;
 
 // Binds and checks the operands and options of one call. The buffers must outlive the result.
+// `stream`: the cudaStream_t in whose order device operands are read.
 BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
-                  const std::vector<Argument>& outputs, const NamedOptions& options = {});
+                  const std::vector<Argument>& outputs, const NamedOptions& options = {},
+                  std::uintptr_t stream = 0);
 
-// Selects variant, device, block and options of a call. Empty members select the defaults.
+// Selects variant, device, block, stream and options of a call. Empty members select the defaults.
 struct How {
   std::string variant = {}, device = {};
   Block block = {};
+  std::optional<std::uintptr_t> stream = {};  // a cudaStream_t
   NamedOptions options = {};
 };
 

@@ -48,7 +48,7 @@ void require_available(const Routine& routine, const AnyVariant& variant) {
 Launch launch_for(const Routine& routine, const AnyVariant& variant, const Problem& problem,
                   const Block& block) {
   require_available(routine, variant);
-  if (variant.device != problem.memory)
+  if (variant.device != problem.memory.kind)
     throw ValueError(who(routine, variant) + " runs on " + name_of(variant.device) +
                      ", but the operands are in the memory of " + name_of(problem.memory));
   if (const char* reason = variant.why_not(problem))
@@ -62,13 +62,26 @@ std::byte* dummy_address(std::uintptr_t index) {
   return reinterpret_cast<std::byte*>((index + 1) << 52);
 }
 
-// Returns a copy of the problem with arrays at dummy addresses on the device.
+// Returns a copy of the problem with arrays at dummy addresses on the device. Device arrays that
+// kernels take in place are kept.
 std::unique_ptr<Problem> without_memory(const Problem& problem) {
   std::uintptr_t arrays = 0;
   std::unique_ptr<Problem> dummy = problem.clone();
-  dummy->move_arrays(Device::kCuda, [&](const Array&) { return dummy_address(++arrays); });
+  const bool on_device = problem.memory.kind == Device::kCuda;
+  dummy->move_arrays(gpu(0), [&](const Array& array) {
+    return on_device && problem.takes_in_place(array) ? nullptr : dummy_address(++arrays);
+  });
   return dummy;
 }
+
+// Makes the GPU of a problem, or the one for host operands, the current device of a scope.
+class ScopeOfGpu {
+ public:
+  explicit ScopeOfGpu(const DeviceId& device) : scope_(resolve_gpu(device).ordinal) {}
+
+ private:
+  cuda::DeviceScope scope_;
+};
 
 // The kernels that a run would launch, without launching them.
 std::vector<cuda::Kernel> record(const AnyVariant& variant, const Problem& problem, Launch launch) {
@@ -80,9 +93,11 @@ std::vector<cuda::Kernel> record(const AnyVariant& variant, const Problem& probl
 
 // Allocates scratch memory. It is not initialised, because a variant writes its scratch memory
 // before it reads it.
-std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch) {
-  if (device == Device::kCuda) {
-    const auto buffer = std::make_shared<cuda::Buffer>(bytes);
+std::shared_ptr<void> allocate(const DeviceId& device, std::size_t bytes, Launch& launch) {
+  if (device.kind == Device::kCuda) {
+    const auto stream = reinterpret_cast<std::uintptr_t>(launch.stream);
+    const auto buffer =
+        std::make_shared<cuda::Buffer>(bytes, cuda::stream_of(device.ordinal, stream));
     launch.scratch = buffer->data();
     return buffer;
   }
@@ -92,12 +107,14 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes, Launch& launch)
 }
 
 void run_in_place(const Routine& routine, const AnyVariant* variant, const Problem& problem,
-                  Device device, const Block& block) {
-  const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device);
+                  const Block& block, void* stream) {
+  const DeviceId& device = problem.memory;
+  const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device.kind);
   Launch launch = launch_for(routine, chosen, problem, block);
   if (problem.result_elements() == 0) return;
+  launch.stream = stream;
   const std::size_t bytes = chosen.scratch_bytes(problem);
-  if (device == Device::kCpu) {
+  if (device.kind == Device::kCpu) {
     const HostScratch scratch(bytes);
     launch.scratch = scratch.data();
     with_large_stack([&] { chosen.run(problem, launch); });
@@ -133,17 +150,18 @@ void set_default_block(const Routine& routine, const AnyVariant& variant, const 
 
 Call::Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
            const Block& block)
-    : variant_(&variant),
-      problem_(problem.clone()),
-      launch_(launch_for(routine, variant, problem, block)),
-      empty_(problem.result_elements() == 0) {
+    : variant_(&variant), problem_(problem.clone()), empty_(problem.result_elements() == 0) {
+  require_available(routine, variant);
+  std::optional<ScopeOfGpu> scope;
+  if (memory().kind == Device::kCuda) scope.emplace(memory());
+  launch_ = launch_for(routine, variant, problem, block);
   provide_scratch();
 }
 
 void Call::provide_scratch() {
   const std::size_t bytes = variant_->scratch_bytes(*problem_);
   if (bytes <= scratch_bytes_) return;
-  scratch_ = allocate(variant_->device, bytes, launch_);
+  scratch_ = allocate(memory(), bytes, launch_);
   scratch_bytes_ = bytes;
 }
 
@@ -155,6 +173,8 @@ void Call::run() {
     throw ValueError("the call must not be run again while it is running on the same thread");
   running_ = true;
   const ScopeExit ended([this] { running_ = false; });
+  std::optional<ScopeOfGpu> scope;
+  if (memory().kind == Device::kCuda) scope.emplace(memory());
   provide_scratch();  // the size may have grown with the number of threads
   if (variant_->device == Device::kCuda) return variant_->run(*problem_, launch_);
   with_large_stack([&] { variant_->run(*problem_, launch_); });
@@ -162,34 +182,53 @@ void Call::run() {
 
 std::vector<cuda::Kernel> Call::kernels() const {
   if (variant_->device == Device::kCpu) return {};
+  const ScopeOfGpu scope(memory());
   return record(*variant_, *problem_, launch_);
 }
 
 void run(const BoundProblem& bound, const AnyVariant* variant,
-         const std::optional<std::string>& device, const Block& block) {
+         const std::optional<std::string>& device, const Block& block,
+         const std::optional<std::uintptr_t>& stream) {
   const Routine& routine = bound.routine();
-  const Device where = bound.resolve_device(variant, device);
-  if (where == Device::kCpu || bound.on_device())
-    return run_in_place(routine, variant, bound.problem(), where, block);
+  const DeviceId where = bound.resolve_device(variant, device);
+  if (where.kind == Device::kCpu) {
+    if (stream) throw ValueError(routine.name + ": stream must be None for a call on the CPU");
+    return run_in_place(routine, variant, bound.problem(), block, nullptr);
+  }
+  if (variant != nullptr && !cuda::why_unavailable().empty()) require_available(routine, *variant);
+  const DeviceId device_of_call = resolve_gpu(where);
+  const cuda::DeviceScope scope(device_of_call.ordinal);
+  const cuda::Stream order = cuda::stream_of(device_of_call.ordinal, stream.value_or(0));
   if (variant != nullptr) require_available(routine, *variant);  // before operands are copied
-  cuda::require();
-  const StagedProblem staged(bound.problem());
-  run_in_place(routine, variant, staged.problem(), where, block);
-  staged.fetch(bound.problem());
+  if (bound.on_device()) {
+    bound.begin_use(order);
+    const ScopeExit end([&] { bound.end_use(order); });
+    const PackedProblem packed(bound.problem(), order);
+    run_in_place(routine, variant, packed.problem(), block, order.handle);
+    packed.store();
+  } else {
+    const StagedProblem staged(bound.problem(), order);
+    run_in_place(routine, variant, staged.problem(), block, order.handle);
+    staged.fetch(bound.problem());
+  }
 }
 
 Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
               const Hardware* hardware) {
-  const Device where = bound.resolve_device(nullptr, device);
-  if (where == Device::kCpu || bound.on_device())
-    return bound.routine().choose(bound.problem(), where, hardware);
-  return bound.routine().choose(*without_memory(bound.problem()), where, hardware);
+  const DeviceId where = bound.resolve_device(nullptr, device);
+  if (where.kind == Device::kCpu)
+    return bound.routine().choose(bound.problem(), where.kind, hardware);
+  std::optional<ScopeOfGpu> scope;
+  if (hardware == nullptr && cuda::why_unavailable().empty()) scope.emplace(where);
+  return bound.routine().choose(*without_memory(bound.problem()), where.kind, hardware);
 }
 
 std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
                                          const Problem& problem, const Block& block) {
   if (variant.device == Device::kCpu)
     throw ValueError(who(routine, variant) + " runs on the CPU and launches no kernels");
+  require_available(routine, variant);
+  const ScopeOfGpu scope(problem.memory);
   const std::unique_ptr<Problem> dummy = without_memory(problem);
   Launch launch = launch_for(routine, variant, *dummy, block);
   launch.scratch = dummy_address(0);
@@ -198,7 +237,10 @@ std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVarian
 
 cuda::Sample sample(Call& call, bool cold, int repeats) {
   const auto work = [&call] { call.run(); };
-  if (call.variant().device == Device::kCuda) return cuda::sample(work, cold, repeats, nullptr);
+  if (call.variant().device == Device::kCuda) {
+    const ScopeOfGpu scope(call.memory());
+    return cuda::sample(work, cold, repeats, nullptr);
+  }
   return {.seconds = host::sample(work, cold, repeats)};
 }
 

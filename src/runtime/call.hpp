@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/device.hpp"
+#include "runtime/device_id.hpp"
 #include "runtime/routine.hpp"
 
 namespace ado {
@@ -24,13 +25,17 @@ class ArrayTraits {
   virtual bool same_type(const ArrayTraits& other) const = 0;
   // Called only if the extents of the two arrays overlap.
   virtual bool shares_memory(const ArrayTraits& other) const = 0;
+  // Arrays in device memory that are also used on other streams: work that is enqueued on `stream`
+  // between these calls reads or writes the array.
+  virtual void before_use(const cuda::Stream&, bool /*writes*/) {}
+  virtual void after_use(const cuda::Stream&, bool /*writes*/) {}
 };
 
 // An array argument of a call.
 struct Argument {
   Array view;
-  bool on_device = false;
-  const ArrayTraits* traits = nullptr;  // must outlive the problem that it is bound to
+  DeviceId memory = kHost;        // the device whose memory holds the array
+  ArrayTraits* traits = nullptr;  // must outlive the problem that it is bound to
 };
 
 // The operands and options of one call, checked against all rules.
@@ -53,22 +58,28 @@ class BoundProblem {
   void bind_output(const Argument& argument);
   // `out_given`: the caller passed the outputs, so overlap is checked.
   void finish(bool out_given);
-  // Checks the values of operands. Values in device memory are copied to the host first.
-  void check_values();
+  // Checks the values of operands. Values in device memory are copied to the host first, in the
+  // order of the stream with this handle.
+  void check_values(std::uintptr_t stream = 0);
+  // The work that is enqueued on `stream` between these calls uses the arrays.
+  void begin_use(const cuda::Stream& stream) const;
+  void end_use(const cuda::Stream& stream) const;
 
   const Routine& routine() const { return *routine_; }
   const Problem& problem() const { return *problem_; }
-  bool on_device() const { return on_device_.value_or(false); }
+  const DeviceId& memory() const { return problem_->memory; }  // of all operands
+  bool on_device() const { return memory().kind == Device::kCuda; }
 
   // Returns the device to run on. It is determined by device operands, by the named variant and by
   // `device`, which must agree. Without any of them, it is the default device.
-  Device resolve_device(const AnyVariant* variant, const std::optional<std::string>& device) const;
+  DeviceId resolve_device(const AnyVariant* variant,
+                          const std::optional<std::string>& device) const;
 
  private:
   void bind(std::vector<Argument>& list, const OperandInfo& info, Array& slot,
             const Argument& argument);
   void check_type(const OperandInfo& info, const Argument& argument) const;
-  void check_memory(const OperandInfo& info, bool on_device);
+  void check_memory(const OperandInfo& info, const DeviceId& memory);
   void check_overlap() const;
 
   const Routine* routine_;
@@ -76,19 +87,37 @@ class BoundProblem {
   Lengths lengths_;
   std::vector<Argument> inputs_, outputs_;
   std::vector<std::pair<std::string, OptionValue>> options_;
-  std::optional<bool> on_device_;
 };
 
-// A copy of a host problem with its arrays in device memory. The copies are blocking.
+// A copy of a host problem with its arrays in device memory.
 class StagedProblem {
  public:
-  explicit StagedProblem(const Problem& host);
+  // The copies are in the order of `stream`. Returns after the operands have been read.
+  StagedProblem(const Problem& host, const cuda::Stream& stream);
   const Problem& problem() const { return *problem_; }
-  // Copies the results to the host problem's arrays.
+  // Copies the results to the host problem's arrays. Returns after the copy is complete.
   void fetch(const Problem& host) const;
 
  private:
+  cuda::Stream stream_;
   std::unique_ptr<Problem> problem_;
+  std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
+};
+
+// A device problem whose arrays have the layout that kernels require: packed or, if the routine
+// takes them, rows with a pitch, and aligned to their elements. Other arrays are replaced by packed
+// copies, in the order of `stream`.
+class PackedProblem {
+ public:
+  PackedProblem(const Problem& problem, const cuda::Stream& stream);
+  const Problem& problem() const { return packed_ ? *packed_ : original_; }
+  // Copies results that are in packed copies to the arrays of the original problem.
+  void store() const;
+
+ private:
+  const Problem& original_;
+  cuda::Stream stream_;
+  std::unique_ptr<Problem> packed_;  // nullptr: all arrays have the layout
   std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
 };
 
@@ -105,7 +134,8 @@ Cost cost_of(const AnyVariant& variant, const Problem& problem);
 using Block = std::optional<std::vector<std::int64_t>>;
 std::vector<unsigned> lengths_of(const Extent& extent);
 
-// A variant that is ready to run repeatedly on one problem. It does not own the arrays.
+// A variant that is ready to run repeatedly on one problem. It does not own the arrays. On a GPU,
+// it runs on the legacy default stream.
 class Call {
  public:
   // Throws ValueError if the variant cannot solve the problem with this block, and Unavailable if
@@ -121,6 +151,7 @@ class Call {
 
   const AnyVariant& variant() const { return *variant_; }
   const Launch& launch() const { return launch_; }
+  const DeviceId& memory() const { return problem_->memory; }
   Cost cost() const { return cost_of(*variant_, *problem_); }
 
  private:
@@ -137,10 +168,13 @@ class Call {
 };
 
 // Runs a bound problem once, in its own memory or staged to the device and back. nullptr for
-// `variant` selects the default; `device` is that of resolve_device. Staged runs return after the
-// results have been copied. Does not need the GIL.
+// `variant` selects the default; `device` is that of resolve_device. `stream` is a cudaStream_t
+// (see cuda::stream_of) for calls on a GPU; without it, they use the legacy default stream. Staged
+// runs return after the results have been copied, others after the work has been enqueued. Does not
+// need the GIL.
 void run(const BoundProblem& bound, const AnyVariant* variant,
-         const std::optional<std::string>& device, const Block& block);
+         const std::optional<std::string>& device, const Block& block,
+         const std::optional<std::uintptr_t>& stream = {});
 
 // Returns the variant that run() would select, and the reasons. If a GPU would process host
 // operands, the choice is the one for their copies in device memory. With `hardware`, it is the

@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/array.hpp"
 #include "core/variant.hpp"
+#include "runtime/stream.hpp"
 
 namespace ado::cuda {
 
@@ -17,6 +21,25 @@ const std::string& why_unavailable();
 
 // Throws Unavailable with the reason if there is no usable device.
 void require();
+
+int device_count();    // 0 if there is no usable device
+int current_device();  // of the calling thread
+// Returns the GPU that holds the memory at an address. Throws ValueError if it is not memory that a
+// GPU can access.
+int device_of(const void* address);
+
+// Makes a GPU the current one of the calling thread for a scope. Afterwards, the thread has the
+// same current GPU as before, and no context has been created on any other GPU.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
 
 // Properties of the current device, for reports and for theoretical ceilings.
 struct Properties {
@@ -30,26 +53,65 @@ struct Properties {
 };
 const Properties& properties();
 
-// Device memory, stream-ordered on the legacy default stream.
+// Device memory, allocated and freed in the order of its stream. The stream must exist as long as
+// the memory; `stream_owner` keeps it alive.
+//
+// Work on other streams must be enclosed by before_use and after_use. The memory is then written
+// and freed only after that work. Both functions are safe to call from several threads.
 class Buffer {
  public:
-  explicit Buffer(std::size_t bytes);
+  explicit Buffer(std::size_t bytes, const Stream& stream = {current_device()});
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
+
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+  const Stream& stream() const { return stream_; }
+
+  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory,
+  // or, if it `writes`, after all earlier work.
+  void before_use(const Stream& stream, bool writes);
+  // The work that has been enqueued on `stream` so far uses the memory.
+  void after_use(const Stream& stream, bool writes);
+
+  std::shared_ptr<void> stream_owner;
 
  private:
+  // The last use on a stream other than that of the buffer.
+  struct Use {
+    std::unique_ptr<Event> end;
+    bool writes;
+  };
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  Stream stream_;
+  std::mutex mutex_;
+  std::vector<Use> uses_;  // at most one per stream
 };
 
-// Copies between packed host memory and the device. They return after the copy is complete.
-void copy_to_device(std::byte* device, const void* host, std::size_t bytes);
-void copy_to_host(void* host, const std::byte* device, std::size_t bytes);
+// Copies between packed host memory and device memory, in the order of `stream`. They return after
+// the copy is complete.
+void copy_to_device(std::byte* device, const void* host, std::size_t bytes, const Stream& stream);
+void copy_to_host(void* host, const std::byte* device, std::size_t bytes, const Stream& stream);
+// Stream-ordered copies between arrays of equal shapes and element sizes in the memory of the
+// stream's GPU, with any strides. Elements may have any size and alignment.
+void copy_strided(const Array& to, const Array& from, const Stream& stream);
+// Overwrites device memory, on the legacy default stream.
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
-void synchronize();
+void synchronize();  // waits for all work of the current device
+
+// Copies between host and device in chunks of pinned memory, so that the host fills or empties one
+// chunk while others are transferred. They return after the copy is complete, or after the last
+// call of `fill` or `empty`, respectively. Only one thread per GPU copies at a time.
+//
+// fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
+// empty(from, first, bytes) reads them.
+using Fill = std::function<void(std::byte* to, std::size_t first, std::size_t bytes)>;
+using Empty = std::function<void(const std::byte* from, std::size_t first, std::size_t bytes)>;
+void upload(std::byte* device, std::size_t bytes, const Fill& fill, const Stream& stream);
+void download(const std::byte* device, std::size_t bytes, const Empty& empty, const Stream& stream);
 
 // The resource usage of a kernel on this device, for one block shape.
 struct Kernel {
@@ -76,7 +138,8 @@ struct Sample {
   bool blocked = true;  // the host's launch overhead was hidden behind a blocking kernel
 };
 
-// Runs `work` `repeats` times between two events on `stream`. If `cold`, overwrites L2 first.
+// Runs `work` `repeats` times between two events on `stream`, a cudaStream_t of the current device.
+// If `cold`, overwrites L2 first.
 // `work` is enqueued behind a kernel that waits for the host, so that launch overhead is not timed.
 // That kernel stops waiting after 250 ms, because `work` may itself wait for the device. Only one
 // thread takes a sample at a time. `work` must not take a sample itself.

@@ -60,7 +60,7 @@ bool DirectProblem::small() const {
 void DirectProblem::run() {
   running_ = true;
   const ScopeExit stopped([this] { running_ = false; });
-  problem_->check_values({routine_.name, false});
+  problem_->check_values({routine_.name});
   if (problem_->result_elements() == 0) return;
   const AnyVariant& variant = routine_.best(*problem_, Device::kCpu);
   const HostScratch scratch(variant.scratch_bytes(*problem_));

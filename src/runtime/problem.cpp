@@ -34,6 +34,15 @@ std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
   return {low, high};
 }
 
+// Copies a device array with any strides to packed host memory.
+void copy_packed(const Array& host, const Array& device, const cuda::Stream& stream) {
+  const auto bytes = static_cast<std::size_t>(device.bytes());
+  if (device.packed()) return cuda::copy_to_host(host.data, device.data, bytes, stream);
+  const cuda::Buffer packed(bytes, stream);
+  cuda::copy_strided(packed_like(device, packed.data()), device, stream);
+  cuda::copy_to_host(host.data, packed.data(), bytes, stream);
+}
+
 }  // namespace
 
 bool extents_overlap(const Array& a, const Array& b) {
@@ -57,10 +66,10 @@ void EachValue::check_runs(const char* name, const Array& array, const char* rul
                            const CountInvalid& count_invalid) const {
   Array view = array;
   std::vector<std::byte> copy;
-  if (on_device) {
+  if (stream) {
     copy.resize(static_cast<std::size_t>(array.bytes()));
-    cuda::copy_to_host(copy.data(), array.data, copy.size());
-    view.data = copy.data();
+    view = packed_like(array, copy.data());
+    copy_packed(view, array, *stream);
   }
   // A packed array is checked as one dimension.
   const std::int64_t elements = view.elements();
@@ -103,21 +112,24 @@ std::int64_t Problem::result_elements() const {
   return total;
 }
 
-void Problem::move_arrays(Device device, const std::function<std::byte*(const Array&)>& address) {
+void Problem::move_arrays(const DeviceId& device,
+                          const std::function<std::byte*(const Array&)>& address) {
+  const auto move = [](Array& array, std::byte* to) {
+    if (to != nullptr || array.elements() == 0) array = packed_like(array, to);
+  };
   std::vector<Array> before;
   for (Array* input : inputs) {
     before.push_back(*input);
-    *input = packed_like(*input, address(*input));
+    move(*input, address(*input));
   }
   for (Array* output : outputs) {
     const auto overwritten = std::find_if(before.begin(), before.end(), [&](const Array& input) {
       return same_memory(input, *output);
     });
-    std::byte* const data =
-        overwritten == before.end()
-            ? address(*output)
-            : inputs[static_cast<std::size_t>(overwritten - before.begin())]->data;
-    *output = packed_like(*output, data);
+    if (overwritten == before.end())
+      move(*output, address(*output));
+    else
+      *output = *inputs[static_cast<std::size_t>(overwritten - before.begin())];
   }
   memory = device;
 }

@@ -6,12 +6,15 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/array.hpp"
 #include "core/variant.hpp"
+#include "runtime/device_id.hpp"
 #include "runtime/option.hpp"
+#include "runtime/stream.hpp"
 
 namespace ado {
 
@@ -19,7 +22,7 @@ namespace ado {
 // which `holds` returns false. Several values after it can have been passed to `holds`, too.
 struct EachValue {
   std::string routine;
-  bool on_device = false;
+  std::optional<cuda::Stream> stream = {};  // of operands in device memory
 
   template <class Holds>
   void operator()(const char* name, const Array& array, const char* rule,
@@ -74,7 +77,7 @@ class Problem {
   // Pointers to the arrays and options of the struct, in the order of the routine's lists.
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
-  Device memory = Device::kCpu;  // holds the arrays
+  DeviceId memory = kHost;  // the device whose memory holds the arrays
 
   virtual std::unique_ptr<Problem> clone() const = 0;
   // why_not: why the values of the options are invalid. why_not_overlap: why results must not
@@ -83,6 +86,8 @@ class Problem {
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
+  // Returns true if kernels take this array in device memory as it is.
+  virtual bool takes_in_place(const Array& array) const = 0;
 
   // The bytes of reading each operand once and writing each result once. The elements of a
   // broadcast dimension count once.
@@ -90,9 +95,10 @@ class Problem {
   // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
 
-  // Replaces all arrays by packed arrays in `device` memory, at the addresses that `address`
-  // returns. An output that overwrites an input does so afterwards too.
-  void move_arrays(Device device, const std::function<std::byte*(const Array&)>& address);
+  // Replaces arrays by packed arrays at the addresses that `address` returns. An output that
+  // overwrites an input does so afterwards too. If `address` returns nullptr for an array with
+  // elements, the array is kept.
+  void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 
  protected:
   Problem() = default;

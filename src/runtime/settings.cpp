@@ -2,15 +2,15 @@
 
 #include <atomic>
 
-#include "core/error.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host.hpp"
 
 namespace ado {
 namespace {
 
-// Both are read without the GIL. The device is -1 until it is chosen.
-std::atomic<int> chosen_device = -1;
+// Both are read without the GIL.
+constexpr DeviceId kNotChosen = gpu(-2);
+std::atomic<DeviceId> chosen_device = kNotChosen;
 
 std::atomic<Isa>& current_isa() {
   static std::atomic<Isa> current = host::supported_isa();
@@ -19,24 +19,18 @@ std::atomic<Isa>& current_isa() {
 
 }  // namespace
 
-const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
-
-Device device_named(const std::string& name) {
-  if (name == "cpu") return Device::kCpu;
-  if (name == "cuda") return Device::kCuda;
-  throw ValueError("device must be 'cpu' or 'cuda', got '" + name + "'");
+DeviceId default_device() {
+  if (chosen_device.load() == kNotChosen)
+    chosen_device = cuda::why_unavailable().empty() ? gpu(DeviceId::kAnyGpu) : kHost;
+  return chosen_device;
 }
 
-Device default_device() {
-  if (chosen_device < 0)
-    chosen_device =
-        static_cast<int>(cuda::why_unavailable().empty() ? Device::kCuda : Device::kCpu);
-  return static_cast<Device>(chosen_device.load());
-}
-
-void set_default_device(Device device) {
-  if (device == Device::kCuda) cuda::require();
-  chosen_device = static_cast<int>(device);
+void set_default_device(const DeviceId& device) {
+  if (device.kind == Device::kCuda) {
+    cuda::require();
+    if (device.determined()) resolve_gpu(device);
+  }
+  chosen_device = device;
 }
 
 Isa isa() { return current_isa(); }

@@ -1,21 +1,19 @@
 // Process-wide settings: the default device and the instruction set of the CPU ladders.
 #pragma once
 
-#include <string>
-
 #include "core/isa.hpp"
-#include "core/variant.hpp"
+#include "runtime/device_id.hpp"
 
 namespace ado {
-
-const char* name_of(Device device);
-Device device_named(const std::string& name);  // throws ValueError
 
 // The GPU if there is one, otherwise the CPU. The first call starts the CUDA driver. Child
 // processes that are forked afterwards cannot use CUDA, not even from other libraries. So call this
 // function only if the result is needed.
-Device default_device();
-void set_default_device(Device device);  // throws Unavailable
+//
+// Its ordinal is kAnyGpu unless set_default_device has set one: calls then use the current GPU of
+// the calling thread.
+DeviceId default_device();
+void set_default_device(const DeviceId& device);  // throws Unavailable
 
 // The instruction set of the CPU ladders that run. Initially it is the highest supported one.
 Isa isa();

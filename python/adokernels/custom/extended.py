@@ -106,7 +106,8 @@ class ExtendedProblem:
         self, routine: Routine, built_in: _core.Problem, custom: Mapping[str, CustomVariant]
     ) -> None:
         self.routine, self.built_in = routine, built_in
-        self.device, self.arguments = built_in.device, built_in.arguments
+        self.device, self.device_id = built_in.device, built_in.device_id
+        self.arguments = built_in.arguments
         self.options, self.operands = built_in.options, built_in.operands
         self._custom = custom
 

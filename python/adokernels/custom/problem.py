@@ -59,8 +59,8 @@ class CustomProblem:
 
     Attributes
     ----------
-    device : str
-        ``"cpu"`` or ``"cuda"``.
+    device, device_id : str
+        ``"cpu"`` or ``"cuda"``. Custom variants run on the default GPU.
     arguments : tuple
         The operands on the host.
     options : dict
@@ -78,7 +78,7 @@ class CustomProblem:
         device: str,
         expected: Any = None,
     ) -> None:
-        self.device = device
+        self.device = self.device_id = device
         self.arguments, self.options = tuple(arguments), dict(options)
         self._task, self._variants = task, variants
         self._rng = np.random.default_rng()

@@ -28,10 +28,15 @@ def docstring_of(routine: _core.Routine) -> str:
         "    Default: the last variant of the device that does not decline the problem.",
         "block : tuple of int, optional",
         "    Block shape of a CUDA variant, one of its ``blocks``.",
-        'device : {"cpu", "cuda"}, optional',
-        "    Default: the device of the operands, else the device set by ``ado.set_device``.",
+        "device : str, optional",
+        '    ``"cpu"``, ``"cuda"``, or a GPU such as ``"cuda:1"``. Default: the device of the'
+        " operands,",
+        "    else the device set by ``ado.set_device``.",
         "out : array or tuple of arrays, optional",
-        "    Array for the result, or one array per result.",
+        "    Array for the result, or one array per result; of any library, like the operands.",
+        "stream : int or object, optional",
+        "    The CUDA stream of a call on a GPU: a handle, or an object of torch, CuPy, Numba or",
+        "    cuda.core. Default: the current stream of the operands' library.",
         "",
         "Returns",
         "-------",
@@ -39,12 +44,13 @@ def docstring_of(routine: _core.Routine) -> str:
     for p in outputs:
         lines += entry(p)
     lines += [
-        "    In host memory for operands in host memory, else a DeviceArray.",
+        "    A NumPy array for operands in host memory, else a DeviceArray on the same stream.",
         "",
         "Raises",
         "------",
         "ValueError",
-        "    A shape, block or memory overlap is not allowed, or the variant declines the problem.",
+        "    A shape, block or memory overlap is not allowed, or the variant declines the problem;",
+        "    the arrays are on several devices, or ``out`` is read-only.",
         "TypeError",
         "    An operand has another element type; operands are never cast implicitly.",
         "KeyError",
@@ -72,7 +78,7 @@ def signature_of(routine: _core.Routine) -> inspect.Signature:
     ]
     parameters += [
         kinds(name, kinds.KEYWORD_ONLY, default=None)
-        for name in ("variant", "block", "device", "out")
+        for name in ("variant", "block", "device", "out", "stream")
     ]
     return inspect.Signature(parameters)
 

@@ -36,8 +36,9 @@ class Transpose(Routine):
         *,
         variant: _TransposeVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Transpose a matrix: ``out[col, row] = a[row, col]``."""
     def __getitem__(self, name: _TransposeVariant) -> Variant: ...  # type: ignore[override]
@@ -54,8 +55,9 @@ class Grayscale(Routine):
         *,
         variant: _GrayscaleVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Luminance of a colour image: ``0.298839 R + 0.586811 G + 0.114350 B``, truncated."""
     def __getitem__(self, name: _GrayscaleVariant) -> Variant: ...  # type: ignore[override]
@@ -97,8 +99,9 @@ class GaussianBlur(Routine):
         taps: Sequence[int] = ...,
         variant: _GaussianBlurVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Blur an image with seven taps down the columns and along the rows."""
     def __getitem__(self, name: _GaussianBlurVariant) -> Variant: ...  # type: ignore[override]
@@ -129,8 +132,9 @@ class Sobel(Routine):
         *,
         variant: _SobelVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Gradient magnitude with the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``."""
     def __getitem__(self, name: _SobelVariant) -> Variant: ...  # type: ignore[override]
@@ -152,8 +156,9 @@ class EdgeDetect(Routine):
         *,
         variant: _EdgeDetectVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Edges of a colour image: ``sobel(gaussian_blur(grayscale(rgba)))``."""
     def __getitem__(self, name: _EdgeDetectVariant) -> Variant: ...  # type: ignore[override]
@@ -189,8 +194,9 @@ class AverageMatvec(Routine):
         *,
         variant: _AverageMatvecVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """The average of each set of vectors times a matrix, ``matrix @ vectors.mean(axis=2).T``."""
     def __getitem__(self, name: _AverageMatvecVariant) -> Variant: ...  # type: ignore[override]
@@ -232,8 +238,9 @@ class MaxPlus(Routine):
         *,
         variant: _MaxPlusVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """The largest sum in each column, at least 0, ``numpy.maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates."""
     def __getitem__(self, name: _MaxPlusVariant) -> Variant: ...  # type: ignore[override]
@@ -289,8 +296,9 @@ class Gpp(Routine):
         tol: float = ...,
         variant: _GppVariant | None = None,
         block: tuple[int, ...] | None = None,
-        device: Literal["cpu", "cuda"] | None = None,
+        device: str | None = None,
         out: Any = None,
+        stream: Any = None,
     ) -> Any:
         """The generalised plasmon-pole self-energy of BerkeleyGW: screened exchange and Coulomb hole, summed over bands and pairs of plane waves."""
     def __getitem__(self, name: _GppVariant) -> Variant: ...  # type: ignore[override]

@@ -191,9 +191,9 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         ----------
         *args, **options
             Operands and options of a call.
-        device : {"cpu", "cuda"}, optional
-            Where to compute. Default: the device of the operands, else the device of `variant`,
-            else the default device.
+        device : str, optional
+            Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of the
+            operands, else the device of `variant`, else the default device.
         variant : str, optional
             A variant whose device is used.
 
@@ -262,7 +262,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         ----------
         *args, out, **options
             Operands, results and options of a call.
-        device : {"cpu", "cuda"}, optional
+        device : str, optional
             As in a call.
 
         Returns
@@ -315,6 +315,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
             block: tuple[int, ...] | None = None,
             device: str | None = None,
             out: Any = None,
+            stream: Any = None,
             **options: Any,
         ) -> Any:
             """Compute the result; each routine documents its operands and options."""
@@ -328,9 +329,10 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         block: tuple[int, ...] | None = None,
         device: str | None = None,
         out: Any = None,
+        stream: Any = None,
         **options: Any,
     ) -> Any:
-        return self._core.call(args, options, variant, block, device, out)
+        return self._core.call(args, options, variant, block, device, out, stream)
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object

@@ -39,16 +39,21 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def device_type(device: str) -> str:
+    """``"cuda"`` for ``"cuda:1"``."""
+    return device.partition(":")[0]
+
+
 def device_name(device: str) -> str:
-    """The display name of the device "cpu" or "cuda"."""
-    return str(_core.cuda_properties()["name"]) if device == "cuda" else cpu_name()
+    """The display name of the device "cpu", "cuda" or "cuda:1"."""
+    return cpu_name() if device == "cpu" else str(_core.cuda_properties(device)["name"])
 
 
 def last_level_cache_bytes(device: str) -> int:
     """Size of the last-level cache; memory bandwidth limits much larger problems."""
-    if device == "cuda":
-        return int(_core.cuda_properties()["l2_bytes"])
-    return _core.last_level_cache_bytes()
+    if device == "cpu":
+        return _core.last_level_cache_bytes()
+    return int(_core.cuda_properties(device)["l2_bytes"])
 
 
 def context(device: str) -> dict[str, Any]:
@@ -65,15 +70,15 @@ def context(device: str) -> dict[str, Any]:
         "load": os.getloadavg()[0],
         "last_level_cache_bytes": last_level_cache_bytes(device),
     }
-    if device == "cuda":
-        facts["cuda"] = _core.cuda_properties()
-        facts["nvidia_smi"] = _nvidia_smi()
+    if device != "cpu":
+        facts["device"] = _core.resolve_device(device)
+        facts["cuda"] = _core.cuda_properties(device)
+        facts["nvidia_smi"] = _nvidia_smi(facts["cuda"]["uuid"])
     return facts
 
 
-def _nvidia_smi() -> dict[str, str]:
-    """Temperature, power and throttle reasons of the current device, or the error."""
-    uuid = _core.cuda_properties()["uuid"]
+def _nvidia_smi(uuid: str) -> dict[str, str]:
+    """Temperature, power and throttle reasons of a device, or the error."""
     parts = (uuid[0:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:])
     query = f"--query-gpu={','.join(_SMI_FIELDS)}"
     command = ["nvidia-smi", query, "--format=csv,noheader", f"--id=GPU-{'-'.join(parts)}"]

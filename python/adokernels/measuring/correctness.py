@@ -29,9 +29,9 @@ class ResultChecker:
         self._routine, self._problem, self.sparsified = routine, problem, False
         self._task = TASKS[routine.name]
         options = problem.options
-        host = [a.numpy() if isinstance(a, _core.DeviceArray) else a for a in problem.arguments]
+        host = list(problem.host_arguments)
         if self._task.sparsified and (sparse := self._task.sparsified(*host, **options)):
-            self._problem = routine.problem(*sparse, device=problem.device, **options)
+            self._problem = routine.problem(*sparse, device=problem.device_id, **options)
             self.sparsified = True
             host = list(sparse)
         self._expected = self._task.expected(*host, **options)

@@ -15,7 +15,12 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.ladders.registry import ceilings
-from adokernels.measuring.context import context, device_name, last_level_cache_bytes
+from adokernels.measuring.context import (
+    context,
+    device_name,
+    device_type,
+    last_level_cache_bytes,
+)
 from adokernels.measuring.loading import read_record
 from adokernels.measuring.records import Ceiling, Machine
 from adokernels.storage import SCHEMA
@@ -71,8 +76,8 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
 
     Parameters
     ----------
-    device : {"cpu", "cuda"}, optional
-        Default: the default device.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the default device.
     refresh
         Measure again even if they are stored.
 
@@ -89,15 +94,13 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     ``~/.cache/adokernels``: one per device, thread count, instruction set, version and list of
     ceilings.
     """
-    where = device or _core.device()
-    if where not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'cpu' or 'cuda', got {where!r}")
+    where = _core.resolve_device(device or _core.device())
     facts = context(where)
     path = _cache_path(where, facts)
     if not refresh and (known := _known(path, where)):
         return known
     found = Machine(
-        device=where,
+        device=device_type(where),
         name=device_name(where),
         threads=_core.max_threads() if where == "cpu" else 0,
         ceilings=tuple(_measure(where, case) for case in _cases(where)),
@@ -134,14 +137,14 @@ def _cache_path(device: str, facts: dict[str, Any]) -> Path:
         folder = Path(os.environ.get("ADOKERNELS_CACHE") or Path(base) / "adokernels").expanduser()
     except RuntimeError:  # the user has no home directory, as in some containers
         folder = Path(tempfile.gettempdir()) / f"adokernels-{os.getuid()}"
-    identity = [device, SCHEMA, facts["adokernels"], facts["device_name"]]
+    identity = [device_type(device), SCHEMA, facts["adokernels"], facts["device_name"]]
     if device == "cpu":
         identity += [facts["threads"], facts["isa"], _core.caches()]
     else:
         identity += [facts["cuda"]["uuid"], facts["cuda"]["driver_version"]]
     identity.append([(case.variant, case.level, case.bytes) for case in _cases(device)])
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    return folder / f"machine-{device}-{digest}.json"
+    return folder / f"machine-{device_type(device)}-{digest}.json"
 
 
 def _measure(device: str, case: _Case) -> Ceiling:
@@ -174,7 +177,7 @@ def _measure(device: str, case: _Case) -> Ceiling:
 
 
 def _cases(device: str) -> Iterator[_Case]:
-    return _cuda_cases() if device == "cuda" else _cpu_cases()
+    return _cpu_cases() if device == "cpu" else _cuda_cases(device)
 
 
 def _cpu_cases() -> Iterator[_Case]:
@@ -213,8 +216,8 @@ def _cpu_clock() -> float:
         return 0.0
 
 
-def _cuda_cases() -> Iterator[_Case]:
-    gpu = _core.cuda_properties()
+def _cuda_cases(device: str) -> Iterator[_Case]:
+    gpu = _core.cuda_properties(device)
     large = min(2 * _GIB, gpu["memory_bytes"] // 8)
     dram = 2 * gpu["memory_hertz"] * gpu["memory_bus_bits"] / 8
     basis = f"2 x {gpu['memory_hertz'] / 1e9:.2f} GHz x {gpu['memory_bus_bits']} bit"

@@ -81,20 +81,26 @@ def profile(
         problem = ladder.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)
-        return collect(call, f"{ladder.name}[{name}]", metrics, cache, context("cuda"))
+        label = f"{ladder.name}[{name}]"
+        return collect(call, label, metrics, cache, problem.device_id, context(problem.device_id))
     work = (lambda: what(*args, **options)) if args or options else what
     label = getattr(what, "__name__", type(what).__name__)
-    return collect(work, label, metrics, cache, context("cuda"))
+    return collect(work, label, metrics, cache, facts=context("cuda"))
 
 
 def collect(
-    work: Work, label: str, metrics: Metrics, cache: Cache, facts: dict[str, Any] | None = None
+    work: Work,
+    label: str,
+    metrics: Metrics,
+    cache: Cache,
+    device: str = "cuda",
+    facts: dict[str, Any] | None = None,
 ) -> Profile:
     """Collect the counters of a prepared call or of a function without arguments."""
-    names = _existing(metrics)
+    names = _existing(metrics, device)
     counts = work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
     counted = _core.count(counts, names, cache == "cold")
-    multiprocessors = int(_core.cuda_properties()["multiprocessors"])
+    multiprocessors = int(_core.cuda_properties(device)["multiprocessors"])
     return Profile(
         label=label,
         kernels=tuple(
@@ -125,8 +131,8 @@ def require_counters(metrics: Metrics = "default") -> None:
         raise _core.Unavailable(f"hardware counters cannot be read: {reason}")
 
 
-def _existing(metrics: Metrics) -> list[str]:
+def _existing(metrics: Metrics, device: str) -> list[str]:
     """The names of the metrics to collect; of a set, those that this chip has."""
     if not isinstance(metrics, str):
         return list(dict.fromkeys(metrics))
-    return _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip())
+    return _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip(device))

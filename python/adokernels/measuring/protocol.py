@@ -97,9 +97,9 @@ def measure(
     block
         Block shape of a CUDA variant.
     device
-        For a routine, the device to run on. For a callable, the device to time: on ``"cuda"``, the
-        time between two events around the work that the function launches on `stream`. Default for
-        a callable: ``"cpu"``.
+        For a routine, the device to run on. For a callable, the device to time: on ``"cuda"`` or
+        ``"cuda:1"``, the time between two events around the work that the function launches on
+        `stream`. Default for a callable: ``"cpu"``.
     label
         The name of a callable in tables and charts. Default: the name of the function.
     flops, bytes
@@ -145,14 +145,14 @@ def measure(
         raise TypeError(f"label must be a str, got {type(label).__name__}")
     name = str(label or getattr(what, "__name__", type(what).__name__))
     where = device or "cpu"
-    handle = stream_handle(stream) if where == "cuda" else 0
+    handle = 0 if where == "cpu" else stream_handle(stream, where)
     work = (lambda: what(*args, **options)) if args or options else what
     sampler = Sampler.of_function(work, where, cold=settings.cold, stream=handle)
-    settings.sample([sampler], where, name)
+    settings.sample([sampler], sampler.device, name)
     return Measurement(
         routine="callable",
         variant=name,
-        device=where,
+        device=sampler.device,
         problem=Problem.of(map(_operand_of, args)),
         cache=cache,
         flops=float(flops or 0),
@@ -191,9 +191,9 @@ def sweep(
         For example ``ado.transpose``, or a custom ladder (:func:`adokernels.ladder`).
     *args, **options
         The operands and options of a call.
-    device : {"cpu", "cuda"}, optional
-        Default: the device of the operands, else that of the custom variants if all have the same
-        one, else the default device.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else that of the
+        custom variants if all have the same one, else the default device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks
@@ -259,7 +259,7 @@ def sweep(
     runs = {name: Run(name, (blocks or {}).get(name)) for name in names}
     result = measure_ladder(routine, problem, runs, settings, peers or {}, True, metrics)
     if ceilings:
-        result = dataclasses.replace(result, machine=measure_machine(problem.device))
+        result = dataclasses.replace(result, machine=measure_machine(problem.device_id))
     return result
 
 
@@ -281,7 +281,7 @@ def measure_ladder(
     metrics: str | None = None,
 ) -> Sweep:
     """Check and time variants of a ladder in alternation; the keys of `runs` name the results."""
-    device = problem.device
+    device, device_id = problem.device, problem.device_id
     checks = _Checks(ladder.checker(problem))
     calls = checks.prepared(ladder, problem, runs)
     variants = {name: ladder[runs[name].variant] for name in calls}
@@ -291,23 +291,26 @@ def measure_ladder(
     of_variants = {n: Sampler.of_call(call, cold=settings.cold) for n, call in calls.items()}
     of_stages = [Sampler.of_call(stage.call, cold=settings.cold) for stage in stages]
     of_peers = {
-        name: Sampler.of_function(work, device, cold=settings.cold) for name, work in works.items()
+        name: Sampler.of_function(work, device_id, cold=settings.cold)
+        for name, work in works.items()
     }
     samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
-    settings.sample(samplers, device, f"{ladder.name} on {device}, {settings.cache}")
+    settings.sample(samplers, device, f"{ladder.name} on {device_id}, {settings.cache}")
     calls = checks.still_right(calls)
 
     def profiled(work: AnyCall | Callable[[], object], label: str) -> Profile | None:
         """The counters; None if they are not requested or no kernel was launched."""
-        profile = collect(work, label, metrics, settings.cache) if metrics else None
-        return profile if profile and profile.kernels else None
+        if not metrics:
+            return None
+        profile = collect(work, label, metrics, settings.cache, device_id)
+        return profile if profile.kernels else None
 
     reached = clock_reached(samplers)
     shared: dict[str, Any] = {
         "device": device,
         "cache": settings.cache,
         "session": uuid.uuid4().hex,
-        "context": context(device),
+        "context": context(device_id),
     }
     described = _described(problem)
     flops, compulsory = ladder.useful(problem)
@@ -464,7 +467,7 @@ def _prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[_Stag
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        staged = routine.problem(operand, device=problem.device)
+        staged = routine.problem(operand, device=problem.device_id)
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from adokernels import _core
+from adokernels.measuring.context import device_type
 from adokernels.measuring.records import UNCHECKED
 from adokernels.measuring.statistics import median_interval
 
@@ -98,7 +99,7 @@ class Sampler:
         def take(repeats: int) -> Sample:
             return _core.sample(work, device, cold, repeats, stream)
 
-        return cls(take, device)
+        return cls(take, device_type(device))
 
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""

@@ -1,0 +1,80 @@
+// DLPack: reads tensors of other libraries, and exports arrays to them.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings/dtypes.hpp"
+#include "dlpack/dlpack.h"
+#include "runtime/call.hpp"
+
+namespace ado::bindings {
+
+// Owns a tensor that another library has handed over. Its deleter is called exactly once.
+class ManagedTensor {
+ public:
+  ManagedTensor() = default;
+  explicit ManagedTensor(DLManagedTensorVersioned* tensor) : versioned_(tensor) {}
+  explicit ManagedTensor(DLManagedTensor* tensor) : plain_(tensor) {}
+  ManagedTensor(ManagedTensor&& other) noexcept
+      : versioned_(std::exchange(other.versioned_, nullptr)),
+        plain_(std::exchange(other.plain_, nullptr)) {}
+  ManagedTensor& operator=(ManagedTensor&& other) noexcept {
+    std::swap(versioned_, other.versioned_);
+    std::swap(plain_, other.plain_);
+    return *this;
+  }
+  ~ManagedTensor();
+
+  // Takes the tensor out of a capsule that __dlpack__ has returned, and marks the capsule as used.
+  // Throws TypeError for other objects, and for an incompatible version of DLPack.
+  static ManagedTensor from_capsule(const std::string& who, const py::object& capsule);
+
+  const DLTensor& tensor() const {
+    return versioned_ != nullptr ? versioned_->dl_tensor : plain_->dl_tensor;
+  }
+  bool has_flag(std::uint64_t flag) const {
+    return versioned_ != nullptr && (versioned_->flags & flag) != 0;
+  }
+
+ private:
+  DLManagedTensorVersioned* versioned_ = nullptr;
+  DLManagedTensor* plain_ = nullptr;
+};
+
+// Calls obj.__dlpack__. `stream` is the stream in whose order the tensor will be used, or nothing
+// for host memory.
+ManagedTensor call_dlpack(const std::string& who, const py::object& object,
+                          const std::optional<cuda::Stream>& stream);
+
+// Returns the device of a tensor. Throws TypeError if it is neither host memory nor memory of a
+// CUDA device.
+DeviceId device_of(const std::string& who, const DLDevice& device);
+
+// Returns a view of a tensor. Throws ValueError if it has too many dimensions or is malformed.
+Array view_of(const std::string& who, const DLTensor& tensor, const Element& element);
+
+// Sets the strides of dimensions of length 1, which may have any value, to those of a packed array,
+// and all strides of an empty array.
+void normalise_strides(Array& view);
+
+// What __dlpack__ is asked for.
+struct ExportRequest {
+  bool versioned = false;  // a capsule of DLPack 1.x
+  bool copied = false;     // the memory is a copy that only the consumer has
+};
+
+// Returns a capsule with the array. `owner` is released when the consumer deletes the tensor.
+// Throws BufferError if DLPack has no type for the elements.
+py::object to_capsule(const Array& view, const Element& element, const DLDevice& device,
+                      std::shared_ptr<void> owner, const ExportRequest& request);
+
+// Returns a shared pointer to a Python object. It may be released without the GIL.
+std::shared_ptr<void> share(py::object object);
+
+}  // namespace ado::bindings

@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "bindings/arrays.hpp"
+#include "bindings/dlpack.hpp"
+#include "core/error.hpp"
+
+namespace ado::bindings {
+namespace {
+
+constexpr const char *kPlain = "dltensor", *kUsedPlain = "used_dltensor";
+constexpr const char *kVersioned = "dltensor_versioned",
+                     *kUsedVersioned = "used_dltensor_versioned";
+
+template <class Managed>
+Managed* take(const py::object& capsule, const char* name, const char* used_name) {
+  void* const pointer = PyCapsule_GetPointer(capsule.ptr(), name);
+  if (pointer == nullptr || PyCapsule_SetName(capsule.ptr(), used_name) != 0)
+    throw py::error_already_set();
+  return static_cast<Managed*>(pointer);
+}
+
+}  // namespace
+
+ManagedTensor::~ManagedTensor() {
+  if (versioned_ != nullptr && versioned_->deleter != nullptr) versioned_->deleter(versioned_);
+  if (plain_ != nullptr && plain_->deleter != nullptr) plain_->deleter(plain_);
+}
+
+ManagedTensor ManagedTensor::from_capsule(const std::string& who, const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), kVersioned) != 0) {
+    ManagedTensor tensor(take<DLManagedTensorVersioned>(capsule, kVersioned, kUsedVersioned));
+    if (const DLPackVersion version = tensor.versioned_->version;
+        version.major != DLPACK_MAJOR_VERSION)
+      throw TypeError(who + " must be exported with DLPack 1.x, got DLPack " +
+                      std::to_string(version.major) + "." + std::to_string(version.minor));
+    return tensor;
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kPlain) != 0)
+    return ManagedTensor(take<DLManagedTensor>(capsule, kPlain, kUsedPlain));
+  throw TypeError(who + ": __dlpack__ must return an unused capsule with a tensor, got " +
+                  std::string(py::repr(capsule)));
+}
+
+ManagedTensor call_dlpack(const std::string& who, const py::object& object,
+                          const std::optional<cuda::Stream>& stream) {
+  const py::object method = object.attr("__dlpack__");
+  py::dict keywords;
+  if (stream) keywords["stream"] = cuda::handle_of(*stream);
+  const py::dict old_keywords = keywords.attr("copy")();
+  keywords["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  py::object capsule;
+  try {
+    capsule = method(**keywords);
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    capsule = method(**old_keywords);  // before DLPack 1.0 there was no max_version
+  }
+  return ManagedTensor::from_capsule(who, capsule);
+}
+
+DeviceId device_of(const std::string& who, const DLDevice& device) {
+  switch (device.device_type) {
+    case kDLCPU:
+    case kDLCUDAHost:
+      return kHost;
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      return gpu(device.device_id);
+    default:
+      throw TypeError(who + " must be in host memory or on a CUDA device, got DLPack device type " +
+                      std::to_string(device.device_type));
+  }
+}
+
+Array view_of(const std::string& who, const DLTensor& tensor, const Element& element) {
+  if (tensor.ndim > kMaxRank)
+    throw ValueError(who + " has " + std::to_string(tensor.ndim) + " dimensions, more than " +
+                     std::to_string(kMaxRank));
+  Array view;
+  view.type = element_type(element.dtype);
+  view.rank = tensor.ndim;
+  std::int64_t bytes = view.type.size;
+  for (int d = 0; d < view.rank; ++d) {
+    view.shape[d] = tensor.shape[d];
+    if (view.shape[d] < 0 ||
+        (view.shape[d] > 0 && __builtin_mul_overflow(bytes, view.shape[d], &bytes)))
+      throw ValueError(who + " has an invalid shape: dimension " + std::to_string(d) + " has " +
+                       std::to_string(view.shape[d]) + " elements");
+  }
+  view = packed_like(view, static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
+  if (tensor.strides != nullptr)
+    for (int d = 0; d < view.rank; ++d)
+      if (__builtin_mul_overflow(tensor.strides[d], std::int64_t{view.type.size}, &view.stride[d]))
+        throw ValueError(who + " has an invalid stride: " + std::to_string(tensor.strides[d]) +
+                         " elements in dimension " + std::to_string(d));
+  normalise_strides(view);
+  return view;
+}
+
+void normalise_strides(Array& view) {
+  const Array packed = packed_like(view, view.data);
+  if (view.elements() == 0) {
+    view = packed;
+    return;
+  }
+  for (int d = 0; d < view.rank; ++d)
+    if (view.shape[d] == 1) view.stride[d] = packed.stride[d];
+}
+
+}  // namespace ado::bindings

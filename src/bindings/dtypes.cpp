@@ -1,0 +1,147 @@
+#include "bindings/dtypes.hpp"
+
+#include <array>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace ado::bindings {
+namespace {
+
+struct CodeName {
+  DLDataTypeCode code;
+  const char* name;
+  bool has_width;  // the number of bits follows the name
+};
+
+constexpr CodeName kCodes[] = {
+    {kDLInt, "int", true},
+    {kDLUInt, "uint", true},
+    {kDLFloat, "float", true},
+    {kDLOpaqueHandle, "handle", true},
+    {kDLBfloat, "bfloat", true},
+    {kDLComplex, "complex", true},
+    {kDLBool, "bool", false},
+    {kDLFloat8_e3m4, "float8_e3m4", false},
+    {kDLFloat8_e4m3, "float8_e4m3", false},
+    {kDLFloat8_e4m3b11fnuz, "float8_e4m3b11fnuz", false},
+    {kDLFloat8_e4m3fn, "float8_e4m3fn", false},
+    {kDLFloat8_e4m3fnuz, "float8_e4m3fnuz", false},
+    {kDLFloat8_e5m2, "float8_e5m2", false},
+    {kDLFloat8_e5m2fnuz, "float8_e5m2fnuz", false},
+    {kDLFloat8_e8m0fnu, "float8_e8m0fnu", false},
+    {kDLFloat6_e2m3fn, "float6_e2m3fn", false},
+    {kDLFloat6_e3m2fn, "float6_e3m2fn", false},
+    {kDLFloat4_e2m1fn, "float4_e2m1fn", false},
+};
+
+std::string name_of(const DLDataType& type) {
+  std::string name = "type " + std::to_string(type.code);
+  for (const CodeName& known : kCodes)
+    if (known.code == type.code)
+      name = known.has_width ? known.name + std::to_string(type.bits) : known.name;
+  return type.lanes == 1 ? name : name + "x" + std::to_string(type.lanes);
+}
+
+DLDataType type_of(DLDataTypeCode code, py::ssize_t bytes) {
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * bytes), 1};
+}
+
+// NumPy's kind of a type, or 0 if NumPy has no such type.
+char kind_of(const DLDataType& type) {
+  const int bits = type.bits;
+  const bool integer = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+  switch (type.code) {
+    case kDLInt:
+      return integer ? 'i' : 0;
+    case kDLUInt:
+      return integer ? 'u' : 0;
+    case kDLFloat:
+      return bits == 16 || bits == 32 || bits == 64 ? 'f' : 0;
+    case kDLComplex:
+      return bits == 64 || bits == 128 ? 'c' : 0;
+    case kDLBool:
+      return bits == 8 ? 'b' : 0;
+    default:
+      return 0;
+  }
+}
+
+// The dtype of the package ml_dtypes with this name, or None if there is none.
+py::object extension_dtype(const std::string& name) {
+  try {
+    const py::object type = py::module_::import("ml_dtypes").attr(name.c_str());
+    return py::dtype::from_args(type);
+  } catch (py::error_already_set&) {
+    return py::none();
+  }
+}
+
+Element make_element(const DLDataType& type) {
+  const int bytes = type.bits / 8;
+  if (const char kind = kind_of(type)) return {numpy_dtype({kind, bytes})};
+  const py::object extension = extension_dtype(name_of(type));
+  if (!extension.is_none()) return {extension.cast<py::dtype>()};
+  return {numpy_dtype({'V', bytes}), static_cast<DLDataTypeCode>(type.code)};
+}
+
+}  // namespace
+
+Element element_of(const std::string& who, const DLDataType& type) {
+  if (type.lanes != 1 || type.bits == 0 || type.bits % 8 != 0 || type.code == kDLOpaqueHandle)
+    throw TypeError(who + " must have numbers of whole bytes as elements, got " + name_of(type));
+  // Elements are cached, because NumPy parses the names of dtypes. They are never freed.
+  constexpr std::size_t kCodesCached = 32, kSizesCached = 32;
+  static std::array<std::array<const Element*, kSizesCached>, kCodesCached> cache{};
+  const std::size_t code = type.code, bytes = type.bits / 8;
+  if (code >= kCodesCached || bytes >= kSizesCached) return make_element(type);
+  if (cache[code][bytes] == nullptr) cache[code][bytes] = new Element(make_element(type));
+  return *cache[code][bytes];
+}
+
+std::optional<DLDataType> dlpack_type(const Element& element) {
+  const py::dtype& dtype = element.dtype;
+  const py::ssize_t bytes = dtype.itemsize();
+  if (element.opaque) return type_of(*element.opaque, bytes);
+  if (element_type(dtype).swapped || bytes > 31) return std::nullopt;
+  switch (dtype.kind()) {
+    case 'b':
+      return type_of(kDLBool, bytes);
+    case 'i':
+      return type_of(kDLInt, bytes);
+    case 'u':
+      return type_of(kDLUInt, bytes);
+    case 'f':
+      return type_of(kDLFloat, bytes);
+    case 'c':
+      return type_of(kDLComplex, bytes);
+    default:
+      break;
+  }
+  const std::string name = element.name();
+  for (const CodeName& known : kCodes)
+    if (const DLDataType type = type_of(known.code, bytes); name_of(type) == name) return type;
+  return std::nullopt;
+}
+
+std::string Element::name() const {
+  if (opaque) return name_of(type_of(*opaque, dtype.itemsize()));
+  return py::str(static_cast<const py::object&>(dtype));
+}
+
+ElementType element_type(const py::dtype& dtype) {
+  // NumPy marks the native byte order with '=', and types without a byte order with '|'.
+  const bool swapped = dtype.byteorder() == '<' || dtype.byteorder() == '>';
+  return {dtype.kind(), static_cast<int>(dtype.itemsize()), swapped};
+}
+
+py::dtype numpy_dtype(const ElementType& type) {
+  return py::dtype(std::string(1, type.kind) + std::to_string(type.size));
+}
+
+bool has_references(const py::dtype& dtype) {
+  constexpr std::uint64_t kItemRefcount = 0x01;  // NPY_ITEM_REFCOUNT
+  return (static_cast<std::uint64_t>(dtype.flags()) & kItemRefcount) != 0;
+}
+
+}  // namespace ado::bindings

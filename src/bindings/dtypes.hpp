@@ -1,0 +1,42 @@
+// Element types: NumPy's dtypes, DLPack's types, and the runtime's.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/array.hpp"
+#include "dlpack/dlpack.h"
+
+namespace ado::bindings {
+
+namespace py = pybind11;
+
+// The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
+// Such a type has the dtype of the package ml_dtypes if that is installed, otherwise an opaque
+// dtype such as V2 and its DLPack code.
+struct Element {
+  py::dtype dtype;
+  std::optional<DLDataTypeCode> opaque = std::nullopt;
+
+  std::string name() const;  // "float32", "bfloat16"
+  bool equal(const Element& other) const {
+    return opaque == other.opaque && (dtype.is(other.dtype) || dtype.equal(other.dtype));
+  }
+};
+
+// Throws TypeError for types with less than one byte or several lanes, and for handles. `who` names
+// the array in messages.
+Element element_of(const std::string& who, const DLDataType& type);
+// Returns the DLPack type of an element, or nothing if DLPack has none.
+std::optional<DLDataType> dlpack_type(const Element& element);
+
+ElementType element_type(const py::dtype& dtype);
+py::dtype numpy_dtype(const ElementType& type);
+// Returns true if elements hold references to Python objects. They must not be copied as bytes.
+bool has_references(const py::dtype& dtype);
+
+}  // namespace ado::bindings

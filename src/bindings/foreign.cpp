@@ -1,0 +1,123 @@
+#include "bindings/foreign.hpp"
+
+#include <string_view>
+#include <unordered_map>
+
+#include "core/error.hpp"
+
+namespace ado::bindings {
+namespace {
+
+Library library_of(PyTypeObject* type) {
+  const py::object module =
+      py::getattr(reinterpret_cast<PyObject*>(type), "__module__", py::none());
+  if (!py::isinstance<py::str>(module)) return Library::kOther;
+  const auto name = module.cast<std::string>();
+  const std::string_view root = std::string_view(name).substr(0, name.find('.'));
+  if (root == "torch") return Library::kTorch;
+  if (root == "cupy") return Library::kCupy;
+  if (root == "jax" || root == "jaxlib") return Library::kJax;
+  return Library::kOther;
+}
+
+// Also the library of a base class: torch.Tensor has subclasses in other packages.
+Library library_of_bases(PyTypeObject* type) {
+  if (type->tp_mro != nullptr)
+    for (const py::handle base : py::reinterpret_borrow<py::tuple>(type->tp_mro))
+      if (const Library library = library_of(reinterpret_cast<PyTypeObject*>(base.ptr()));
+          library != Library::kOther)
+        return library;
+  return Library::kOther;
+}
+
+const DLPackExchangeAPI* exchange_table_of(PyTypeObject* type) {
+  const py::object capsule =
+      py::getattr(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__", py::none());
+  constexpr const char* kName = "dlpack_exchange_api";
+  if (PyCapsule_IsValid(capsule.ptr(), kName) == 0) return nullptr;
+  const auto* header =
+      static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.ptr(), kName));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION)
+    header = header->prev_api;
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+ForeignType read_type(const py::object& object) {
+  PyTypeObject* const type = Py_TYPE(object.ptr());
+  ForeignType found{.library = library_of_bases(type), .table = exchange_table_of(type)};
+  if (found.table != nullptr)
+    found.protocol = Protocol::kExchangeTable;
+  else if (py::hasattr(object, "__dlpack__") && py::hasattr(object, "__dlpack_device__"))
+    found.protocol = Protocol::kDlpack;
+  else if (py::hasattr(object, "__cuda_array_interface__"))
+    found.protocol = Protocol::kCudaInterface;
+  return found;
+}
+
+// A function of a module that has been imported, looked up once.
+py::object function_of(const char* module, const char* path) {
+  py::object found = py::module_::import(module);
+  for (const char* rest = path; *rest != '\0';) {
+    const std::string_view name =
+        std::string_view(rest).substr(0, std::string_view(rest).find('.'));
+    found = found.attr(std::string(name).c_str());
+    rest += name.size() + (rest[name.size()] == '.' ? 1 : 0);
+  }
+  return found;
+}
+
+std::optional<StreamHandle> stream_of_torch(int device) {
+  static const auto* const function =
+      new py::object(function_of("torch", "_C._cuda_getCurrentRawStream"));
+  return StreamHandle{(*function)(device).cast<std::uintptr_t>()};
+}
+
+std::optional<StreamHandle> stream_of_cupy(int device) {
+  static const auto* const function =
+      new py::object(function_of("cupy", "cuda.get_current_stream"));
+  return stream_from_python((*function)(device));
+}
+
+}  // namespace
+
+ForeignType foreign_type_of(const py::object& object) {
+  // Types are cached if their objects all offer the same. The types are never freed.
+  static auto* const known = new std::unordered_map<PyTypeObject*, ForeignType>;
+  PyTypeObject* const type = Py_TYPE(object.ptr());
+  if (const auto found = known->find(type); found != known->end()) return found->second;
+  const ForeignType read = read_type(object);
+  if (read.library != Library::kOther && read.protocol != Protocol::kNone) {
+    Py_INCREF(type);
+    known->emplace(type, read);
+  }
+  return read;
+}
+
+std::optional<StreamHandle> current_stream(const ForeignType& type, int device) {
+  if (type.table != nullptr) {
+    void* stream = nullptr;
+    if (type.table->current_work_stream(kDLCUDA, device, &stream) != 0)
+      throw py::error_already_set();
+    return StreamHandle{reinterpret_cast<std::uintptr_t>(stream)};
+  }
+  if (type.library == Library::kTorch) return stream_of_torch(device);
+  if (type.library == Library::kCupy) return stream_of_cupy(device);
+  return std::nullopt;
+}
+
+bool is_lazy_view(const ForeignType& type, const py::object& object) {
+  if (type.library != Library::kTorch || type.protocol == Protocol::kNone) return false;
+  static const auto* const requires_grad = new py::str("requires_grad");
+  static const auto* const is_conj = new py::str("is_conj");
+  static const auto* const is_neg = new py::str("is_neg");
+  const auto true_of = [&](const py::str& name, bool is_method) {
+    auto value = py::reinterpret_steal<py::object>(
+        is_method ? PyObject_CallMethodNoArgs(object.ptr(), name.ptr())
+                  : PyObject_GetAttr(object.ptr(), name.ptr()));
+    if (!value) throw py::error_already_set();
+    return value.ptr() == Py_True;
+  };
+  return true_of(*requires_grad, false) || true_of(*is_conj, true) || true_of(*is_neg, true);
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,50 @@
+#include "runtime/device_id.hpp"
+
+#include <charconv>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "runtime/device.hpp"
+#include "runtime/settings.hpp"
+
+namespace ado {
+
+const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
+
+std::string name_of(const DeviceId& device) {
+  std::string name = name_of(device.kind);
+  if (device.kind == Device::kCuda && device.determined())
+    name += ":" + std::to_string(device.ordinal);
+  return name;
+}
+
+DeviceId device_named(const std::string& name) {
+  if (name == "cpu") return kHost;
+  if (name == "cuda") return gpu(DeviceId::kAnyGpu);
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name.starts_with(kPrefix)) {
+    const char *first = name.data() + kPrefix.size(), *last = name.data() + name.size();
+    int ordinal = 0;
+    const auto [end, error] = std::from_chars(first, last, ordinal);
+    if (error == std::errc() && end == last && ordinal >= 0 && *first != '-') return gpu(ordinal);
+  }
+  throw ValueError("device must be 'cpu', 'cuda' or 'cuda:N', got '" + name + "'");
+}
+
+DeviceId resolve_gpu(const DeviceId& wanted) {
+  cuda::require();
+  DeviceId device = wanted.kind == Device::kCuda ? wanted : gpu(DeviceId::kAnyGpu);
+  if (!device.determined()) {
+    const DeviceId chosen = default_device();
+    if (chosen.kind == Device::kCuda) device = chosen;
+  }
+  if (!device.determined()) return gpu(cuda::current_device());
+  if (const int count = cuda::device_count(); device.ordinal >= count)
+    throw Unavailable("there is no device " + name_of(device) + "; this process sees " +
+                      (count == 1 ? "one GPU, cuda:0"
+                                  : std::to_string(count) +
+                                        " GPUs, cuda:0 to cuda:" + std::to_string(count - 1)));
+  return device;
+}
+
+}  // namespace ado

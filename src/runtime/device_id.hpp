@@ -1,0 +1,37 @@
+// Devices by name: "cpu", "cuda", "cuda:1".
+#pragma once
+
+#include <string>
+
+#include "core/variant.hpp"
+
+namespace ado {
+
+// One device of the machine.
+struct DeviceId {
+  Device kind = Device::kCpu;
+  int ordinal = 0;  // of a GPU, as CUDA numbers them; kAnyGpu: not determined
+
+  static constexpr int kAnyGpu = -1;
+
+  bool determined() const { return kind == Device::kCpu || ordinal != kAnyGpu; }
+  friend bool operator==(const DeviceId&, const DeviceId&) = default;
+};
+
+inline constexpr DeviceId kHost{};
+
+constexpr DeviceId gpu(int ordinal) { return {Device::kCuda, ordinal}; }
+
+// "cpu" or "cuda".
+const char* name_of(Device device);
+// "cpu", "cuda:1", or "cuda" if the GPU is not determined.
+std::string name_of(const DeviceId& device);
+// Throws ValueError if the name is malformed. Does not check whether the device exists.
+DeviceId device_named(const std::string& name);
+
+// Returns the GPU to use for a request: `wanted` itself if it is determined, otherwise the GPU of
+// set_default_device, otherwise the current GPU of the calling thread. Throws Unavailable if it
+// does not exist.
+DeviceId resolve_gpu(const DeviceId& wanted);
+
+}  // namespace ado

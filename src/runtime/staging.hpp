@@ -1,0 +1,17 @@
+// Copies between host arrays and packed device memory.
+#pragma once
+
+#include <cstddef>
+
+#include "core/array.hpp"
+#include "runtime/stream.hpp"
+
+namespace ado {
+
+// Copies a host array with any strides to packed device memory, in the order of `stream`. Returns
+// when the array may be overwritten.
+void upload(std::byte* device, const Array& host, const cuda::Stream& stream);
+// Copies packed device memory to a host array. Returns after the copy is complete.
+void download(const Array& host, const std::byte* device, const cuda::Stream& stream);
+
+}  // namespace ado

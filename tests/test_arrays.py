@@ -1,0 +1,521 @@
+"""Arrays of other libraries in host memory, and tests of device arrays that need no GPU."""
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import numpy as np
+import producers
+import pytest
+from producers import CUDA, Capsuled, OldProducer, Producer, layouts
+
+import adokernels as ado
+from adokernels import _core
+
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+KINDS = {"versioned": Producer, "plain": lambda a, **k: Producer(a, versioned=False, **k)}
+KINDS["old"] = OldProducer
+
+
+@pytest.fixture(autouse=True)
+def on_cpu(device_restored):
+    ado.set_device("cpu")
+
+
+def assert_released(*tensors):
+    gc.collect()
+    for tensor in tensors:
+        assert tensor.exported == 1
+        assert tensor.deleted == 1
+
+
+# --- Operands and results of producers with DLPack ------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", layouts())
+@pytest.mark.parametrize("kind", KINDS)
+def test_operands(kind, layout):
+    array = layouts()[layout]
+    operand = KINDS[kind](array)
+    result = ado.transpose(operand)
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, array.T)
+    assert_released(operand)
+
+
+@pytest.mark.parametrize("layout", [name for name in layouts() if name != "broadcast"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_results(kind, layout):
+    array = layouts()[layout]
+    target = np.zeros_like(array, subok=False)
+    target = np.lib.stride_tricks.as_strided(
+        np.zeros(200, np.float32)[100:], array.shape, array.strides
+    )
+    out = KINDS[kind](target)
+    source = np.random.default_rng(0).random(array.shape[::-1], np.float32)
+    assert ado.transpose(source, out=out) is out
+    np.testing.assert_array_equal(target, source.T)
+    assert_released(out)
+
+
+@pytest.mark.parametrize("variant", [v.name for v in ado.transpose if v.device == "cpu"])
+def test_all_variants_take_them(variant):
+    operand, out = Producer(np.asfortranarray(A)), Producer(np.zeros((4, 3), np.float32))
+    if ado.transpose.problem(operand, variant=variant).why_not(variant):
+        pytest.skip("declines the problem")
+    assert ado.transpose(operand, out=out, variant=variant) is out
+    if not ado.transpose[variant].ceiling:
+        np.testing.assert_array_equal(out.array, A.T)
+
+
+def test_several_operands_and_results():
+    big, small = Producer(np.ones((3, 5))), OldProducer(np.arange(3.0))
+    out = Producer(np.zeros(5))
+    assert ado.max_plus(big, small, out=out) is out
+    np.testing.assert_array_equal(out.array, np.full(5, 3.0))
+    assert_released(big, small, out)
+
+
+def test_overlap_is_exact():
+    square = np.arange(16, dtype=np.float32).reshape(4, 4)
+    expected = square[::2].T.copy()
+    out = Producer(square[1::2].reshape(2, 4))  # interleaved with the operand
+    ado.transpose(Producer(square[::2, :2]), out=Producer(square[1::2, :2]))
+    np.testing.assert_array_equal(square[1::2, :2], expected[:2])
+    with pytest.raises(ValueError, match="out overlaps a"):
+        ado.transpose(Producer(square[:2]), out=Producer(square[1:].reshape(4, 3)[:, :2]))
+    both = Producer(square), Producer(square)
+    before = square.copy()
+    ado.transpose(both[0], out=both[1])
+    np.testing.assert_array_equal(square, before.T)
+    assert out.exported == 0
+
+
+def test_lengths_of_one_have_any_stride():
+    array = np.lib.stride_tricks.as_strided(np.arange(5.0), (1, 5, 1)[:2], (10**6, 8))
+    operand = Producer(array)
+    np.testing.assert_array_equal(ado.transpose(operand), np.arange(5.0)[:, None])
+    target = np.lib.stride_tricks.as_strided(np.zeros(5), (5, 1), (8, 7))
+    out = Producer(target)
+    ado.transpose(np.arange(5.0)[None], out=out)
+    np.testing.assert_array_equal(target[:, 0], np.arange(5.0))
+
+
+def test_strides_may_be_missing():
+    operand = Producer(A, strides=None)
+    np.testing.assert_array_equal(ado.transpose(operand), A.T)
+    assert_released(operand)
+
+
+def test_byte_offset():
+    operand = Producer(A, data=A.ctypes.data - 24, byte_offset=24)
+    np.testing.assert_array_equal(ado.transpose(operand), A.T)
+
+
+def test_no_deleter():
+    operand = Producer(A)
+    operand.has_deleter = False
+    np.testing.assert_array_equal(ado.transpose(operand), A.T)
+
+
+def test_the_memory_lives_until_the_end_of_the_call():
+    array = A.copy()
+    alive = weakref.ref(array)
+    operand = Producer(array)
+    counts = weakref.ref(operand)
+    del array
+    out = Producer(np.zeros((4, 3), np.float32))
+    ado.transpose(operand, out=out)
+    del operand
+    gc.collect()
+    assert counts() is None
+    assert alive() is None
+
+
+def test_the_request():
+    operand, old = Producer(A), OldProducer(A)
+    ado.transpose(operand)
+    ado.transpose(old)
+    assert operand.requests == [{"max_version": (1, 3)}]
+    assert old.requests == [{"stream": None}]
+
+
+# --- Element types --------------------------------------------------------------------------------
+
+BFLOAT16, FLOAT8 = (producers.BFLOAT, 16, 1), (producers.FLOAT8_E4M3FN, 8, 1)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f2", "i4", "f4", "u8", "f8", "c8", "c16"])
+def test_types_of_numpy(dtype):
+    array = np.frombuffer(bytes(range(96)), np.uint8)[: 6 * np.dtype(dtype).itemsize]
+    array = (array % 2 if dtype == "?" else array).view(dtype).reshape(2, 3)
+    result = ado.transpose(Producer(array))
+    assert result.dtype == array.dtype
+    assert result.tobytes() == array.T.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT8, (producers.COMPLEX, 32, 1)], ids=str)
+def test_types_that_numpy_lacks(dtype):
+    array = np.arange(6, dtype=f"u{dtype[1] // 8}").reshape(2, 3)
+    out = Producer(np.zeros_like(array.T), dtype=dtype)
+    ado.transpose(Producer(array, dtype=dtype), out=out)
+    np.testing.assert_array_equal(out.array, array.T)
+    with pytest.raises(TypeError, match=r"out must have the type of a, .*, got uint"):
+        ado.transpose(Producer(array, dtype=dtype), out=np.zeros_like(array.T))
+
+
+def test_results_of_types_that_numpy_lacks():
+    operand = Producer(np.arange(6, dtype=np.uint16).reshape(2, 3), dtype=BFLOAT16)
+    try:
+        import ml_dtypes
+    except ImportError:
+        with pytest.raises(TypeError, match="no type bfloat16 for the result; pass out="):
+            ado.transpose(operand)
+        return
+    result = ado.transpose(operand)
+    assert result.dtype == ml_dtypes.bfloat16
+    assert result.tobytes() == operand.array.T.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ((producers.INT, 4, 1), "int4"),
+        ((producers.FLOAT, 32, 4), "float32x4"),
+        ((producers.HANDLE, 64, 1), "handle64"),
+        ((17, 4, 1), "float4_e2m1fn"),
+        ((99, 12, 1), "type 99"),
+    ],
+)
+def test_unsupported_types(dtype, name):
+    operand = Producer(A, dtype=dtype)
+    with pytest.raises(TypeError, match=rf"a must have numbers of whole bytes .* got {name}$"):
+        ado.transpose(operand)
+    assert_released(operand)
+
+
+def test_types_that_the_routine_refuses():
+    operand = Producer(np.zeros((3, 4), np.float32), dtype=(producers.BFLOAT, 32, 1))
+    with pytest.raises(TypeError, match="gray must have elements of type uint8, got bfloat32"):
+        ado.sobel(operand)
+    assert_released(operand)
+
+
+# --- Errors ---------------------------------------------------------------------------------------
+
+
+def test_read_only():
+    operand = Producer(A, flags=producers.READ_ONLY)
+    np.testing.assert_array_equal(ado.transpose(operand), A.T)
+    out = Producer(np.zeros((4, 3), np.float32), flags=producers.READ_ONLY)
+    with pytest.raises(ValueError, match="out is read-only"):
+        ado.transpose(A, out=out)
+    assert_released(operand, out)
+
+
+def test_copied_out():
+    out = Producer(np.zeros((4, 3), np.float32), flags=producers.COPIED)
+    with pytest.raises(ValueError, match="out must be exported without a copy"):
+        ado.transpose(A, out=out)
+    assert_released(out)
+
+
+def test_deleter_after_errors():
+    for bad, error, message in [
+        (Producer(np.zeros((3, 4), np.float32)), ValueError, "out"),  # the shape of a, not of a.T
+        (Producer(np.zeros((4, 3))), TypeError, "out must have the type of a, float32"),
+        (Producer(np.zeros((4, 3, 1), np.float32)), ValueError, "out"),
+        (Producer(A, version=(2, 0)), TypeError, r"DLPack 1\.x, got DLPack 2\.0"),
+    ]:
+        good = Producer(A)
+        with pytest.raises(error, match=message):
+            ado.transpose(good, out=bad)
+        assert_released(good, bad)
+
+
+def test_malformed_shapes():
+    lengths = (ctypes.c_int64 * 2)(2**40, 2**40)
+    huge = Producer(A, shape=ctypes.cast(lengths, ctypes.POINTER(ctypes.c_int64)))
+    with pytest.raises(ValueError, match="a has an invalid shape: dimension 1"):
+        ado.transpose(huge)
+    many = Producer(np.zeros((1,) * 9))
+    with pytest.raises(ValueError, match="a has 9 dimensions, more than 8"):
+        ado.transpose(many)
+    assert_released(huge, many)
+
+
+def test_capsules():
+    producer = Producer(A)
+    capsule = producer.capsule()
+    np.testing.assert_array_equal(ado.transpose(Capsuled(capsule)), A.T)
+    with pytest.raises(
+        TypeError, match="must return an unused capsule with a tensor, got <capsule"
+    ):
+        ado.transpose(Capsuled(capsule))
+    with pytest.raises(TypeError, match="must return an unused capsule with a tensor, got 7"):
+        ado.transpose(Capsuled(7))
+    assert_released(producer)
+
+
+def test_devices():
+    with pytest.raises(TypeError, match=r"a must be in host memory or on a CUDA device, got .* 8"):
+        ado.transpose(Capsuled(None, device=(8, 0)))
+    pinned = Producer(A)
+    pinned.device = (3, 0)
+    np.testing.assert_array_equal(ado.transpose(pinned), A.T)
+
+
+def test_mixed_devices():
+    small = Producer(np.zeros(3))
+    small.device = (2, 1)
+    with pytest.raises(ValueError, match=r"one device, but small is on cuda:1 and .* are on cpu"):
+        ado.max_plus(np.zeros((3, 4)), small)
+    assert small.exported == 0
+
+
+class Refusing:
+    """Exports nothing, but converts itself for NumPy."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __dlpack_device__(self):
+        return producers.CPU
+
+    def __dlpack__(self, **keywords):
+        raise self.error
+
+    def __array__(self, dtype=None, copy=None):
+        return A
+
+
+def test_errors_of_producers():
+    np.testing.assert_array_equal(ado.transpose(Refusing(BufferError("no"))), A.T)
+    with pytest.raises(BufferError, match="no"):
+        ado.transpose(A, out=Refusing(BufferError("no")))
+    with pytest.raises(RuntimeError, match="broken"):
+        ado.transpose(Refusing(RuntimeError("broken")))
+
+
+# --- Export ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_version", [None, (0, 8), (1, 0), (1, 9), (2, 0)])
+@pytest.mark.parametrize("layout", layouts())
+def test_numpy_reads_exported_arrays(layout, max_version):
+    array = layouts()[layout].copy()[:, ::-1]
+    capsule = _core.host_capsule(array, max_version)
+    assert ("versioned" in repr(capsule)) == (max_version is not None and max_version[0] >= 1)
+    before = sys.getrefcount(array)
+    taken = np.from_dlpack(Capsuled(capsule))
+    np.testing.assert_array_equal(taken, array)
+    if array.size:
+        assert taken.ctypes.data == array.ctypes.data
+    del taken, capsule
+    assert sys.getrefcount(array) == before - 1
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_unused_capsules_release_the_array(max_version):
+    array = A.copy()
+    before = sys.getrefcount(array)
+    capsule = _core.host_capsule(array, max_version)
+    assert sys.getrefcount(array) == before + 1
+    del capsule
+    assert sys.getrefcount(array) == before
+
+
+def test_own_capsules_are_operands():
+    array = A.copy()
+    for max_version in (None, (1, 0)):
+        capsule = _core.host_capsule(array, max_version)
+        np.testing.assert_array_equal(ado.transpose(Capsuled(capsule)), A.T)
+    with pytest.raises(ValueError, match="out must be exported without a copy"):
+        ado.transpose(A.T, out=Capsuled(_core.host_capsule(array, (1, 0), copied=True)))
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4"])
+def test_types_that_dlpack_lacks(dtype):
+    with pytest.raises(BufferError, match="DLPack has no type for elements of"):
+        _core.host_capsule(np.zeros((2, 2), dtype))
+
+
+# --- Libraries ------------------------------------------------------------------------------------
+
+
+class TestTorch:
+    @pytest.fixture(autouse=True)
+    def torch(self):
+        self.torch = pytest.importorskip("torch")
+
+    @pytest.mark.parametrize("layout", [n for n in layouts() if n != "negative"])
+    def test_operands_and_results(self, layout):
+        array = layouts()[layout]
+        base = self.torch.from_numpy(np.array(array))
+        np.testing.assert_array_equal(ado.transpose(base), array.T)
+        np.testing.assert_array_equal(ado.transpose(base.T), array)
+        out = self.torch.zeros(base.T.shape)
+        address = out.data_ptr()
+        assert ado.transpose(base, out=out) is out
+        assert out.data_ptr() == address
+        np.testing.assert_array_equal(out.numpy(), array.T)
+
+    @pytest.mark.parametrize(
+        "dtype", ["bfloat16", "float16", "bool", "complex64", "int64", "float8_e5m2"]
+    )
+    def test_types(self, dtype):
+        dtype = getattr(self.torch, dtype)
+        a = self.torch.arange(6).reshape(2, 3).to(dtype)
+        out = self.torch.zeros(3, 2).to(dtype)
+        ado.transpose(a, out=out)
+        as_bytes = self.torch.uint8
+        assert bytes(out.view(as_bytes).flatten()) == bytes(
+            a.T.contiguous().view(as_bytes).flatten()
+        )
+
+    def test_lazy_tensors_are_refused(self):
+        a = self.torch.ones(2, 3, dtype=self.torch.complex64) * 1j
+        with pytest.raises(BufferError, match="conjugate"):
+            ado.transpose(a.conj())
+        with pytest.raises(TypeError, match="a is conjugated or negated lazily"):
+            ado.transpose(a.conj().imag)
+        with pytest.raises(BufferError, match="require gradient"):
+            ado.transpose(self.torch.ones(2, 3, requires_grad=True))
+        np.testing.assert_array_equal(ado.transpose(a.imag), np.ones((3, 2)))
+
+    def test_sparse_tensors_are_refused(self):
+        with pytest.raises((BufferError, TypeError, RuntimeError)):
+            ado.transpose(self.torch.eye(3).to_sparse())
+
+    def test_parameters(self):
+        a = self.torch.nn.Parameter(self.torch.ones(2, 3), requires_grad=False)
+        np.testing.assert_array_equal(ado.transpose(a), np.ones((3, 2)))
+
+    def test_torch_reads_exported_arrays(self):
+        array = A.copy()
+        taken = self.torch.from_dlpack(Capsuled(_core.host_capsule(array, (1, 0))))
+        assert taken.data_ptr() == array.ctypes.data
+        del taken
+
+
+class TestJax:
+    @pytest.fixture(autouse=True)
+    def jax(self):
+        self.jnp = pytest.importorskip("jax.numpy")
+
+    def test_operands(self):
+        np.testing.assert_array_equal(ado.transpose(self.jnp.asarray(A)), A.T)
+        a = self.jnp.asarray(A).astype(self.jnp.bfloat16)
+        assert ado.transpose(a).dtype == a.dtype
+
+    def test_results_are_refused(self):
+        with pytest.raises(ValueError, match="out is read-only: JAX arrays are immutable"):
+            ado.transpose(A, out=self.jnp.zeros((4, 3)))
+
+
+# --- Streams and devices --------------------------------------------------------------------------
+
+
+class WithProtocol:
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+class WithProperty:
+    __cuda_stream__ = (0, 77)
+
+
+def with_attribute(name, value):
+    return type("Stream", (), {name: value})()
+
+
+class Pointer:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_handles_of_streams():
+    for stream, handle in [
+        (0, 0),
+        (1, 1),
+        (2**63, 2**63),
+        (WithProtocol(9), 9),
+        (WithProperty(), 77),
+        (with_attribute("cuda_stream", 11), 11),
+        (with_attribute("ptr", 12), 12),
+        (with_attribute("handle", Pointer(13)), 13),
+        (with_attribute("handle", Pointer(None)), 0),
+    ]:
+        assert _core.stream_handle(stream) == handle
+    for stream in (True, 1.5, "1", object(), A):
+        with pytest.raises(TypeError, match="stream must be a handle or a stream object, got"):
+            _core.stream_handle(stream)
+    with pytest.raises(ValueError, match="stream must be a stream handle, got -1"):
+        _core.stream_handle(-1)
+
+
+def test_streams_are_for_gpus():
+    with pytest.raises(ValueError, match="transpose: stream must be None for a call on the CPU"):
+        ado.transpose(A, stream=0)
+    with pytest.raises(TypeError, match="stream must be a handle"):
+        ado.transpose(A, stream="fast")
+    np.testing.assert_array_equal(ado.transpose(A, stream=None), A.T)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1.5", "cuda:+1", "CPU"]
+)
+def test_names_of_devices(name):
+    message = rf"device must be 'cpu', 'cuda' or 'cuda:N', got '{name}'".replace("+", r"\+")
+    for call in (
+        lambda: ado.transpose(A, device=name),
+        lambda: ado.set_device(name),
+        lambda: ado.machine(name),
+        lambda: ado.to_device(A, device=name),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.skipif(not _core.why_no_cuda(), reason="there is a CUDA device")
+def test_without_a_gpu():
+    on_device = Producer(A)
+    on_device.device = CUDA
+    interface = {"shape": (3, 4), "typestr": "<f4", "data": (4096, False), "version": 3}
+    for call in (
+        lambda: ado.transpose(A, device="cuda:1"),
+        lambda: ado.transpose(A, device="cuda:0", stream=1),
+        lambda: ado.set_device("cuda:1"),
+        lambda: ado.to_device(A, device="cuda:1"),
+        lambda: ado.machine("cuda:1"),
+        lambda: ado.sweep(ado.transpose, A, device="cuda:1"),
+        lambda: ado.synchronize("cuda:1"),
+        lambda: ado.transpose(on_device),
+        lambda: ado.transpose(with_attribute("__cuda_array_interface__", interface)),
+    ):
+        with pytest.raises(ado.Unavailable, match=_core.why_no_cuda()):
+            call()
+    assert on_device.exported == 0
+
+
+def test_malformed_cuda_array_interfaces():
+    def refused(error, match, **changes):
+        interface = {"shape": (3, 4), "typestr": "<f4", "data": (4096, False), "version": 3}
+        interface = {k: v for k, v in (interface | changes).items() if v is not ...}
+        with pytest.raises(error, match=match):
+            ado.transpose(with_attribute("__cuda_array_interface__", interface))
+
+    refused(TypeError, "must have the entry 'typestr'", typestr=...)
+    refused(TypeError, "must have the entry 'data'", data=...)
+    refused(TypeError, "integers in 'shape', got", shape=("a",))
+    refused(TypeError, "lengths of at least 0, got -3", shape=(-3, 4))
+    refused(TypeError, "as many strides as dimensions", strides=(4,))
+    refused(TypeError, "masked array", mask=A)
+    refused(TypeError, "references to Python objects", typestr="|O8")
+    refused(ValueError, "9 dimensions, more than 8", shape=(1,) * 9)
+    with pytest.raises(TypeError, match="must have the type dict, got int"):
+        ado.transpose(with_attribute("__cuda_array_interface__", 5))

@@ -1,0 +1,792 @@
+"""Arrays of other libraries in the memory of a GPU: no copies, streams, several GPUs, staging."""
+
+import gc
+import importlib
+import threading
+
+import numpy as np
+import producers
+import pytest
+from producers import Capsuled, Producer
+
+import adokernels as ado
+from adokernels import _core
+
+pytestmark = pytest.mark.gpu
+
+SPIN_CYCLES = 200_000_000  # about 0.1 s
+
+
+def module(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        pytest.skip(f"{name} is not installed")
+
+
+class Cupy:
+    """How to make and read arrays of a library, and how to use its streams."""
+
+    has_steps = has_negative_steps = can_write = True
+
+    def __init__(self):
+        self.library = module("cupy")
+        self.spin = self.library.RawKernel(
+            """extern "C" __global__ void spin(long long cycles) {
+                 long long start = clock64();
+                 while (clock64() - start < cycles) {}
+               }""",
+            "spin",
+        )
+
+    def array(self, host):
+        return self.library.asarray(host)
+
+    def host(self, array):
+        return self.library.asnumpy(array)
+
+    def pointer(self, array):
+        return array.data.ptr
+
+    def taken(self, array):
+        return self.library.from_dlpack(array)
+
+    def stream(self, kind):
+        if kind == "default":
+            return self.library.cuda.Stream.null
+        if kind == "per-thread":
+            return self.library.cuda.Stream.ptds
+        return self.library.cuda.Stream(non_blocking=True)
+
+    def using(self, stream):
+        return stream
+
+    def sleep(self):
+        self.spin((1,), (1,), (np.int64(SPIN_CYCLES),))
+
+    def idle(self, stream):
+        return stream.done
+
+    def overwrite(self, shape, dtype):
+        """Memory that the library hands out now, filled with ones."""
+        return [self.library.ones(shape, dtype) for _ in range(8)]
+
+
+class Torch:
+    has_steps = can_write = True
+    has_negative_steps = False
+
+    def __init__(self):
+        self.library = module("torch")
+        if not self.library.cuda.is_available():
+            pytest.skip("torch sees no GPU")
+
+    def array(self, host):
+        return self.library.from_numpy(np.array(host)).cuda()
+
+    def host(self, array):
+        return array.cpu().numpy()
+
+    def pointer(self, array):
+        return array.data_ptr()
+
+    def taken(self, array):
+        return self.library.from_dlpack(array)
+
+    def stream(self, kind):
+        if kind == "default":
+            return self.library.cuda.default_stream()
+        if kind == "per-thread":
+            return self.library.cuda.ExternalStream(2)
+        return self.library.cuda.Stream()
+
+    def using(self, stream):
+        return self.library.cuda.stream(stream)
+
+    def sleep(self):
+        self.library.cuda._sleep(SPIN_CYCLES)
+
+    def idle(self, stream):
+        return stream.query()
+
+    def overwrite(self, shape, dtype):
+        dtype = getattr(self.library, np.dtype(dtype).name)
+        return [self.library.ones(shape, dtype=dtype, device="cuda") for _ in range(8)]
+
+
+class Jax:
+    has_steps = has_negative_steps = can_write = False
+
+    def __init__(self):
+        self.library = module("jax")
+        try:
+            self.device = self.library.devices("gpu")[0]
+        except RuntimeError:
+            pytest.skip("JAX sees no GPU")
+
+    def array(self, host):
+        return self.library.device_put(np.ascontiguousarray(host), self.device)
+
+    def host(self, array):
+        return np.asarray(array)
+
+    def pointer(self, array):
+        return array.unsafe_buffer_pointer()
+
+    def taken(self, array):
+        return self.library.dlpack.from_dlpack(array)
+
+
+class Numba:
+    has_steps = can_write = True
+    has_negative_steps = False
+
+    def __init__(self):
+        self.library = module("numba.cuda")
+
+    def array(self, host):
+        return self.library.to_device(np.ascontiguousarray(host))
+
+    def host(self, array):
+        return array.copy_to_host()
+
+    def pointer(self, array):
+        return array.__cuda_array_interface__["data"][0]
+
+    def taken(self, array):
+        return self.library.as_cuda_array(array)
+
+
+class Ado:
+    has_steps = has_negative_steps = False
+    can_write = True
+
+    def array(self, host):
+        return ado.to_device(host)
+
+    def host(self, array):
+        return array.numpy()
+
+    def pointer(self, array):
+        return array.__cuda_array_interface__["data"][0]
+
+    def taken(self, array):
+        return array
+
+
+LIBRARIES = {"cupy": Cupy, "torch": Torch, "jax": Jax, "numba": Numba, "ado": Ado}
+_made = {}
+
+
+def library_named(name):
+    if name not in _made:
+        _made[name] = LIBRARIES[name]()
+    return _made[name]
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request):
+    return library_named(request.param)
+
+
+@pytest.fixture(params=["cupy", "torch"])
+def streaming(request):
+    return library_named(request.param)
+
+
+@pytest.fixture(autouse=True)
+def finished():
+    yield
+    ado.synchronize()
+    gc.collect()
+
+
+LAYOUTS = {
+    "contiguous": lambda a: a,
+    "rows": lambda a: a[:, 3:40],
+    "sliced": lambda a: a[::2, 1::3],
+    "transposed": lambda a: a.T,
+    "offset": lambda a: a.reshape(-1)[3 : 3 + 40 * 60].reshape(40, 60),
+    "empty": lambda a: a[:0],
+    "one column": lambda a: a[:, 5:6],
+    "negative": lambda a: a[::-1, ::-2],
+}
+
+
+def view(library, layout):
+    """(array of the library, its values)"""
+    if layout != "contiguous" and not library.has_steps:
+        pytest.skip("its arrays are packed")
+    if layout == "negative" and not library.has_negative_steps:
+        pytest.skip("it has no negative strides")
+    base = np.arange(50 * 60, dtype=np.float32).reshape(50, 60)
+    return LAYOUTS[layout](library.array(base)), LAYOUTS[layout](base)
+
+
+# --- Operands and results -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_operands(library, layout):
+    array, values = view(library, layout)
+    result = ado.transpose(array)
+    assert type(result) is ado.DeviceArray
+    assert result.device == "cuda:0"
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result.numpy(), values.T)
+    np.testing.assert_array_equal(library.host(array), values)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_results(library, layout):
+    out, values = view(library, layout)
+    source = np.random.default_rng(0).random(values.shape[::-1], np.float32)
+    if not library.can_write:
+        with pytest.raises(ValueError, match="out is read-only"):
+            ado.transpose(ado.to_device(source), out=out)
+        return
+    pointer = library.pointer(out)
+    assert ado.transpose(ado.to_device(source), out=out) is out
+    assert library.pointer(out) == pointer
+    ado.synchronize()
+    np.testing.assert_array_equal(library.host(out), source.T)
+
+
+def cuda_variants():
+    return [
+        pytest.param(routine, v.name, id=f"{routine.name}-{v.name}")
+        for routine in ado.routines.values()
+        for v in routine
+        if v.device == "cuda" and not v.ceiling
+    ]
+
+
+@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+def test_every_variant_on_unaligned_views(routine, variant):
+    """Views that start one element after an aligned address, and rows with a distance."""
+    cupy = library_named("cupy").library
+    from adokernels.arrays.operands import random_operands
+
+    lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
+    operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
+    if routine.problem(*operands, variant=variant).why_not(variant):
+        pytest.skip("declines the problem")
+    expected = tuple_of(routine(*operands, variant=variant))
+
+    def shifted(a):
+        whole = cupy.zeros(a.size + 1, a.dtype)
+        whole[1:] = cupy.asarray(a).reshape(-1)
+        return whole[1:].reshape(a.shape)
+
+    def padded(a):
+        whole = cupy.zeros((*a.shape[:-1], a.shape[-1] + 5), a.dtype)
+        whole[..., 3:-2] = cupy.asarray(a)
+        return whole[..., 3:-2]
+
+    for change in (shifted, padded):
+        views = [change(a) for a in operands]
+        if routine.problem(*views, variant=variant).why_not(variant):
+            continue
+        results = tuple_of(routine(*views, variant=variant))
+        for result, right in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result.numpy(), right, rtol=1e-5, atol=1e-4)
+        outs = tuple(change(np.zeros_like(e)) for e in expected)
+        routine(*views, variant=variant, out=outs if len(outs) > 1 else outs[0])
+        for out, right in zip(outs, expected, strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(out), right, rtol=1e-5, atol=1e-4)
+
+
+def tuple_of(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def test_in_place(streaming):
+    for steps in (1, 2):
+        base = np.random.default_rng(1).random((64, 64), np.float32)
+        array = streaming.array(base)[::steps, ::steps]
+        assert ado.transpose(array, out=array) is array
+        ado.synchronize()
+        np.testing.assert_array_equal(streaming.host(array), base[::steps, ::steps].T)
+
+
+def test_interleaved_arrays_do_not_overlap():
+    cupy = library_named("cupy")
+    whole = cupy.array(np.arange(64.0).reshape(8, 8))
+    ado.transpose(whole[:, ::2], out=whole.T[1::2])
+    ado.synchronize()
+    host = np.arange(64.0).reshape(8, 8)
+    np.testing.assert_array_equal(cupy.host(whole)[:, 1::2], host[:, ::2])
+    with pytest.raises(ValueError, match="out overlaps a"):
+        ado.transpose(whole[:4], out=whole.T[:, 2:6])
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f2", "i4", "f4", "u8", "f8", "c8", "c16"])
+def test_types(library, dtype):
+    if isinstance(library, Jax) and np.dtype(dtype).itemsize >= 8 and dtype != "c8":
+        pytest.skip("JAX has no 64-bit types by default")
+    values = np.arange(12).reshape(3, 4).astype(dtype)
+    result = ado.transpose(library.array(values))
+    assert result.dtype == values.dtype
+    np.testing.assert_array_equal(result.numpy(), values.T)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_numpy_lacks(dtype):
+    torch = library_named("torch").library
+    a = torch.arange(12, device="cuda").reshape(3, 4).to(getattr(torch, dtype))
+    result = ado.transpose(a)
+    assert dtype in repr(result)
+    taken = torch.from_dlpack(result)
+    assert taken.dtype == a.dtype
+    assert torch.equal(taken.view(torch.uint8), a.T.contiguous().view(torch.uint8))
+    out = torch.empty_like(taken)
+    assert ado.transpose(a, out=out) is out
+    assert torch.equal(out.view(torch.uint8), taken.view(torch.uint8))
+    with pytest.raises(TypeError, match=rf"out must have the type of a, .*{dtype}, got"):
+        ado.transpose(a, out=torch.empty(4, 3, dtype=torch.int16, device="cuda"))
+
+
+def test_refused_types():
+    torch = library_named("torch").library
+    a = torch.ones(3, 4, dtype=torch.complex64, device="cuda")
+    with pytest.raises(TypeError, match="gray must have elements of type uint8, got complex64"):
+        ado.sobel(a)
+    with pytest.raises(BufferError, match="conjugate"):
+        ado.transpose(a.conj())
+    with pytest.raises(TypeError, match="conjugated or negated lazily"):
+        ado.transpose(a.conj().imag)
+
+
+def test_sweep_and_check_of_device_operands(streaming):
+    array, values = view(streaming, "sliced")
+    sweep = ado.sweep(ado.transpose, array, seconds=0.01, ceilings=False, progress=False)
+    names = [m.variant for m in sweep]
+    assert {"naive", "tiled"} <= set(names)
+    problem = ado.transpose.problem(array)
+    assert (problem.device, problem.device_id) == ("cuda", "cuda:0")
+    np.testing.assert_array_equal(problem.host_arguments[0], values)
+
+
+def test_values_of_strided_operands_are_checked():
+    cupy = library_named("cupy").library
+    from adokernels.arrays.operands import random_operands
+
+    operands = [cupy.asarray(a) for a in random_operands(ado.gpp, (8, 12, 16, 2))]
+    names = [p.name for p in ado.gpp.parameters if p.role == "input"]
+    occ = names.index("occ")
+    wide = cupy.zeros((operands[occ].size, 3))
+    operands[occ] = wide[:, 1]
+    ado.gpp(*operands)
+    wide[2, 1] = 2.0
+    with pytest.raises(ValueError, match=r"gpp: occ\[2\] must be from 0 to 1, got 2"):
+        ado.gpp(*operands)
+
+
+# --- Results for other libraries ------------------------------------------------------------------
+
+
+def test_libraries_read_results(library):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    result = ado.transpose(ado.to_device(values))
+    taken = library.taken(result)
+    assert library.pointer(taken) == result.__cuda_array_interface__["data"][0]
+    np.testing.assert_array_equal(library.host(taken), values.T)
+    del result
+    gc.collect()
+    np.testing.assert_array_equal(library.host(taken), values.T)
+
+
+def test_cupy_reads_the_cuda_array_interface():
+    cupy = library_named("cupy")
+    result = ado.transpose(ado.to_device(np.ones((3, 4))))
+    interface = result.__cuda_array_interface__
+    assert interface["stream"] == 1
+    assert cupy.pointer(cupy.library.asarray(result)) == interface["data"][0]
+
+
+def test_dlpack_of_device_arrays():
+    values = np.arange(12.0).reshape(3, 4)
+    array = ado.to_device(values)
+    assert array.__dlpack_device__() == producers.CUDA
+    on_host = np.from_dlpack(Capsuled(array.__dlpack__(dl_device=(1, 0), max_version=(1, 0))))
+    np.testing.assert_array_equal(on_host, values)
+    for capsule, name in [
+        (array.__dlpack__(), '"dltensor"'),
+        (array.__dlpack__(max_version=(0, 8), stream=-1), '"dltensor"'),
+        (array.__dlpack__(max_version=(1, 1), stream=2), '"dltensor_versioned"'),
+        (array.__dlpack__(max_version=(1, 0), copy=False), '"dltensor_versioned"'),
+    ]:
+        assert name in repr(capsule)
+        result = ado.transpose(Capsuled(capsule, device=producers.CUDA))
+        np.testing.assert_array_equal(result.numpy(), values.T)
+    copied = Capsuled(array.__dlpack__(copy=True, max_version=(1, 0)), device=producers.CUDA)
+    np.testing.assert_array_equal(ado.transpose(copied).numpy(), values.T)
+    for keywords, error in [
+        ({"stream": 0}, ValueError),
+        ({"stream": -2}, ValueError),
+        ({"stream": "1"}, TypeError),
+        ({"dl_device": (2, 99)}, BufferError),
+        ({"dl_device": (8, 0)}, BufferError),
+        ({"dl_device": (1, 0), "copy": False}, BufferError),
+    ]:
+        with pytest.raises(error):
+            array.__dlpack__(**keywords)
+    with pytest.raises(BufferError, match="DLPack has no type"):
+        ado.to_device(np.zeros(3, "M8[s]")).__dlpack__()
+
+
+# --- Producers that count -------------------------------------------------------------------------
+
+
+def on_gpu(array, **keywords):
+    """A producer whose memory is that of a DeviceArray."""
+    memory = ado.to_device(array)
+    producer = Producer(array, data=memory.__cuda_array_interface__["data"][0], **keywords)
+    producer.device = producers.CUDA
+    producer.memory = memory
+    return producer
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_deleters(versioned):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    operand = on_gpu(values, versioned=versioned)
+    out = on_gpu(np.zeros((4, 3), np.float32), versioned=versioned)
+    assert ado.transpose(operand, out=out) is out
+    assert operand.requests[0]["stream"] == 1
+    ado.synchronize()
+    gc.collect()
+    assert (operand.deleted, out.deleted) == (1, 1)
+    np.testing.assert_array_equal(out.memory.numpy(), values.T)
+    wrong = on_gpu(np.zeros((3, 4), np.float32))
+    with pytest.raises(ValueError, match="out"):
+        ado.transpose(operand, out=wrong)
+    gc.collect()
+    assert (operand.deleted, wrong.deleted) == (2, 1)
+
+
+def test_producers_are_kept_until_the_work_has_finished(streaming):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    operand = on_gpu(values)
+    stream = streaming.stream("non-blocking")
+    with streaming.using(stream):
+        streaming.sleep()
+        result = ado.transpose(operand, stream=stream)
+    assert operand.deleted == 0
+    assert not streaming.idle(stream)
+    np.testing.assert_array_equal(result.numpy(), values.T)
+    ado.synchronize()
+    assert operand.deleted == 1
+
+
+def test_read_only():
+    out = on_gpu(np.zeros((4, 3), np.float32), flags=producers.READ_ONLY)
+    with pytest.raises(ValueError, match="out is read-only"):
+        ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
+    for read_only in (True, False):
+        memory = ado.to_device(np.zeros((4, 3), np.float32))
+        interface = dict(memory.__cuda_array_interface__)
+        interface["data"] = (interface["data"][0], read_only)
+        out = type("Interface", (), {"__cuda_array_interface__": interface})()
+        if read_only:
+            with pytest.raises(ValueError, match="out is read-only"):
+                ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out)
+        else:
+            assert ado.transpose(ado.to_device(np.ones((3, 4), np.float32)), out=out) is out
+            ado.synchronize()
+            np.testing.assert_array_equal(memory.numpy(), np.ones((4, 3)))
+
+
+# --- Streams --------------------------------------------------------------------------------------
+
+STREAMS = ("default", "non-blocking", "per-thread")
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("explicit", [False, True])
+def test_work_follows_the_callers_stream(streaming, kind, explicit):
+    """The operand is written after a long kernel on the stream. The host does not wait for it."""
+    stream = streaming.stream(kind)
+    values = np.random.default_rng(2).random((300, 200), np.float32)
+    base = streaming.array(values)
+    ado.synchronize()
+    with streaming.using(stream):
+        streaming.sleep()
+        operand = base + 1
+        result = ado.transpose(operand, **({"stream": stream} if explicit else {}))
+        assert not streaming.idle(stream)
+        taken = streaming.taken(result)
+        assert not streaming.idle(stream)
+        doubled = taken * 2
+        del operand, result, taken
+        scratch = streaming.overwrite((200, 300), np.float32)
+    ado.synchronize()
+    np.testing.assert_array_equal(streaming.host(doubled), (values.T + np.float32(1)) * 2)
+    del scratch
+
+
+def test_other_streams_go_on(streaming):
+    """A call and its result do not wait for a long kernel on another stream."""
+    busy, own = streaming.stream("non-blocking"), streaming.stream("non-blocking")
+    values = np.random.default_rng(3).random((300, 200), np.float32)
+    base = streaming.array(values)
+    ado.synchronize()
+    with streaming.using(busy):
+        streaming.sleep()
+    with streaming.using(own):
+        for array in (base, base[::2, ::2]):  # also with scratch memory for the packed copy
+            result = ado.transpose(array)
+            np.testing.assert_array_equal(result.numpy(), streaming.host(array).T)
+            del result
+    assert not streaming.idle(busy)
+
+
+def test_device_arrays_between_streams(streaming):
+    first, second = streaming.stream("non-blocking"), streaming.stream("non-blocking")
+    values = np.random.default_rng(4).random((300, 200), np.float32)
+    base = streaming.array(values)
+    ado.synchronize()
+    with streaming.using(first):
+        streaming.sleep()
+        made = ado.transpose(base + 1)
+    again = ado.transpose(made, stream=second)
+    assert not streaming.idle(first)
+    assert not streaming.idle(second)
+    np.testing.assert_array_equal(again.numpy(), values + np.float32(1))
+    # A result that overwrites an array waits for earlier reads on other streams.
+    with streaming.using(second):
+        streaming.sleep()
+        copy = ado.transpose(made, stream=second)
+    zeros = ado.to_device(np.zeros((300, 200), np.float32))
+    ado.transpose(zeros, out=made, stream=first)
+    np.testing.assert_array_equal(copy.numpy(), values + np.float32(1))
+    np.testing.assert_array_equal(made.numpy(), np.zeros((200, 300)))
+
+
+def test_device_arrays_keep_their_stream(streaming):
+    stream = streaming.stream("non-blocking")
+    array = ado.transpose(ado.to_device(np.ones((3, 4))), stream=stream)
+    handle = array.__cuda_array_interface__["stream"]
+    assert handle == _core.stream_handle(stream)
+    assert ado.transpose(array).__cuda_array_interface__["stream"] == handle
+    assert ado.to_device(np.ones(3)).__cuda_array_interface__["stream"] == 1
+
+
+def test_streams_are_kept_alive():
+    cupy = library_named("cupy")
+    arrays = []
+    for _ in range(50):
+        stream = cupy.stream("non-blocking")
+        with cupy.using(stream):
+            arrays.append(ado.transpose(cupy.library.ones((64, 64))))
+        del stream
+        gc.collect()
+    for array in arrays:
+        np.testing.assert_array_equal(array.numpy(), np.ones((64, 64)))
+    arrays.clear()
+    gc.collect()
+    ado.synchronize()
+
+
+def test_explicit_streams_outlive_the_producer():
+    """The producer is deleted while its array is still read on a stream that it does not know."""
+    torch = library_named("torch")
+    stream = torch.stream("non-blocking")
+    values = np.random.default_rng(5).random((300, 200), np.float32)
+    operand = torch.array(values)
+    ado.synchronize()
+    with torch.using(stream):
+        torch.sleep()
+    result = ado.transpose(operand, stream=stream)
+    del operand
+    scratch = torch.overwrite((300, 200), np.float32)
+    torch.library.cuda.default_stream().synchronize()
+    np.testing.assert_array_equal(result.numpy(), values.T)
+    del scratch
+
+
+def test_memory_is_released(streaming):
+    """The results of these calls do not fit into the memory together."""
+    stream = streaming.stream("non-blocking")
+    memory = _core.cuda_properties()["memory_bytes"]
+    side = 8192
+    array = streaming.array(np.zeros((side, side), np.float32))
+    with streaming.using(stream):
+        for _ in range(int(1.5 * memory / (4 * side * side))):
+            ado.transpose(array)
+
+
+def test_threads(streaming):
+    values = [np.random.default_rng(i).random((301, 203), np.float32) for i in range(8)]
+    failures = []
+
+    def work(i):
+        try:
+            stream = streaming.stream(STREAMS[i % 3])
+            with streaming.using(stream):
+                array = streaming.array(values[i])
+                for _ in range(50):
+                    result = ado.transpose(ado.transpose(array))
+                np.testing.assert_array_equal(result.numpy(), values[i])
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_arrays_of_ended_threads():
+    made = []
+
+    def work():
+        made.append(ado.transpose(ado.to_device(np.ones((64, 32))), stream=2))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(ado.transpose(made[0]).numpy(), np.ones((64, 32)))
+    np.testing.assert_array_equal(made.pop().numpy(), np.ones((32, 64)))
+
+
+# --- Staging --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [1000, 1024, 3001, 9001])
+def test_large_host_operands(side, rng):
+    values = rng.random((side, side + 3), np.float32)
+    result = ado.transpose(values, device="cuda")
+    np.testing.assert_array_equal(result, values.T)
+    strided = values[::-1, ::2]
+    out = np.zeros((strided.shape[1], 2 * strided.shape[0]), np.float32)[:, ::2]
+    assert ado.transpose(strided, device="cuda", out=out) is out
+    np.testing.assert_array_equal(out, strided.T)
+    np.testing.assert_array_equal(ado.to_device(strided).numpy(), strided)
+
+
+def test_large_host_operands_on_a_stream(streaming, rng):
+    values = rng.random((3001, 3003), np.float32)
+    stream = streaming.stream("non-blocking")
+    busy = streaming.stream("non-blocking")
+    with streaming.using(busy):
+        streaming.sleep()
+    np.testing.assert_array_equal(ado.transpose(values, device="cuda", stream=stream), values.T)
+    assert not streaming.idle(busy)
+
+
+def test_threads_share_the_pinned_memory(rng):
+    values = rng.random((2001, 2003), np.float32)
+    results = [None] * 4
+
+    def work(i):
+        results[i] = ado.transpose(values + i, device="cuda")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, (values + i).T)
+
+
+# --- Several GPUs ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_gpus():
+    try:
+        _core.resolve_device("cuda:1")
+    except ado.Unavailable as error:
+        pytest.skip(str(error))
+
+
+class TestSeveralGpus:
+    @pytest.fixture(autouse=True)
+    def torch(self, two_gpus):
+        self.torch = library_named("torch").library
+        self.values = np.random.default_rng(6).random((300, 200), np.float32)
+
+    def test_calls_run_where_their_operands_are(self):
+        for name in ("cuda:1", "cuda:0", "cuda:1"):
+            array = ado.to_device(self.values, device=name)
+            result = ado.transpose(array)
+            assert (array.device, result.device) == (name, name)
+            np.testing.assert_array_equal(result.numpy(), self.values.T)
+            assert self.torch.cuda.current_device() == 0
+            assert result.__dlpack_device__() == (2, int(name[-1]))
+            assert self.torch.from_dlpack(result).device == self.torch.device(name)
+            tensor = self.torch.from_numpy(self.values).to(name)
+            assert ado.transpose(tensor).device == name
+            assert ado.transpose(tensor, device="cuda").device == name
+
+    @pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+    def test_every_variant(self, routine, variant):
+        from adokernels.arrays.operands import random_operands
+
+        lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
+        operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
+        if routine.problem(*operands, variant=variant).why_not(variant):
+            pytest.skip("declines the problem")
+        expected = tuple_of(routine(*operands, variant=variant, device="cuda:0"))
+        for result, right in zip(
+            tuple_of(routine(*operands, variant=variant, device="cuda:1")), expected, strict=True
+        ):
+            np.testing.assert_array_equal(result, right)
+        assert self.torch.cuda.current_device() == 0
+
+    def test_mixed_devices_are_refused(self):
+        first, second = (ado.to_device(self.values, device=f"cuda:{i}") for i in range(2))
+        with pytest.raises(ValueError, match=r"one device, but out is on cuda:1 and .* on cuda:0"):
+            ado.transpose(first, out=second)
+        with pytest.raises(ValueError, match="device must be 'cuda:1', because the operands are"):
+            ado.transpose(second, device="cuda:0")
+        with pytest.raises(ValueError, match=r"is on cpu and .* are on cuda:1"):
+            ado.transpose(second, out=np.zeros((200, 300), np.float32))
+
+    def test_the_current_device_does_not_matter(self):
+        with self.torch.cuda.device(1):
+            array = ado.to_device(self.values, device="cuda:0")
+            np.testing.assert_array_equal(ado.transpose(array).numpy(), self.values.T)
+            assert self.torch.cuda.current_device() == 1
+            assert ado.to_device(self.values).device == "cuda:1"
+            tensor = self.torch.ones(3, 4, device="cuda:0")
+            assert ado.transpose(tensor).device == "cuda:0"
+
+    def test_the_default_device(self, device_restored):
+        ado.set_device("cuda:1")
+        assert _core.device() == "cuda:1"
+        assert ado.to_device(self.values).device == "cuda:1"
+        assert ado.transpose.problem(self.values).device_id == "cuda:1"
+        np.testing.assert_array_equal(ado.transpose(self.values), self.values.T)
+
+    def test_streams_of_the_other_gpu(self):
+        with self.torch.cuda.device(1):
+            stream = self.torch.cuda.Stream()
+            with self.torch.cuda.stream(stream):
+                tensor = self.torch.from_numpy(self.values).to("cuda:1")
+                self.torch.cuda._sleep(SPIN_CYCLES)
+                tensor += 1
+        result = ado.transpose(tensor, stream=stream)
+        assert not stream.query()
+        np.testing.assert_array_equal(result.numpy(), self.values.T + np.float32(1))
+
+    def test_measurements_name_the_device(self):
+        sweep = ado.sweep(
+            ado.transpose, self.values, device="cuda:1", seconds=0.01, ceilings=False,
+            progress=False,
+        )  # fmt: skip
+        uuids = [_core.cuda_properties(f"cuda:{i}")["uuid"] for i in range(2)]
+        assert uuids[0] != uuids[1]
+        for m in sweep:
+            assert (m.device, m.context["device"]) == ("cuda", "cuda:1")
+            assert m.context["cuda"]["uuid"] == uuids[1]
+        assert ado.machine("cuda:1").context["cuda"]["uuid"] == uuids[1]
+        assert ado.machine("cuda:0").context["cuda"]["uuid"] == uuids[0]
+
+    def test_missing_devices(self):
+        with pytest.raises(ado.Unavailable, match="there is no device cuda:99; this process sees"):
+            ado.transpose(self.values, device="cuda:99")
