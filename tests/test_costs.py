@@ -233,18 +233,21 @@ def test_sliding_window_counts_rows_at_seams():
 
 
 def test_lanes_with_strips_of_rows():
-    """300 rows of 5 pixels: 11 strips of 28 rows, which begin an odd number of words apart.
+    """Strips of 5 pixels per row: the fewest rows, and 12 of 16 possible ones.
 
-    Each lane processes 30 rows of 8 pixels.
+    The strips of neighbouring lanes begin an odd number of words apart. Each lane processes two
+    more rows of 8 pixels.
     """
-    flops = executed_flops(ado.sobel["lane_per_row"], ((300, 5), "u1"))
-    assert flops == 4 * 11 * 30 * 8
+    for rows, height in [(300, 4), (1 << 20, 12)]:
+        flops = executed_flops(ado.sobel["lane_per_row"], ((rows, 5), "u1"))
+        assert flops == 4 * -(-rows // height) * (height + 2) * 8
 
 
 def test_small_tiles_count_rows_between_warps():
-    """Tiles of 120 x 32 pixels, eight warps of 4 rows; each loads 8 more rows of 128 pixels."""
-    flops = executed_flops(ado.edge_detect["small_tiles"], ((2, 33, 121, 3), "u1"))
-    assert flops == 4 * (2 * 2 * 2) * 8 * (4 + 8) * 128
+    """Tiles of 120 x 16 or 120 x 48 pixels, eight warps of 2 or 6 rows; each loads 8 more rows."""
+    for images, rows, across, down in [(2, 2, 2, 3), (400, 6, 2, 1)]:
+        flops = executed_flops(ado.edge_detect["small_tiles"], ((images, 33, 121, 3), "u1"))
+        assert flops == 4 * (images * across * down) * 8 * (rows + 8) * 128
 
 
 def test_maxima_of_partial_batches():

@@ -119,9 +119,9 @@ def test_choice_on_an_h200(dtype):
     for terms, points, variant in [
         *[(0, 0, "few_terms"), (1, 1, "few_terms"), (1, 713_591_159, "few_terms")],
         *[(3, 7, "few_terms"), (16, many, "few_terms"), (17, many, "vectorised")],
-        *[(17, 32, "one_barrier"), (17, 33, "split_terms"), (1 << 20, 1, "one_barrier")],
-        *[((1 << 20) + 1, 1, "split_terms"), (1 << 15, 32, "one_barrier")],
-        *[((1 << 15) + 1, 32, "split_terms"), (64, 1000, "split_terms")],
+        *[(32, 64, "one_barrier"), (32, 65, "split_terms"), (200, 101, "split_terms")],
+        *[(200, 100, "one_barrier"), (1 << 21, 1, "one_barrier"), (64, 1000, "split_terms")],
+        *[((1 << 21) + 1, 1, "split_terms")],
         *[(64, many // 2, "split_terms"), (64, many, "vectorised")],
     ]:
         assert choice(terms, points) == variant, (terms, points)

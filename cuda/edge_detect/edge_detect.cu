@@ -54,19 +54,21 @@ void run_pipeline(const EdgeDetect& p, const Launch& go) {
 // 34 KiB of shared memory for eight rows instead of 41 KiB. Five blocks then leave 60 KiB for L1
 // instead of 28 KiB.
 template <int kChannels, int kWords, RowStart kIn, RowStart kOut, bool kWide = false>
-using FusedShape = WindowShape<SlidingWindow{.channels = kChannels,
-                                             .words = kWords,
-                                             .radius = GaussianBlur::kRadius + 1,
-                                             .in = kIn,
-                                             .out = kOut,
-                                             .halo_words = false,
-                                             .min_lanes = kWide         ? kWarpSize
-                                                          : kWords == 1 ? 2
-                                                                        : 4,
-                                             .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
-                                             .blocks = kWords == 1 ? 8 : 5,
-                                             .warps = 11,
-                                             .max_rows = 56}>;
+using FusedShape = WindowShape<SlidingWindow{
+    .channels = kChannels,
+    .words = kWords,
+    .radius = GaussianBlur::kRadius + 1,
+    .in = kIn,
+    .out = kOut,
+    .halo_words = false,
+    .min_lanes = kWide         ? kWarpSize
+                 : kWords == 1 ? 2
+                               : 4,
+    .ring_rows = kIn == RowStart::kVectors ? 8 : 4,
+    .blocks = kOut == RowStart::kVectors ? (kWords == 1 ? 8 : 5) : (kWords == 1 ? 6 : 4),
+    .warps = 11,
+    .max_rows = 56,
+    .tail_percent = kOut == RowStart::kVectors ? 0 : 80}>;
 
 // Images with fewer pixels have too few warps with eight pixels per lane. On an H200, 1600 x 2560
 // pixels take 13.8 us with four pixels per lane and 14.2 us with eight.

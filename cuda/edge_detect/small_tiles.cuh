@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/grid.cuh"
+#include "image/bands.cuh"
 #include "image/luminance.cuh"
 #include "image/packed_pixels.cuh"
 #include "image/square_root.cuh"
@@ -24,14 +25,6 @@ inline constexpr int kTileCols = 4 * (kWarpSize - 2);        // pixels that a wa
 template <int kRows>
 inline constexpr int kTileRowsOf = kTileWarps* kRows;
 
-// Calls `visit` with the number of rows per warp as a constant. Tuned on an H200.
-template <class Visit>
-auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
-  constexpr std::int64_t kVeryFewPixels = 1 << 20;
-  return p.out.elements() < kVeryFewPixels ? visit(std::integral_constant<int, 4>{})
-                                           : visit(std::integral_constant<int, 8>{});
-}
-
 struct SmallTiles {
   std::int64_t across, down;  // tiles per image
 };
@@ -41,19 +34,38 @@ SmallTiles small_tiles_of(const EdgeDetect& p) {
   return {ceil_div(p.cols(), kTileCols), ceil_div(p.rows(), kTileRowsOf<kRows>)};
 }
 
+template <int kRows>
+std::int64_t number_of_small_tiles(const EdgeDetect& p) {
+  const SmallTiles tiles = small_tiles_of<kRows>(p);
+  return p.images() * tiles.across * tiles.down;
+}
+
+// All tiles are processed at the same time if there are at most this many. Tuned on an H200: rows
+// of RGB pixels take the sliding window longer, so more tiles are faster than it.
+inline std::int64_t max_small_tiles(const EdgeDetect& p) {
+  constexpr std::int64_t kPerMultiprocessorRgb = 4, kPerMultiprocessor = 2;
+  return kTunedMultiprocessors * (p.channels() == 3 ? kPerMultiprocessorRgb : kPerMultiprocessor);
+}
+
+// Calls `visit` with the number of rows per warp as a constant.
+template <class Visit>
+auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
+  constexpr int kLow = 2, kHigh = 6;
+  return number_of_small_tiles<kLow>(p) <= max_small_tiles(p)
+             ? visit(std::integral_constant<int, kLow>{})
+             : visit(std::integral_constant<int, kHigh>{});
+}
+
 inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {
-  return with_rows_per_warp(p, [&](auto rows) {
-    const SmallTiles tiles = small_tiles_of<rows>(p);
-    return grid_of(p.images() * tiles.across * tiles.down, 1);
-  });
+  return with_rows_per_warp(p,
+                            [&](auto rows) { return grid_of(number_of_small_tiles<rows>(p), 1); });
 }
 
 // Executed FLOPs: of all lanes and of the rows above and below the tiles of the warps.
 inline double flops_of_small_tiles(const EdgeDetect& p) {
   return with_rows_per_warp(p, [&](auto rows) {
-    const SmallTiles tiles = small_tiles_of<rows>(p);
     constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
-    return kFlopsOfLength * kPixels * static_cast<double>(p.images() * tiles.across * tiles.down);
+    return kFlopsOfLength * kPixels * static_cast<double>(number_of_small_tiles<rows>(p));
   });
 }
 
@@ -69,8 +81,11 @@ inline double bytes_of_small_tiles(const EdgeDetect& p) {
 }
 
 inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
-  constexpr std::int64_t kFewPixels = 6 << 20;  // tuned on an H200
-  return p.out.elements() < kFewPixels
+  if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
+      RowStart::kVectors)
+    return "the sliding window is fast if rows begin at vectors";
+  return with_rows_per_warp(
+             p, [&](auto rows) { return number_of_small_tiles<rows>(p) <= max_small_tiles(p); })
              ? nullptr
              : "the image has enough rows for the warps of the sliding window";
 }

@@ -65,13 +65,14 @@ constexpr SlidingWindow blur_window(int words, RowStart start, bool extends, boo
           .min_lanes = words == 1   ? 1
                        : words == 2 ? 4
                                     : 8,
-          .ring_rows = any_taps || (wide && extends) || (!wide && !aligned) ? 4 : 8,
-          .blocks = any_taps || (wide && extends) ? 4
-                    : wide                        ? 5
-                    : extends && !aligned         ? 6
-                                                  : 8,
+          .ring_rows = any_taps || (wide && extends) || !aligned ? 4 : 8,
+          .blocks = any_taps || (wide && (extends || !aligned)) ? 4
+                    : wide                                      ? 5
+                    : words == 2 && !aligned                    ? 6
+                                                                : 8,
           .warps = wide ? 12 : 10,
-          .max_rows = words == 1 ? 14 : 34};
+          .max_rows = words == 1 ? 14 : 34,
+          .tail_percent = aligned ? 0 : 80};
 }
 
 template <int kWords, RowStart kStart, bool kExtends, bool kAnyTaps_ = false>
@@ -105,7 +106,8 @@ const char* why_lanes_are_slower(const GaussianBlur& p, const Hardware& gpu) {
 // Calls `visit` with the shape for a problem.
 constexpr auto with_shape = [](const GaussianBlur& p, auto visit) {
   const RowStart start = row_start_of(p);
-  const bool extends = p.border != Border::kConstant, many = pixels_of(p) >= kManyPixels;
+  const bool extends = p.border != Border::kConstant,
+             many = has_many_pixels(p, start == RowStart::kVectors);
   const auto with_general_start = [&](auto general) {
     return start == RowStart::kVectors ? general(kRowStart<RowStart::kVectors>)
                                        : general(kRowStart<RowStart::kBytes>);

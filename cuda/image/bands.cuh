@@ -20,6 +20,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "common/grid.cuh"
@@ -39,6 +40,16 @@ inline constexpr int kTunedMultiprocessors = 132;
 // Images with at least this many pixels have enough warps with 16 pixels per lane. Tuned on an
 // H200.
 inline constexpr std::int64_t kManyPixels = 1 << 24;
+
+// The same for images with unaligned rows: 16 pixels per lane have fewer lanes at the ends of rows,
+// which execute more instructions.
+inline constexpr std::int64_t kManyUnalignedPixels = 6 << 20;
+
+// In images with fewer columns, most of the eight or more lanes per band would be idle with 16
+// pixels per lane. Bands are low, because the rows of the bands that a warp processes at the same
+// time are far apart: 3000001 x 33 pixels take 236 us with bands of 14 rows and 277 us with 34.
+inline constexpr std::int64_t kFewCols = 128;
+inline constexpr int kLowBandRows = 14;
 
 // Images with at most this many columns are processed with four pixels per lane.
 inline constexpr std::int64_t kNarrowCols = 24;
@@ -83,6 +94,7 @@ struct SlidingWindow {
   int blocks;              // per multiprocessor; limits the registers per thread
   int warps;               // per multiprocessor; bands are made lower to get this many
   int max_rows;            // approximate limit of a band's height
+  int tail_percent = 0;    // see bands_of
 };
 
 template <SlidingWindow kWindow>
@@ -93,6 +105,7 @@ struct WindowShape {
   static constexpr bool kHaloWords = kWindow.halo_words, kExtends = kWindow.extends;
   static constexpr int kRingRows = kWindow.ring_rows, kBlocks = kWindow.blocks;
   static constexpr int kWarps = kWindow.warps, kMaxRows = kWindow.max_rows;
+  static constexpr int kTailPercent = kWindow.tail_percent;
 
   static constexpr int kPixels = 4 * kWords;  // per lane
   static constexpr bool kAlignedOut = kOut == RowStart::kVectors;
@@ -150,6 +163,13 @@ struct WindowShape {
   static_assert(kUnrolled % 4 == 0 && kUnrolled % kRingRows == 0);
 };
 
+// Returns true if 16 pixels per lane are faster than eight.
+template <class Routine>
+bool has_many_pixels(const Routine& p, bool aligned) {
+  return p.cols() >= kFewCols &&
+         p.images() * p.rows() * p.cols() >= (aligned ? kManyPixels : kManyUnalignedPixels);
+}
+
 // The bands of a batch, `height` rows each.
 struct Bands {
   std::int64_t images, rows, cols;
@@ -175,18 +195,25 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 
 // Makes bands as high as possible, within limits, while there are enough warps for the device. A
 // band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
-// the last phase of the kernel, in which only few blocks run. Two changes were not faster: lower
-// bands in the last quarter of an image, and a number of bands that fills the multiprocessors
-// evenly.
+// the last phase of the kernel, in which only few blocks run. If this phase takes a share `tail` of
+// the time of a band, and a warp processes n rows in total, the sum 2 kRadius n / h + tail h is
+// smallest at h = sqrt(2 kRadius n / tail). In aligned rows, this limit was not faster. Two other
+// changes were not faster: lower bands in the last quarter of an image, and a number of bands that
+// fills the multiprocessors evenly.
 template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
-  constexpr std::int64_t kMinRows = 4;
+  constexpr double kMinRows = 4;
   constexpr double kWarps = kTunedMultiprocessors * Shape::kWarps;
-  const Bands rows = bands_of_height<Shape>(p, 1);
-  const double even = static_cast<double>(rows.all_lanes()) / Shape::kStoringLanes / kWarps;
-  std::int64_t height = even < kMinRows          ? kMinRows
-                        : even < Shape::kMaxRows ? static_cast<std::int64_t>(even)
-                                                 : Shape::kMaxRows;
+  constexpr double kResident =
+      double{kTunedMultiprocessors} * Shape::kBlocks * (kWindowBlock.x / kWarpSize);
+  const double warps = static_cast<double>(bands_of_height<Shape>(p, 1).all_lanes()) /
+                       Shape::kStoringLanes;  // with bands of one row
+  double most = Shape::kHaloWords && p.cols() < kFewCols ? std::min(kLowBandRows, Shape::kMaxRows)
+                                                         : Shape::kMaxRows;
+  if (Shape::kTailPercent != 0)
+    most = std::min(
+        most, std::sqrt(2 * Shape::kRadius * (warps / kResident) / (Shape::kTailPercent / 100.0)));
+  auto height = static_cast<std::int64_t>(std::max(std::min(warps / kWarps, most), kMinRows));
   // Round up to whole iterations of the unrolled loop.
   height = ceil_div(height + 2 * Shape::kRadius, Shape::kUnrolled) * Shape::kUnrolled -
            2 * Shape::kRadius;

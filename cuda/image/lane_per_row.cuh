@@ -23,7 +23,6 @@ namespace ado::cuda {
 
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
-inline constexpr int kStripBytes = 150;  // approximate size of a strip, tuned on an H200
 
 inline constexpr std::int64_t kMaxLaneCols = 32;  // of a row in the registers of a lane
 
@@ -44,17 +43,28 @@ struct Strips {
   ADO_HOST_DEVICE std::int64_t all() const { return images * down; }
 };
 
-// A strip has about `bytes` bytes. The strips of neighbouring lanes begin in different banks if the
-// distance between them is an odd number of words.
+// High strips load fewer rows above and below them. Low strips leave more shared memory to other
+// blocks, and small images have more of them. Tuned on an H200.
 template <class Routine>
-Strips strips_of(const Routine& p, int bytes = kStripBytes) {
+int max_strip_rows(const Routine& p) {
+  constexpr std::int64_t kMinRows = 4, kManyStrips = 1 << 16;
+  const auto cols = static_cast<int>(p.cols());
+  const int bytes = std::max(std::clamp(20 * cols, 90, 200), 12 * cols);
+  return static_cast<int>(std::clamp<std::int64_t>(p.images() * p.rows() / kManyStrips, kMinRows,
+                                                   std::max<std::int64_t>(bytes / cols, kMinRows)));
+}
+
+// The strips of neighbouring lanes begin in different banks if the distance between them is an odd
+// number of words.
+template <class Routine>
+Strips strips_of(const Routine& p) {
   Strips s{.images = p.images(),
            .rows = p.rows(),
            .down = 0,
            .cols = static_cast<int>(p.cols()),
            .height = 0};
   if (s.images == 0 || s.rows == 0 || s.cols == 0) return s;
-  const int most = std::max(bytes / s.cols, 4);
+  const int most = max_strip_rows(p);
   s.height = most;
   for (int h = most; h > std::max(most - 8, 0); --h)
     if (h * s.cols % 8 == 4 || (s.cols % 8 == 0 && h % 2 == 1)) {
@@ -87,9 +97,6 @@ struct StripMemory {
 // ---------------------------------------------------------------------------------------------
 // Fields of a variant with one lane per row.
 
-// Fewer rows, in all images together, are too few strips for the device. Tuned on an H200.
-inline constexpr std::int64_t kFewLaneRows = 1 << 16;
-
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
   return p.cols() > kMaxLaneCols ? "images have more than 32 columns" : nullptr;
@@ -97,9 +104,7 @@ const char* why_not_lanes(const Routine& p) {
 
 template <class Routine>
 const char* why_lanes_slower(const Routine& p) {
-  if (p.cols() > kNarrowCols) return "rows are wide enough for several lanes";
-  return p.images() * p.rows() < kFewLaneRows ? "there are too few rows for one lane per strip"
-                                              : nullptr;
+  return p.cols() > kNarrowCols ? "rows are wide enough for several lanes" : nullptr;
 }
 
 template <class Routine>

@@ -22,7 +22,7 @@ using OneBarrierBatch = ColumnBatch<1, 1, 8>;
 // if every thread has at least `min_batches` batches of rows. `max_blocks` limits the atomics.
 inline TermSplit one_barrier_split_of(const MaxPlus& p, int threads = kOneBarrierThreads,
                                       int batch_rows = OneBarrierBatch::kRows,
-                                      std::int64_t min_batches = 2,
+                                      std::int64_t min_batches = 1,
                                       std::int64_t max_blocks = kBusyBlocks) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
   const std::int64_t lanes = std::min<std::int64_t>(p.points(), threads);
@@ -45,10 +45,12 @@ inline double flops_of_one_barrier(const MaxPlus& p) {
 
 // Tuned on an H200.
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware&) {
-  constexpr std::int64_t kMaxPoints = 32, kMaxElements = 1 << 20;
-  if (p.points() > kMaxPoints) return "there are so many points that few teams have to be merged";
-  if (p.terms() * p.points() > kMaxElements)
+  constexpr std::int64_t kMinTermsPerPoint = 2, kFewElements = 1 << 11, kMaxElements = 1 << 21;
+  const std::int64_t elements = p.terms() * p.points();
+  if (elements > kMaxElements)
     return "there are so many terms that merging takes a small part of the time";
+  if (p.terms() < kMinTermsPerPoint * p.points() && elements > kFewElements)
+    return "there are so many points that few teams have to be merged";
   return nullptr;
 }
 

@@ -219,7 +219,8 @@ using SobelShape =
                               .ring_rows = kStart == RowStart::kVectors&& kWords == 2 ? 8 : 4,
                               .blocks = kWords == 4 ? kStart == RowStart::kVectors ? 7 : 6 : 8,
                               .warps = kWords == 4 ? 14 : 11,
-                              .max_rows = kWords == 1 ? 14 : 34}>;
+                              .max_rows = kWords == 1 ? 14 : 34,
+                              .tail_percent = kStart == RowStart::kVectors ? 0 : 50}>;
 
 RowStart row_start_of(const Sobel& p) {
   return std::min(row_start(p.gray, p.cols()), row_start(p.out, p.cols()));
@@ -253,8 +254,9 @@ const char* why_lanes_are_slower(const Sobel& p, const Hardware& gpu) {
 constexpr auto with_shape = [](const Sobel& p, auto visit) {
   if (p.cols() <= kNarrowCols) return visit(SobelShape<1, RowStart::kBytes>{});
   return with_row_start(row_start_of(p), [&](auto start) {
-    return pixels_of(p) >= kManyPixels ? visit(SobelShape<4, start>{})
-                                       : visit(SobelShape<2, start>{});
+    constexpr bool kAligned = start == RowStart::kVectors;
+    return has_many_pixels(p, kAligned) ? visit(SobelShape<4, start>{})
+                                        : visit(SobelShape<2, start>{});
   });
 };
 
