@@ -29,9 +29,9 @@ __device__ void tree_reduction(T (&values)[kSetThreads], int thread) {
   }
 }
 
-// --------------------------------------------------------------------------------------------- One
-// block for all sets, one thread per element. Neighbouring threads read samples that are one row
-// apart, which is uncoalesced. 1510 ms.
+// ---------------------------------------------------------------------------------------------
+// One block for all sets, one thread per element. Neighbouring threads read samples that are one
+// row apart, which is uncoalesced. 1510 ms.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_one_block(AverageMatvecOperands<T> p) {
@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// --------------------------------------------------------------------------------------------- One
-// block per set, because the sets are independent. If there are more sets than blocks in the
+// ---------------------------------------------------------------------------------------------
+// One block per set, because the sets are independent. If there are more sets than blocks in the
 // largest grid, a block processes several. 9.70 ms, 155 times as fast: all multiprocessors have
 // work.
 template <class T>
@@ -74,9 +74,9 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// --------------------------------------------------------------------------------------------- One
-// warp averages one element. Its lanes read neighbouring samples (coalesced), and their sums are
-// added by shuffles. The block has 32 warps of 32 lanes. 6.34 ms, 1.53 times as fast.
+// ---------------------------------------------------------------------------------------------
+// One warp averages one element. Its lanes read neighbouring samples (coalesced), and their sums
+// are added by shuffles. The block has 32 warps of 32 lanes. 6.34 ms, 1.53 times as fast.
 //
 //   samples of element e    0     1     2  ...   31     32    33  ...
 //   read by              lane 0  lane 1 ...  lane 31  lane 0  lane 1 ...   of warp e % 32
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// --------------------------------------------------------------------------------------------- The
-// products of a row are also added by shuffles: first within each warp, then the sums of the 32
+// ---------------------------------------------------------------------------------------------
+// The products of a row are also added by shuffles: first within each warp, then the sums of the 32
 // warps within the first warp. Two barriers per row instead of eleven. 4.03 ms, 1.57 times as fast.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)

@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(kAveragingThreads)
   }
 }
 
-// --------------------------------------------------------------------------------------------- 16
-// bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on the
-// row length (row_averages.cuh). The averages take 937 us, of which their few stores take 13 us.
-// With the product, the time is 1.02 ms.
+// ---------------------------------------------------------------------------------------------
+// 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
+// the row length (row_averages.cuh). The averages take 937 us, of which their few stores take 13
+// us. With the product, the time is 1.02 ms.
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 4)
     average_matvec_wide_average(SampleRows<T> rows, T* averages) {

@@ -60,9 +60,9 @@ __global__ void __launch_bounds__(kBlockCols* kTwoPassBlockRows)
   view.moved(row, col).store(0, 0, static_cast<std::uint8_t>(sum >> kShift));
 }
 
-// --------------------------------------------------------------------------------------------- Two
-// passes with kDown by kAcross neighbouring pixels per thread. A thread copies kLoaded pixels at a
-// time to shared memory and reads kAcross pixels at a time from there.
+// ---------------------------------------------------------------------------------------------
+// Two passes with kDown by kAcross neighbouring pixels per thread. A thread copies kLoaded pixels
+// at a time to shared memory and reads kAcross pixels at a time from there.
 //
 //   two_pixels    2 rows by 1 column, 1.28 ms
 //   wide_shared   2 rows by 2 columns, 1.07 ms: half the shared-memory accesses

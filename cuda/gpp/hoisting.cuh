@@ -110,9 +110,9 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
   sums.store(pass);
 }
 
-// --------------------------------------------------------------------------------------------- The
-// loop of the following variants. The parameters of `add_band` are the pole, x, the occupation, m,
-// the index of the frequency and the sums.
+// ---------------------------------------------------------------------------------------------
+// The loop of the following variants. The parameters of `add_band` are the pole, x, the occupation,
+// m, the index of the frequency and the sums.
 template <int kF, class AddBand>
 __device__ void add_all_bands(const Inputs& p, const Pass<kF>& pass, AddBand add_band) {
   ThreadSums<kF> sums;

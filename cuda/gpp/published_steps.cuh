@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> 
   add_pairs<WithReciprocals>(p, pass);
 }
 
-// --------------------------------------------------------------------------------------------- The
-// cut-off compares squared moduli, so no square root remains: 171 ms instead of 203.
+// ---------------------------------------------------------------------------------------------
+// The cut-off compares squared moduli, so no square root remains: 171 ms instead of 203.
 struct WithSquaredModuli : WithReciprocals {
   static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
     return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
@@ -228,8 +228,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p,
   sums.store(pass);
 }
 
-// --------------------------------------------------------------------------------------------- The
-// arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
+// ---------------------------------------------------------------------------------------------
+// The arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
 // energy(f) returns the energy of a frequency.
 template <int kF, class Energy>
 __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, Complex w,
@@ -286,9 +286,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   add_blocks<false>(p, pass, blocks);
 }
 
-// --------------------------------------------------------------------------------------------- The
-// distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows. This
-// makes no difference: 187 ms.
+// ---------------------------------------------------------------------------------------------
+// The distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows.
+// This makes no difference: 187 ms.
 __global__ void __launch_bounds__(kMaxThreads)
     gpp_swapped_indices(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);

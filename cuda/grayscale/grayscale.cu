@@ -72,8 +72,8 @@ __device__ bool aligned(const void* at, int bytes) {
   return reinterpret_cast<std::uintptr_t>(at) % bytes == 0;
 }
 
-// --------------------------------------------------------------------------------------------- One
-// thread per pixel. The work per block is so small that the GPU cannot launch blocks as fast as
+// ---------------------------------------------------------------------------------------------
+// One thread per pixel. The work per block is so small that the GPU cannot launch blocks as fast as
 // they finish. Blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
 template <int kChannels>
 __global__ void grayscale_naive(Line<kChannels> line) {

@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxP
   max_plus_scalar_loads(p);
 }
 
-// --------------------------------------------------------------------------------------------- All
-// threads of a warp load the same element of small. A 16-byte load also loads the next elements
+// ---------------------------------------------------------------------------------------------
+// All threads of a warp load the same element of small. A 16-byte load also loads the next elements
 // (float64: two terms per load):
 //
 //   small   | k  k+1 | k+2 k+3 | ...       one vector load per two terms
@@ -101,9 +101,9 @@ __global__ void __launch_bounds__(kOneBlockThreads, 1)
   max_plus_vector_loads_of_small(p);
 }
 
-// --------------------------------------------------------------------------------------------- A
-// thread computes the neighbouring points of one vector of big. All rows must start at multiples of
-// a vector (float64: two points per thread):
+// ---------------------------------------------------------------------------------------------
+// A thread computes the neighbouring points of one vector of big. All rows must start at multiples
+// of a vector (float64: two points per thread):
 //
 //   row k   | thread 0 | thread 1 | thread 2 | ...   16 bytes per thread and load,
 //   row k+1 | thread 0 | thread 1 | thread 2 | ...   512 contiguous bytes per warp

@@ -102,8 +102,9 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(MaxP
   p.out[point] = best;
 }
 
-// --------------------------------------------------------------------------------------------- An
-// element is stored to shared memory from a register. The store waits for the load of the register.
+// ---------------------------------------------------------------------------------------------
+// An element is stored to shared memory from a register. The store waits for the load of the
+// register.
 template <class T>
 __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxPlusOperands<T> p) {
   const std::int64_t point = thread_x();
@@ -123,10 +124,10 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxP
   p.out[point] = best;
 }
 
-// --------------------------------------------------------------------------------------------- An
-// asynchronous copy bypasses the registers. Each copy is a separate group. Past the last term, the
-// groups are empty. So the copy of the next element is always in the oldest of kPrefetchDistance
-// groups, and the other groups may still be in flight.
+// ---------------------------------------------------------------------------------------------
+// An asynchronous copy bypasses the registers. Each copy is a separate group. Past the last term,
+// the groups are empty. So the copy of the next element is always in the oldest of
+// kPrefetchDistance groups, and the other groups may still be in flight.
 template <class T, int kPitch>
 __device__ void max_plus_async_copies(const MaxPlusOperands<T>& p) {
   const std::int64_t point = thread_x();
@@ -154,9 +155,9 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_async_rolling(MaxPl
   max_plus_async_copies<T, kPrefetchDistance>(p);
 }
 
-// --------------------------------------------------------------------------------------------- The
-// threads of a warp access slots with the same index at the same time. Bank of each thread's slot
-// for float32, for which a slot occupies one of the 32 banks:
+// ---------------------------------------------------------------------------------------------
+// The threads of a warp access slots with the same index at the same time. Bank of each thread's
+// slot for float32, for which a slot occupies one of the 32 banks:
 //
 //   thread          0   1   2   3   4   5 ...  15  16  17 ...
 //   pitch 6 (even)  0   6  12  18  24  30 ...  26   0   6 ...   16 banks, two threads in each

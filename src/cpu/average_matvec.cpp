@@ -21,7 +21,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------ the operands
+// ---------------------------------------------------------------------------------------------
+// the operands
 
 // Addresses and strides in bytes. The samples of one element of one set form a row. Row indices are
 // consecutive over all sets.
@@ -59,7 +60,8 @@ Operands operands_of(const AverageMatvec& p) {
           p.out.stride[1]};
 }
 
-// -------------------------------------------------------------------------------- scalar variants
+// ---------------------------------------------------------------------------------------------
+// scalar variants
 
 template <class T>
 ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average,
@@ -142,7 +144,8 @@ void pairwise(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// ----------------------------------------------------------------------------- averages in vectors
+// ---------------------------------------------------------------------------------------------
+// averages in vectors
 
 // Prefetch distance in bytes. For N = 512, L = M = 1024 in float32, two cores read at 0.93 of the
 // ceiling with prefetch, and at 0.6 to 0.8 without (Zen 5, AVX-512).
@@ -400,7 +403,8 @@ void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* p
     transpose_parts<kSize>(part);
 }
 
-// ----------------------------------------------------------------------------- products in vectors
+// ---------------------------------------------------------------------------------------------
+// products in vectors
 
 // Returns the sum of all lanes.
 template <class V>
@@ -622,7 +626,8 @@ std::size_t one_set(const AverageMatvec& problem) {
   });
 }
 
-// -------------------------------------------------------------------------------------- in threads
+// ---------------------------------------------------------------------------------------------
+// in threads
 
 // Distribution of a problem over threads. With many sets, each thread has its own sets. Otherwise,
 // threads share first the rows, or parts of rows, and then the matrix.
@@ -754,7 +759,8 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// -------------------------------------------------------------------------------------- the ladder
+// ---------------------------------------------------------------------------------------------
+// the ladder
 
 const char* read_why_not(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "vectors is not packed";

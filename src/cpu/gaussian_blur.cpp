@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kTaps = GaussianBlur::kTaps, kRadius = GaussianBlur::kRadius;
 
-// ----------------------------------------------------------------------------- 49 products, scalar
+// ---------------------------------------------------------------------------------------------
+// 49 products, scalar
 
 // One output pixel, with a border test for each row and each of the 49 products.
 ADO_INLINE Pixel blur_at_border(const GaussianBlur& p, const Image& gray, int square, int64_t row,
@@ -65,7 +66,8 @@ void interior(const GaussianBlur& p, const Launch&) {
   }
 }
 
-// ------------------------------------------------------------------- 49 products, auto-vectorised
+// ---------------------------------------------------------------------------------------------
+// 49 products, auto-vectorised
 
 // Weighted sums of kCount rows. Each sum is passed to finish(col, sum). The compiler vectorises the
 // loop over columns, because rows are contiguous and the weights are local.
@@ -130,7 +132,8 @@ void auto_vectorised(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, FullWindowRow{p});
 }
 
-// ------------------------------------------------------------------------------- separated passes
+// ---------------------------------------------------------------------------------------------
+// separated passes
 
 using Sum = std::uint16_t;
 
@@ -197,7 +200,8 @@ void row_ring(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, AnyTapsRow{p});
 }
 
-// ------------------------------------------------------------------- default taps, in 16-bit sums
+// ---------------------------------------------------------------------------------------------
+// default taps, in 16-bit sums
 
 // The default taps as constants. No sum exceeds 255 * 16 * 16 = 65280, so sums have 16 bits. A
 // vector holds twice the number of sums compared with 32 bits, and the division is a shift.
@@ -234,7 +238,8 @@ void on_default_taps(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, Kernel{});
 }
 
-// ----------------------------------------------------------------------------- stores and threads
+// ---------------------------------------------------------------------------------------------
+// stores and threads
 
 void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
   if (p.default_taps())

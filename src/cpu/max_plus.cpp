@@ -18,7 +18,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------ the operands
+// ---------------------------------------------------------------------------------------------
+// the operands
 
 // Addresses and strides in bytes. big_k is the distance between terms, big_p the distance between
 // points.
@@ -40,7 +41,8 @@ Operands operands_of(const MaxPlus& p) {
           p.small.data, p.small.stride[0], p.out.data, p.out.stride[0]};
 }
 
-// -------------------------------------------------------------------------------- scalar variants
+// ---------------------------------------------------------------------------------------------
+// scalar variants
 
 // Returns the larger number, or NaN if `sum` or `best` is NaN. If `best` starts at 0, it never
 // becomes -0.
@@ -132,7 +134,8 @@ void blocked(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// -------------------------------------------------------------------------------------- in vectors
+// ---------------------------------------------------------------------------------------------
+// in vectors
 
 // The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
 // instruction, which returns `best` if one of the two is NaN. So a NaN in `best` remains, and a NaN
@@ -326,7 +329,8 @@ void on_one_thread(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// -------------------------------------------------------------------------------------- in threads
+// ---------------------------------------------------------------------------------------------
+// in threads
 
 // Minimum bytes of points per thread, so that reads are contiguous.
 constexpr int64_t kRunBytes = 8 << 10;
@@ -388,7 +392,8 @@ void threaded(const MaxPlus& problem, const Launch& go) {
   });
 }
 
-// -------------------------------------------------------------------------------------- the ladder
+// ---------------------------------------------------------------------------------------------
+// the ladder
 
 const char* read_why_not(const MaxPlus& p) {
   return p.big.packed() ? nullptr : "big is not packed";

@@ -70,7 +70,8 @@ ADO_INLINE void store_vector(void* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// ------------------------------------------------- instructions that work within 16-byte lanes
+// ---------------------------------------------------------------------------------------------
+// instructions that work within 16-byte lanes
 
 #if defined(__AVX512BW__)
 #define ADO_X86(name) _mm512_##name
@@ -157,7 +158,8 @@ ADO_INLINE Floats square_root(Floats x) {
 #endif
 }
 
-// -------------------------------------------------------------------- bytes widened to 16 bits
+// ---------------------------------------------------------------------------------------------
+// bytes widened to 16 bits
 
 // A vector of bytes widened to 16 bits, in the order of the unpack instruction: `low` has the first
 // eight elements of each 16-byte lane and `high` the last eight. So widening and narrowing need no

@@ -40,7 +40,8 @@ void write_sums(const Gpp& p, int64_t count, Part part) {
   }
 }
 
-// ------------------------------------------------------------------------------------ as published
+// ---------------------------------------------------------------------------------------------
+// as published
 
 // Nanoseconds per term; like all such constants below, an order of magnitude.
 constexpr double kPublishedTime = 10;
@@ -189,7 +190,8 @@ void bands_innermost(const Gpp& p, const Launch& go) {
   });
 }
 
-// ------------------------------------------------------------------- hoisted, and then vectorised
+// ---------------------------------------------------------------------------------------------
+// hoisted, and then vectorised
 
 // Bands in the caller's arrays, at one frequency.
 template <class V>
@@ -224,7 +226,8 @@ void in_place(const Gpp& p, const Launch& go) {
   });
 }
 
-// ------------------------------------------------------------------------- packed in cache blocks
+// ---------------------------------------------------------------------------------------------
+// packed in cache blocks
 
 using V = Reals<double>;
 
@@ -428,7 +431,8 @@ void in_blocks(const Gpp& p, const Launch& go) {
   write_sums(p, items, [&](int64_t i, int64_t f) { return packed.items[i * p.frequencies() + f]; });
 }
 
-// -------------------------------------------------------------------------------------- the ladder
+// ---------------------------------------------------------------------------------------------
+// the ladder
 
 #if defined(__FMA__)
 constexpr bool kFused = true;

@@ -28,7 +28,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ---------------------------------------------------------------------------------------- numbers
+// ---------------------------------------------------------------------------------------------
+// numbers
 
 // V is double, or a vector of doubles.
 template <class V>
@@ -81,7 +82,8 @@ ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_
   }
 }
 
-// ------------------------------------------------------------------------------------------- sums
+// ---------------------------------------------------------------------------------------------
+// sums
 
 // Terms per chain. A chain is summed without compensation, and the sums of chains are summed with
 // compensation. Otherwise, n equal terms would accumulate n roundings.
@@ -124,7 +126,8 @@ ADO_INLINE SelfEnergy<double> sum_of_lanes(const SelfEnergy<V>& terms) {
   return lanes.total();
 }
 
-// -------------------------------------------------------------------------------------- the model
+// ---------------------------------------------------------------------------------------------
+// the model
 
 ADO_INLINE bool all(int lane) { return lane != 0; }
 template <class Mask>

@@ -22,7 +22,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// --------------------------------------------------------------------------------------- grayscale
+// ---------------------------------------------------------------------------------------------
+// grayscale
 
 // The colours of a vector of pixels as pairs of 16-bit numbers, one pair of each kind per pixel.
 // The weight of the second colour does not fit into a signed number, so the colour occurs twice
@@ -213,7 +214,8 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
   }
 }
 
-// ----------------------------------------------------------------------------------- Gaussian blur
+// ---------------------------------------------------------------------------------------------
+// Gaussian blur
 
 // Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280. So
 // 16-bit numbers, shifts by whole elements and additions are sufficient. Two convolutions with two
@@ -241,7 +243,8 @@ struct BlurRow {
   }
 };
 
-// ------------------------------------------------------------------------------------------- Sobel
+// ---------------------------------------------------------------------------------------------
+// Sobel
 
 // The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 is below 2^24,
 // so a float represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next

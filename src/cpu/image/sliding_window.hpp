@@ -156,7 +156,8 @@ class SlidingWindow {
   bool started_;
 };
 
-// ------------------------------------------------------------------------------------- input rows
+// ---------------------------------------------------------------------------------------------
+// input rows
 
 // Provides the rows of a block of a gray image, extended by kRadius columns beyond its border. Rows
 // with contiguous pixels are read in place, and only the vectors at the border are copied.
@@ -244,7 +245,8 @@ class GrayRows {
   RowBuffer buffer_;
 };
 
-// ------------------------------------------------------------------------------------ output rows
+// ---------------------------------------------------------------------------------------------
+// output rows
 
 // Destination of the rows of a band. Rows are stored directly in the image if its pixels are
 // contiguous, stores are ordinary and the band has at least kWidth columns. Otherwise, they are
@@ -281,7 +283,8 @@ class OutputRows {
   RowBuffer buffer_;
 };
 
-// ---------------------------------------------------------------------------------------- kernels
+// ---------------------------------------------------------------------------------------------
+// kernels
 
 // The even and the odd columns of a vector of pixels, as 16-bit integers. Widening to this order
 // and narrowing from it need no shuffle.

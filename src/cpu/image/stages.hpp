@@ -18,7 +18,8 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ------------------------------------------------------------------------------------------- bands
+// ---------------------------------------------------------------------------------------------
+// bands
 
 // A rectangle of one image that one thread computes from top to bottom.
 struct Band {
@@ -74,7 +75,8 @@ class Ring {
   alignas(kLine) Pixel rows_[kSize][kPitch] = {};
 };
 
-// ---------------------------------------------------------------------------------------- stencils
+// ---------------------------------------------------------------------------------------------
+// stencils
 
 // Memory that will be read soon. Kernels prefetch one cache line of it per vector, so that memory
 // accesses overlap with the arithmetic.
@@ -147,7 +149,8 @@ struct Stencil {
   }
 };
 
-// ------------------------------------------------------------------------------------------ output
+// ---------------------------------------------------------------------------------------------
+// output
 
 // Returns true if non-temporal stores are worthwhile for this number of bytes of inputs and output.
 // For 3840x2160 pixels, they make blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3
@@ -160,7 +163,8 @@ ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const P
   scatter(from, band.width(), out.at(row, band.left), out.to_col, streaming);
 }
 
-// --------------------------------------------------------------------------------- filters of gray
+// ---------------------------------------------------------------------------------------------
+// filters of gray
 
 // Computes this thread's share of a filter of gray images.
 template <int kRadius, class Filter, class Kernel>

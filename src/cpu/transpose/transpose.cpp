@@ -36,7 +36,8 @@ void run(const Transpose& p, const Launch&) {
   }
 }
 
-// ------------------------------------------------------------------------------ element by element
+// ---------------------------------------------------------------------------------------------
+// element by element
 
 struct NaiveLoops {
   template <int kSize>
@@ -79,7 +80,8 @@ struct Blocked {
   }
 };
 
-// --------------------------------------------------------------------------------------- the steps
+// ---------------------------------------------------------------------------------------------
+// the steps
 
 // Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
 // half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
