@@ -28,7 +28,7 @@ NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "07_your_own_k
 LONG_ROWS = (1024, 32768)
 SHORT_ROWS = (65536, 128)
 CHECKED = (256, 4096)  # the problem on which the planted bugs are checked
-MATRIX = (8192, 4096)  # the problem of the transpose
+MATRIX = (4096, 4096)  # the problem of the transpose
 SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "vectorised")
 SECONDS = 1.0  # upper limit of the sampling time per variant
 
