@@ -121,6 +121,9 @@ def record(recorder: Recorder, seconds: float) -> None:
     tuned = ado.tune(softmax["vectorised"], x, **quick)
     print(tuned, flush=True)
     recorder.sweep("softmax-tuned", tuned.sweep, list(tuned.settings))
+    if not no_counters:  # to compare with those of the default block
+        profile = ado.profile(softmax["vectorised"], x, block=(1024,), metrics="light")
+        recorder.save("softmax-block_1024", profile)
 
     x = matrix(SHORT_ROWS)
     short = softmax.with_variants(defined["warp_per_row"])
