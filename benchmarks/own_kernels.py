@@ -11,8 +11,8 @@ extra ``kernels``, torch and CuPy, and 90 seconds on an H200.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -35,12 +35,12 @@ SECONDS = 1.0  # upper limit of the sampling time per variant
 
 def definitions() -> dict[str, Any]:
     """The variables that the notebook's cells with the tag "ladder" define."""
-    os.chdir(NOTEBOOK.parent)  # the cells read files relative to the notebook
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     defined: dict[str, Any] = {"__name__": "notebook"}
-    for cell in cells:
-        if "ladder" in cell["metadata"].get("tags", ()):
-            exec("".join(cell["source"]), defined)
+    with contextlib.chdir(NOTEBOOK.parent):  # the cells read files relative to the notebook
+        for cell in cells:
+            if "ladder" in cell["metadata"].get("tags", ()):
+                exec("".join(cell["source"]), defined)
     return defined
 
 

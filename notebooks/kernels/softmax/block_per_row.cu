@@ -1,3 +1,4 @@
+// One block per row. The threads of a warp access neighbouring columns.
 #include <cfloat>
 
 // Each instantiation has its own array, so two reductions need no barrier in between.

@@ -1,3 +1,4 @@
+// One cluster of kBlocks blocks per row, which is kept in registers. Needs compute capability 9.0.
 #include <cooperative_groups.h>
 
 #include <cfloat>

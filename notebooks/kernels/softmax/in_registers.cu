@@ -1,3 +1,4 @@
+// One block per row, which is kept in registers: cols is at most 4 * kVectors * blockDim.x.
 #include <cfloat>
 
 template <class Combine>

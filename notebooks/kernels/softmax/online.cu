@@ -1,3 +1,4 @@
+// One block per row. Maximum and sum are computed in the same pass.
 #include <cfloat>
 
 template <class Combine>

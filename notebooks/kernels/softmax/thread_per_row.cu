@@ -1,3 +1,4 @@
+// One thread per row. The threads of a warp access different rows.
 #include <cfloat>
 
 __global__ void softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols) {

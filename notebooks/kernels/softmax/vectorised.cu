@@ -1,3 +1,4 @@
+// One block per row. Threads access 16 bytes at a time, so cols must be a multiple of 4.
 #include <cfloat>
 
 template <class Combine>

@@ -1,3 +1,4 @@
+// One warp per row.
 #include <cfloat>
 
 template <class Combine>

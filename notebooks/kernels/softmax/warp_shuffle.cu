@@ -1,3 +1,4 @@
+// One block per row. Warps reduce with shuffles.
 #include <cfloat>
 
 template <class Combine>

@@ -1,3 +1,4 @@
+// A tile in shared memory without padding.
 constexpr int kTile = 32;
 
 // An element (row, col) of the tile is in column (col XOR row), so neither a row nor a column of
