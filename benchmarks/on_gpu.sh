@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: tests, compute-sanitizer, ladders with counters, comparison of
-# the counters with ncu, comparisons with peers, random shapes.
+# the counters with ncu, comparisons with peers, random shapes, the custom kernels of a notebook.
 #
-#   benchmarks/on_gpu.sh FOLDER [tests] [sanitizer] [ladders] [counters] [peers] [shapes] [ROUTINE ...]
+#   benchmarks/on_gpu.sh FOLDER [PART ...] [ROUTINE ...]
 #
-# Default: all parts, all routines. Run it in the root of the repository with adokernels installed and
-# built for that GPU, then read FOLDER/log. The files FOLDER/*.json are those of notebooks/data. If a
+# Parts: tests, sanitizer, ladders, counters, peers, shapes, own. Default: all parts, all routines. Run
+# it in the root of the repository with adokernels installed and built for that GPU, then read
+# FOLDER/log. The files FOLDER/*.json and FOLDER/own_kernels/*.json are those of notebooks/data. If a
 # command may run for only ten minutes, run the parts one after another into the same folder. Peers
 # that are not installed are left out; with_peers.sh provides them. SEEDS and COUNT select the random
 # shapes per routine (default: two seeds, 100 shapes per seed).
@@ -17,11 +18,11 @@ parts=() routines=()
 for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
-    tests|sanitizer|ladders|counters|peers|shapes) parts+=("$word") ;;
+    tests|sanitizer|ladders|counters|peers|shapes|own) parts+=("$word") ;;
     *) echo "argument must be a part or a routine ($all_routines), got $word" >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers shapes)
+[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers shapes own)
 [ ${#routines[@]} -gt 0 ] || read -ra routines <<< "$all_routines"
 mkdir -p "$folder"
 exec > >(tee -a "$folder/log") 2>&1
@@ -128,6 +129,8 @@ run_shapes() { # one process per routine, to free its memory
   [ ${#some[@]} = 0 ] || step python3 benchmarks/shapes.py --device cuda --standard \
     --json "$folder/shapes-standard" "${some[@]}"
 }
+
+run_own() { step python3 benchmarks/own_kernels.py "$folder/own_kernels"; }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv
 for part in "${parts[@]}"; do "run_$part"; done

@@ -3,6 +3,7 @@
 import pickle
 import sys
 
+import numpy as np
 import pytest
 
 import adokernels as ado
@@ -117,6 +118,23 @@ def test_warnings_are_in_the_log():
 def test_headers_of_cuda_and_c(headers, statement):
     includes = "".join(f"#include <{header}>\n" for header in headers)
     compile_cuda(f"{includes}__global__ void k(float* out) {{ {statement} }}", "k", arch="sm_80")
+
+
+@needs_compiler
+@pytest.mark.parametrize(("prefix", "dtype"), [("FLT", np.float32), ("DBL", np.float64)])
+def test_limits_of_floating_point_types(prefix, dtype):
+    info = np.finfo(dtype)
+    values = {
+        "MAX": float(info.max).hex(),
+        "MIN": float(info.smallest_normal).hex(),
+        "TRUE_MIN": float(info.smallest_subnormal).hex(),
+        "EPSILON": float(info.eps).hex(),
+        "MANT_DIG": info.nmant + 1,
+        "MAX_EXP": info.maxexp,
+        "MIN_EXP": f"({info.minexp} + 1)",
+    }
+    checks = "".join(f"static_assert({prefix}_{name} == {v});" for name, v in values.items())
+    compile_cuda(f"#include <cfloat>\n{checks} __global__ void k() {{}}", "k", arch="sm_80")
 
 
 @needs_compiler

@@ -1,0 +1,162 @@
+"""Measures the custom kernels of notebooks/07_your_own_kernel.ipynb on a GPU.
+
+The notebook defines the ladder in its cells with the tag "ladder". This script executes them,
+so it measures exactly the code that the notebook shows. It writes the records that the notebook
+loads, then reports everything that is missing or unexpected and exits with status 1. It needs the
+extra ``kernels``, torch and CuPy, and 90 seconds on an H200.
+
+    python benchmarks/own_kernels.py FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+
+NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "07_your_own_kernel.ipynb"
+LONG_ROWS = (1024, 32768)
+SHORT_ROWS = (65536, 128)
+CHECKED = (256, 4096)  # the problem on which the planted bugs are checked
+MATRIX = (4096, 4096)  # the problem of the transpose
+SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "vectorised")
+SECONDS = 1.0  # upper limit of the sampling time per variant
+
+
+def definitions() -> dict[str, Any]:
+    """The variables that the notebook's cells with the tag "ladder" define."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    defined: dict[str, Any] = {"__name__": "notebook"}
+    with contextlib.chdir(NOTEBOOK.parent):  # the cells read files relative to the notebook
+        for cell in cells:
+            if "ladder" in cell["metadata"].get("tags", ()):
+                exec("".join(cell["source"]), defined)
+    return defined
+
+
+def matrix(shape: tuple[int, int]) -> Any:
+    """Random logits."""
+    return 2 * np.random.default_rng(7).standard_normal(shape, np.float32)
+
+
+def peers(x: Any) -> dict[str, Callable[[], object]]:
+    """The softmax of the installed libraries, on copies of the operand."""
+    found: dict[str, Callable[[], object]] = {}
+    try:
+        import torch
+
+        tensor = torch.from_numpy(x).cuda()
+        found["torch.softmax"] = lambda: torch.softmax(tensor, dim=1)
+    except ImportError as error:
+        print(error, file=sys.stderr)
+    try:
+        import cupy
+        from cupyx.scipy.special import softmax as cupyx_softmax
+
+        array = cupy.asarray(x)
+
+        def expressions() -> object:
+            e = cupy.exp(array - array.max(axis=1, keepdims=True))
+            return e / e.sum(axis=1, keepdims=True)
+
+        found["CuPy expressions"] = expressions
+        found["cupyx softmax"] = lambda: cupyx_softmax(array, axis=1)
+    except ImportError as error:
+        print(error, file=sys.stderr)
+    return found
+
+
+class Recorder:
+    """Saves records in a folder, and collects what is wrong with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._start = time.perf_counter()
+        self.errors: list[str] = []
+
+    def save(self, name: str, record: Any) -> None:
+        """Save and print a record."""
+        record.save(self._folder / f"{name}.json")
+        print(f"== {name} ({time.perf_counter() - self._start:.1f} s)\n{record!r}\n", flush=True)
+
+    def require(self, condition: object, message: str) -> None:
+        """Note an error if a condition is false."""
+        if not condition:
+            self.errors.append(message)
+
+    def sweep(self, name: str, sweep: ado.Sweep, names: list[str]) -> None:
+        """Save a sweep that must contain these variants or peers."""
+        self.save(name, sweep)
+        measured = [m.variant for m in (*sweep.measurements, *sweep.peers)]
+        for missing in [n for n in names if n not in measured]:
+            self.errors.append(f"{name}: {missing} is missing: {sweep.skipped.get(missing)}")
+
+
+def record(recorder: Recorder, seconds: float) -> None:
+    """Measure everything that the notebook shows."""
+    defined = definitions()
+    softmax = defined["softmax"]
+    quick = {"seconds": seconds, "progress": False}
+    no_counters = _core.why_no_counters()
+    recorder.require(not no_counters, f"no counters: {no_counters}")
+
+    x = matrix(LONG_ROWS)
+    others = peers(x)
+    names = [v.name for v in softmax if v.device == "cuda"]
+    ladder = ado.sweep(
+        softmax, x, device="cuda", peers=others, counters=not no_counters and "light", **quick
+    )
+    recorder.sweep("softmax-long", ladder, [*names, "torch.softmax", "CuPy expressions"])
+
+    tuned = ado.tune(softmax["vectorised"], x, **quick)
+    print(tuned, flush=True)
+    recorder.sweep("softmax-tuned", tuned.sweep, list(tuned.settings))
+    if not no_counters:  # to compare with those of the default block
+        profile = ado.profile(softmax["vectorised"], x, block=(1024,), metrics="light")
+        recorder.save("softmax-block_1024", profile)
+
+    x = matrix(SHORT_ROWS)
+    short = softmax.with_variants(defined["warp_per_row"])
+    names = [*SHORT_VARIANTS, "warp_per_row"]
+    sweep = ado.sweep(short, x, variants=names, peers=peers(x), **quick)
+    recorder.sweep("softmax-short", sweep, [*names, "torch.softmax"])
+
+    x = matrix(CHECKED)
+    for variant in defined["planted"]:
+        result = ado.check(variant, softmax, x, timed=False)
+        recorder.save(f"softmax-{variant.name}", result)
+        recorder.require(not result.correct, f"the bug {variant.name} is not detected")
+
+    transpose = ado.transpose.with_variants(defined["swizzled"])
+    sweep = ado.sweep(transpose, matrix(MATRIX), device="cuda", **quick)
+    recorder.sweep("transpose-extended", sweep, ["naive", "padded", "wide", "swizzled"])
+
+
+def main() -> None:
+    """Measure, and exit with status 1 if something is missing or unexpected."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="upper limit of the time per variant"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    recorder = Recorder(options.folder.resolve())
+    record(recorder, options.seconds)
+    for error in recorder.errors:
+        print(f"FAILED: {error}", file=sys.stderr)
+    raise SystemExit(bool(recorder.errors))
+
+
+if __name__ == "__main__":
+    main()

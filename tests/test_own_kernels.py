@@ -1,0 +1,59 @@
+"""The custom kernels of notebook 07: their definitions, and the stored measurements of them."""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import adokernels as ado
+from adokernels.custom.compiler import compile_cuda, why_no_compiler
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "notebooks" / "data" / "own_kernels"
+
+
+@cache
+def definitions():
+    path = ROOT / "benchmarks" / "own_kernels.py"
+    spec = importlib.util.spec_from_file_location("own_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.definitions()
+
+
+def kernels():
+    softmax = definitions()["softmax"].with_variants(definitions()["warp_per_row"])
+    return {v.name: v for v in softmax if isinstance(v, ado.CudaVariant)}
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+@pytest.mark.parametrize("name", kernels())
+def test_kernels_compile_for_older_gpus(name):
+    variant = kernels()[name]
+    template, _, _ = variant.kernel.partition("<")
+    values = ", ".join(map(str, variant.default_parameters.values()))
+    kernel = f"{template}<{values}>" if values else template
+    arch = "sm_90" if name == "cluster" else "sm_75"
+    assert not compile_cuda(variant.text, kernel, arch=arch).log
+
+
+def test_planted_bugs_change_the_source():
+    correct = kernels()["block_per_row"].text
+    sources = {correct, *(variant.text for variant in definitions()["planted"])}
+    assert len(sources) == 1 + len(definitions()["planted"])
+
+
+@pytest.mark.parametrize("record", ["softmax-long", "softmax-short"])
+def test_the_stored_ladders_are_those_of_the_notebook(record):
+    sweep = ado.load(DATA / f"{record}.json")
+    for m in sweep.variants:
+        assert m.changes == kernels()[m.variant].changes
+        assert m.block == kernels()[m.variant].blocks[0]
+    if record == "softmax-long":
+        assert [m.variant for m in sweep.variants] == [v.name for v in definitions()["softmax"]]
+
+
+@pytest.mark.parametrize("variant", definitions()["planted"], ids=lambda v: v.name)
+def test_the_stored_checks_name_the_planted_bugs(variant):
+    assert not ado.load(DATA / f"softmax-{variant.name}.json")
