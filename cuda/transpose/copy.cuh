@@ -2,6 +2,8 @@
 // single row or column by copying it.
 #pragma once
 
+#include "common/grid.cuh"
+#include "common/warp.cuh"
 #include "transpose/matrix.cuh"
 #include "transpose/registers.cuh"
 
@@ -51,10 +53,17 @@ CopyParts parts_of_copy(const Transpose& p) {
   return {vectors, before, static_cast<int>(bytes - vectors * kVectorBytes)};
 }
 
-// One thread per vector, and one per other byte.
+// One thread per vector, and one per other byte. The bytes have warps of their own: if a warp
+// copied vectors and bytes, it would load the bytes only after the vectors have arrived.
+ADO_HOST_DEVICE std::int64_t first_byte_thread(const CopyParts& parts) {
+  return (parts.vectors + kWarpSize - 1) / kWarpSize * kWarpSize;
+}
+
 Extent grid_of_copy(const Transpose& p, Extent block) {
   const CopyParts parts = parts_of_copy(p);
-  return grid_of(ceil_div(parts.vectors + parts.others, block.x), 1);
+  const std::int64_t threads =
+      parts.others == 0 ? parts.vectors : first_byte_thread(parts) + parts.others;
+  return grid_of(ceil_div(threads, block.x), 1);
 }
 
 // Returns true if a and out start at the same offset within a vector.
@@ -70,12 +79,13 @@ bool same_alignment(const Transpose& p) {
 // 512 MiB takes 10 % longer (H200).
 template <bool kRealigns>
 __global__ void transpose_as_copy(const std::byte* a, std::byte* out, CopyParts parts) {
-  const std::int64_t index = thread_x(), other = index - parts.vectors;
+  const std::int64_t index = thread_x(), other = index - first_byte_thread(parts);
   if (other >= 0) {
     const std::int64_t at = other + (other < parts.before ? 0 : parts.vectors * kVectorBytes);
     if (other < parts.others) out[at] = a[at];
     return;
   }
+  if (index >= parts.vectors) return;
   using Words = Vector<unsigned, 4>;
   Words* const to = reinterpret_cast<Words*>(out + parts.before) + index;
   const std::byte* const from = a + parts.before;
