@@ -108,6 +108,33 @@ def test_strides_may_be_missing():
     assert_released(operand)
 
 
+def with_strides(array, strides):
+    """A producer whose tensor has these strides, in elements."""
+    strides = (ctypes.c_int64 * len(strides))(*strides)
+    operand = Producer(array, strides=ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)))
+    operand.strides = strides  # keeps the memory
+    return operand
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "f4", "f8", "c16"])
+def test_negative_strides_that_were_divided_as_unsigned_numbers(dtype):
+    """CuPy exports negative strides in this form."""
+    array = np.arange(12).reshape(3, 4).astype(dtype)[::-1, ::-2]
+    strides = [stride % 2**64 // array.itemsize for stride in array.strides]
+    np.testing.assert_array_equal(ado.transpose(with_strides(array, strides)), array.T)
+    out = np.zeros((3, 4), dtype)[::-1, ::-2]
+    ado.transpose(np.ascontiguousarray(array.T), out=with_strides(out, strides))
+    np.testing.assert_array_equal(out, array)
+
+
+@pytest.mark.parametrize("stride", [2**61, 2**62, -(2**62), 2**62 - 2**60])
+def test_impossible_strides(stride):
+    operand = with_strides(A, (stride, 1))
+    with pytest.raises(ValueError, match=f"invalid stride: {stride} elements in dimension 0"):
+        ado.transpose(operand)
+    assert_released(operand)
+
+
 def test_byte_offset():
     operand = Producer(A, data=A.ctypes.data - 24, byte_offset=24)
     np.testing.assert_array_equal(ado.transpose(operand), A.T)
@@ -333,6 +360,15 @@ def test_own_capsules_are_operands():
         np.testing.assert_array_equal(ado.transpose(Capsuled(capsule)), A.T)
     with pytest.raises(ValueError, match="out must be exported without a copy"):
         ado.transpose(A.T, out=Capsuled(_core.host_capsule(array, (1, 0), copied=True)))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
+def test_types_of_ml_dtypes_are_exported(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.ones((2, 3), getattr(ml_dtypes, name))
+    result = ado.transpose(Capsuled(_core.host_capsule(array)))
+    assert result.dtype == array.dtype
+    np.testing.assert_array_equal(result, array.T)
 
 
 @pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4"])

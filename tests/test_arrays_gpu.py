@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import re
 import threading
 
 import numpy as np
@@ -291,7 +292,13 @@ def test_every_variant_on_unaligned_views(routine, variant):
         for result, right in zip(results, expected, strict=True):
             np.testing.assert_allclose(result.numpy(), right, rtol=1e-5, atol=1e-4)
         outs = tuple(change(np.zeros_like(e)) for e in expected)
-        routine(*views, variant=variant, out=outs if len(outs) > 1 else outs[0])
+        try:
+            routine(*views, variant=variant, out=outs if len(outs) > 1 else outs[0])
+        except ValueError as error:  # why_not() above does not know out
+            declined = rf"{routine.name}\[{variant}\]: rows of .*out are (padded|not aligned)"
+            if not re.match(declined, str(error)):
+                raise
+            continue
         for out, right in zip(outs, expected, strict=True):
             np.testing.assert_allclose(cupy.asnumpy(out), right, rtol=1e-5, atol=1e-4)
 
@@ -671,10 +678,14 @@ def test_large_host_operands_on_a_stream(streaming, rng):
     values = rng.random((3001, 3003), np.float32)
     stream = streaming.stream("non-blocking")
     busy = streaming.stream("non-blocking")
+    # The first call loads kernels and pins memory, for which the driver can wait for the device.
+    ado.transpose(values, device="cuda", stream=stream)
     with streaming.using(busy):
-        streaming.sleep()
-    np.testing.assert_array_equal(ado.transpose(values, device="cuda", stream=stream), values.T)
-    assert not streaming.idle(busy)
+        for _ in range(4):
+            streaming.sleep()
+    result = ado.transpose(values, device="cuda", stream=stream)
+    assert not streaming.idle(busy)  # before the comparison, which takes longer than the kernels
+    np.testing.assert_array_equal(result, values.T)
 
 
 def test_threads_share_the_pinned_memory(rng):

@@ -177,7 +177,7 @@ def test_block_must_be_listed():
 
 @pytest.mark.gpu
 def test_operands_must_be_in_one_place():
-    with pytest.raises(ValueError, match="out is in host memory"):
+    with pytest.raises(ValueError, match="out is on cpu and the operands before it are on cuda"):
         ado.transpose(ado.to_device(A), out=np.empty((4, 3)))
     with pytest.raises(ValueError, match="on cuda"):
         ado.transpose(ado.to_device(A), device="cpu")

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import adokernels as ado
+from adokernels.custom.checking import CustomChecker
+from adokernels.custom.memory import GuardedArray
+from adokernels.custom.streams import _pointers
 from adokernels.custom.values import scaled_problems
 
 QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
@@ -168,6 +171,41 @@ def test_a_wrong_variant_is_detected(function, reason, operands):
     result = ado.check(function, saxpy(), *operands, timed=False)
     assert not result.correct
     assert re.search(reason, result.reason), result.reason
+
+
+def test_results_that_are_read_too_early_are_explained(operands, monkeypatch):
+    """The GPU is emulated: only functions on CUDA can use another stream."""
+    monkeypatch.setattr(CustomChecker, "_is_elsewhere", lambda self, call: True)
+    result = ado.check(wrong_when_large, saxpy(), *operands, timed=False)
+    assert result.reason.startswith("wrong result: it launches work on a stream other than")
+    assert ado.check(fails, saxpy(), *operands, timed=False).reason.startswith("it fails with Zero")
+
+
+class OnDevice:
+    """An array with a given CUDA array interface."""
+
+    def __init__(self, shape, typestr="<f4", strides=None):
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "strides": strides, "data": (4096, False),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("array", "pointers"),
+    [
+        (OnDevice((3, 4)), [4096]),
+        (OnDevice((3, 4), strides=(16, 4)), [4096]),
+        (OnDevice((3, 4), strides=(32, 8)), None),
+        (OnDevice((3, 4), "<f2"), None),
+        (OnDevice((3, 3)), None),
+        (np.zeros((3, 4), np.float32), None),
+        (None, None),
+    ],
+)
+def test_only_results_with_the_expected_layout_are_read(array, pointers):
+    result = GuardedArray((3, 4), np.dtype("f4"), "cpu")
+    assert _pointers([array], [result]) == pointers
+    assert _pointers([array, array], [result]) is None
 
 
 def test_a_wrong_variant_is_reported_and_not_timed(operands):

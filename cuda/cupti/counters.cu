@@ -263,16 +263,19 @@ std::string chip() {
 std::string why_unavailable() {
   if (!cuda::why_unavailable().empty()) return cuda::why_unavailable();
   if (!cupti::why_missing().empty()) return cupti::why_missing();
-  static cuda::PerDevice<std::string> refused;
-  return refused.current([]() -> std::string {
-    try {
+  // Only success is cached, because another profiler may end.
+  struct Available {};
+  static cuda::PerDevice<Available> available;
+  try {
+    available.current([] {
       initialize();
       availability();
-      return "";
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  });
+      return Available();
+    });
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 std::vector<std::string> existing(const std::vector<std::string>& metrics,
@@ -292,7 +295,10 @@ int passes(const std::vector<std::string>& metrics, const std::string& chip) {
 
 std::vector<Counted> count(const std::function<void()>& work,
                            const std::vector<std::string>& metrics, bool cold) {
-  if (const std::string reason = why_unavailable(); !reason.empty()) throw Unavailable(reason);
+  cuda::require();
+  cupti::library();  // throws before the device is used
+  if (const std::string reason = metrics.empty() ? "" : why_unavailable(); !reason.empty())
+    throw Unavailable(reason);
   static std::mutex turn;
   thread_local bool profiling = false;
   if (profiling) throw ValueError("the profiled work must not profile itself");
@@ -302,6 +308,11 @@ std::vector<Counted> count(const std::function<void()>& work,
 
   work();  // loads modules and tunes libraries, so that the next runs launch the same kernels
   std::vector<cuda::Kernel> kernels = cupti::launches_of(work);
+  std::vector<Counted> result;
+  if (metrics.empty()) {
+    for (cuda::Kernel& kernel : kernels) result.push_back({std::move(kernel), {}});
+    return result;
+  }
   if (kernels.empty()) return {};
   const Host host(chip(), availability());
   for (const std::string& metric : metrics)
@@ -319,7 +330,6 @@ std::vector<Counted> count(const std::function<void()>& work,
     throw ValueError("the function must launch the same kernels in each run, got " +
                      std::to_string(kernels.size()) + " and then " +
                      std::to_string(profiler.ranges() + dropped));
-  std::vector<Counted> result;
   for (std::size_t i = 0; i < kernels.size(); ++i)
     result.push_back({std::move(kernels[i]), host.evaluate(profiler.data(), i, names)});
   return result;

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from adokernels import _core
 
+#: What `get_origin` returns for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
+_ARRAY = get_origin(NDArray[np.float64])
 #: Limits of the magnitude of stored numbers, so that products of several of them are finite.
 _LARGEST, _SMALLEST = 1e30, 1e-30
 _LARGEST_INTEGER = 2**63 - 1
@@ -155,7 +157,7 @@ def decoded(kind: Any, value: Any, path: str, rules: tuple[Any, ...] = ()) -> An
         if not isinstance(value, str) or value not in arguments:
             raise _wrong(path, " or ".join(map(repr, arguments)), value)
         return value
-    if origin is np.ndarray:
+    if origin is _ARRAY:
         return _array(value, path, rules)
     if origin is tuple:
         return _tuple(arguments, value, path, rules)

@@ -19,6 +19,16 @@ Managed* take(const py::object& capsule, const char* name, const char* used_name
   return static_cast<Managed*>(pointer);
 }
 
+// Converts a stride from elements to bytes. Returns false if the product is too large.
+//
+// CuPy divides negative strides in bytes by the element size as unsigned numbers, for example
+// (2^64 - 240) / 4. The product is then too large, and its lowest 64 bits are the stride in bytes.
+bool in_bytes(std::int64_t elements, int size, std::int64_t& bytes) {
+  if (!__builtin_mul_overflow(elements, std::int64_t{size}, &bytes)) return true;
+  constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // bytes of an address space
+  return elements > 0 && bytes < 0 && bytes >= -kLongest;
+}
+
 }  // namespace
 
 ManagedTensor::~ManagedTensor() {
@@ -90,7 +100,7 @@ Array view_of(const std::string& who, const DLTensor& tensor, const Element& ele
   view = packed_like(view, static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
   if (tensor.strides != nullptr)
     for (int d = 0; d < view.rank; ++d)
-      if (__builtin_mul_overflow(tensor.strides[d], std::int64_t{view.type.size}, &view.stride[d]))
+      if (!in_bytes(tensor.strides[d], view.type.size, view.stride[d]))
         throw ValueError(who + " has an invalid stride: " + std::to_string(tensor.strides[d]) +
                          " elements in dimension " + std::to_string(d));
   normalise_strides(view);

@@ -104,20 +104,9 @@ std::optional<DLDataType> dlpack_type(const Element& element) {
   const py::ssize_t bytes = dtype.itemsize();
   if (element.opaque) return type_of(*element.opaque, bytes);
   if (element_type(dtype).swapped || bytes > 31) return std::nullopt;
-  switch (dtype.kind()) {
-    case 'b':
-      return type_of(kDLBool, bytes);
-    case 'i':
-      return type_of(kDLInt, bytes);
-    case 'u':
-      return type_of(kDLUInt, bytes);
-    case 'f':
-      return type_of(kDLFloat, bytes);
-    case 'c':
-      return type_of(kDLComplex, bytes);
-    default:
-      break;
-  }
+  // A kind does not identify a type: float8_e5m2 of ml_dtypes has the kind 'f', too.
+  for (const DLDataTypeCode code : {kDLBool, kDLInt, kDLUInt, kDLFloat, kDLComplex})
+    if (const DLDataType type = type_of(code, bytes); kind_of(type) == dtype.kind()) return type;
   const std::string name = element.name();
   for (const CodeName& known : kCodes)
     if (const DLDataType type = type_of(known.code, bytes); name_of(type) == name) return type;

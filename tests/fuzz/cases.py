@@ -362,8 +362,11 @@ def change_shape(rng: np.random.Generator, case: Case) -> None:
 
 
 def change_keyword(rng: np.random.Generator, case: Case) -> None:
-    cuda = next((v.name for v in case.routine.variants if v.device == "cuda"), "naive")
+    on_cuda = [v for v in case.routine.variants if v.device == "cuda"]
+    cuda = on_cuda[0].name if on_cuda else "naive"
     here: tuple[type[Exception], ...] = (ValueError, ado.Unavailable)
+    if not _core.why_no_cuda():  # with a GPU, the call may be valid
+        here = ()
     name, value, errors = pick(
         rng,
         (
@@ -382,9 +385,11 @@ def change_keyword(rng: np.random.Generator, case: Case) -> None:
             ("\ud800", 1, (TypeError, ValueError)),
         ),
     )
-    if case.keywords.get("variant") or value == "cuda" or value == cuda:
+    if errors and (case.keywords.get("variant") or value == "cuda" or value == cuda):
         errors = (*errors, ValueError, TypeError)
     case.keywords[name] = value
+    if name == "variant" and value == cuda:
+        case.compare = not case.routine[cuda].ceiling
     case.invalid(f"{name}={value!r}", *errors)
 
 

@@ -9,6 +9,8 @@ from adokernels.custom.problem import CustomCall, CustomProblem
 from adokernels.custom.streams import runs_on_another_stream
 from adokernels.measuring.problem import Problem
 
+_ELSEWHERE = "it launches work on a stream other than the timed one"
+
 
 class CustomChecker:
     """Checks the variants of a custom ladder.
@@ -44,8 +46,8 @@ class CustomChecker:
         """
         for other in self._others:
             if not other.why_not(call.variant):
-                _checked(other, call)
-        return _checked(self._problem, call, views=False)
+                self._checked(other, call)
+        return self._checked(self._problem, call, views=False)
 
     def after(self, call: CustomCall) -> float:
         """Check its results on the timed problem again, with other values in the same memory.
@@ -55,14 +57,13 @@ class CustomChecker:
         rotated, unless the operands are sparsified: the reference would be too slow.
         """
         self._problem.alter()
-        error = _checked(self._problem, call, views=False)
+        error = self._checked(self._problem, call, views=False)
         if not self._rotate:
             return error
         self._problem.refresh()
-        error = _checked(self._problem, call, views=False)
-        function_on_gpu = call.device == "cuda" and call.block is None
-        if function_on_gpu and runs_on_another_stream(call):
-            raise ValueError("it launches work on a stream other than the timed one")
+        error = self._checked(self._problem, call, views=False)
+        if self._is_elsewhere(call):
+            raise ValueError(_ELSEWHERE)
         return error
 
     def peer(self, returned: Any) -> float | None:
@@ -77,16 +78,34 @@ class CustomChecker:
         except (ValueError, IndexError, TypeError):
             return None
 
+    def _checked(self, problem: CustomProblem, call: CustomCall, *, views: bool = True) -> float:
+        """The error of a variant's results on a problem; every failure is raised as ValueError."""
+        where = Problem.of(problem.operands, problem.options)
+        try:
+            if call.problem is not problem:
+                call = problem.prepare(call.variant, call.block)
+            try:
+                return problem.check(call, views=views)
+            except ValueError as error:
+                # Without a wait for the other stream, results are read before they are computed.
+                if _is_wrong(error) and self._is_elsewhere(call):
+                    raise ValueError(f"wrong result: {_ELSEWHERE}") from error
+                raise
+        except Exception as error:  # any error of the user's code
+            text = str(error)
+            if not _is_wrong(error):
+                text = f"it fails with {type(error).__name__}: {text}"
+            raise ValueError(f"{text} ({where})") from error
 
-def _checked(problem: CustomProblem, call: CustomCall, *, views: bool = True) -> float:
-    """The error of a variant's results on a problem; every failure is raised as ValueError."""
-    where = Problem.of(problem.operands, problem.options)
-    try:
-        if call.problem is not problem:
-            call = problem.prepare(call.variant, call.block)
-        return problem.check(call, views=views)
-    except Exception as error:  # any error of the user's code
-        text = str(error)
-        if not (isinstance(error, ValueError) and text.startswith("wrong result")):
-            text = f"it fails with {type(error).__name__}: {text}"
-        raise ValueError(f"{text} ({where})") from error
+    def _is_elsewhere(self, call: CustomCall) -> bool:
+        """Whether a function computes its results on another stream; not for sparsified operands.
+
+        The reference would take too long for them, because the test rotates their values.
+        """
+        function_on_gpu = call.device == "cuda" and call.block is None
+        sparsified = call.problem is self._problem and not self._rotate
+        return function_on_gpu and not sparsified and runs_on_another_stream(call)
+
+
+def _is_wrong(error: Exception) -> bool:
+    return isinstance(error, ValueError) and str(error).startswith("wrong result")

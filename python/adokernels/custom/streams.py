@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
+from adokernels.arrays.libraries import address_range
 
 if TYPE_CHECKING:
+    from adokernels.custom.memory import GuardedArray
     from adokernels.custom.problem import CustomCall
 
 #: Time for kernels on other streams to finish while the timed stream is blocked.
@@ -25,10 +28,15 @@ def runs_on_another_stream(call: CustomCall) -> bool:
     """
     problem = call.problem
     problem.refresh()
+    # Not while the stream is blocked: copies to the device wait for it.
+    problem.poison()
+    _core.synchronize()
     with _core.BlockedStream(0) as blocked:
         arrays = problem.launch(call)
         time.sleep(_WAIT_SECONDS)
-        pointers = [array.__cuda_array_interface__["data"][0] for array in arrays]
+        pointers = _pointers(arrays, problem.guarded_results)
+        if pointers is None:
+            return False
         found = tuple(
             np.frombuffer(blocked.copy(pointer, result.nbytes), result.dtype).reshape(result.shape)
             for pointer, result in zip(pointers, problem.guarded_results, strict=True)
@@ -40,3 +48,17 @@ def runs_on_another_stream(call: CustomCall) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[int] | None:
+    """The addresses of returned arrays; None if they do not have the layout of the results."""
+    if len(arrays) != len(results):
+        return None
+    pointers = []
+    for array, result in zip(arrays, results, strict=True):
+        facts = getattr(array, "__cuda_array_interface__", None)
+        low, high = address_range(array)
+        if facts is None or tuple(facts["shape"]) != result.shape or high - low != result.nbytes:
+            return None
+        pointers.append(facts["data"][0])
+    return pointers
