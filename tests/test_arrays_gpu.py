@@ -15,7 +15,7 @@ from adokernels import _core
 
 pytestmark = pytest.mark.gpu
 
-SPIN_CYCLES = 200_000_000  # about 0.1 s
+SPIN_CYCLES = 600_000_000  # about 0.3 s
 
 
 def module(name):

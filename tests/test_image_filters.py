@@ -373,8 +373,8 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.gaussian_blur, (1009, 2047), "sliding_window"),
         (ado.gaussian_blur, (1008, 2044), "float_taps"),
         # Rows begin at multiples of 16 bytes.
-        (ado.gaussian_blur, (16, 32), "sliding_window"),
-        (ado.gaussian_blur, (16, 16), "lane_per_row"),
+        (ado.gaussian_blur, (16, 16_384), "separable"),
+        (ado.gaussian_blur, (16, 16_400), "sliding_window"),
         # Narrow images.
         (ado.sobel, (131_072, 24), "lane_per_row"),
         (ado.sobel, (131_072, 25), "sliding_window"),
@@ -384,6 +384,17 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
         (ado.gaussian_blur, (131_072, 25), "sliding_window"),
         (ado.gaussian_blur, (4, 8176, 3), "float_taps"),
         (ado.gaussian_blur, (4, 8177, 3), "lane_per_row"),
+        (ado.edge_detect, (65_536, 16, 3), "pipeline_narrow"),
+        (ado.edge_detect, (65_535, 16, 3), "fused"),
+        (ado.edge_detect, (65_536, 17, 3), "fused"),
+        (ado.edge_detect, (131_072, 8, 4), "pipeline_narrow"),
+        (ado.edge_detect, (131_072, 9, 4), "fused"),
+        # Very small images.
+        (ado.sobel, (512, 512), "naive"),
+        (ado.sobel, (512, 513), "float_fast"),
+        (ado.sobel, (512, 516), "vectorised"),
+        (ado.gaussian_blur, (512, 511), "separable"),
+        (ado.gaussian_blur, (512, 513), "float_taps"),
         # Small images with unaligned rows: at most 264 tiles of 120 x 16 pixels (528 with three
         # channels), or of 120 x 48 pixels.
         (ado.edge_detect, (1, 1, 3), "small_tiles"),

@@ -23,6 +23,7 @@ FilterLadders filters() { return {grayscale_ladder(), gaussian_blur_ladder(), so
 
 constexpr Stages kNaive = filter_stages("naive", "naive", "naive");
 constexpr Stages kBest = filter_stages("wide", "sliding_window", "sliding_window");
+constexpr Stages kNarrow = filter_stages("wide", "lane_per_row", "lane_per_row");
 
 // The fields of a pipeline.
 template <const Stages& kStages>
@@ -100,6 +101,16 @@ constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
   return with_shape_of_words<2>(p, visit);
 };
 
+// In narrow images, most lanes of a band are outside the image or separate two bands. With three
+// channels, lanes also load more bytes that other lanes need. Limits from times on an H200.
+const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
+  constexpr std::int64_t kMaxColsRgb = 16, kMaxCols = 8, kFewNarrowPixels = 1 << 20;
+  if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))
+    return "fused moves fewer bytes, and rows are wide enough for several lanes";
+  return p.out.elements() < kFewNarrowPixels ? "three launches take longer than the small image"
+                                             : nullptr;
+}
+
 constexpr Variant<EdgeDetect> kVariants[] = {
     {.name = "pipeline_naive",
      .changes =
@@ -156,6 +167,16 @@ constexpr Variant<EdgeDetect> kVariants[] = {
                 p.rows(), p.cols(), small_tiles_of<rows>(p));
        });
      })},
+    {.name = "pipeline_narrow",
+     .changes = "Uses three kernels again, in which a lane computes whole rows of narrow images.",
+     .device = Device::kCuda,
+     .why_not = why_not<kNarrow>,
+     .why_slower = why_narrow_is_slower,
+     .scratch_bytes = bytes_between_stages,
+     .stages = kNarrow,
+     .flops = executed_flops<kNarrow>,
+     .bytes = requested_bytes<kNarrow>,
+     .run = ADO_RUN(run_pipeline<kNarrow>)},
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "fused": {_S.FUSION, _S.DRAM_REUSE},
         # More loads are in flight per warp, and tiles of small images occupy more warps.
         "small_tiles": {_S.IN_FLIGHT, _S.PARALLELISM},
+        "pipeline_narrow": {_S.COALESCING, _S.OPERATIONS},
     },
     "average_matvec": {
         "block_per_set": {_S.PARALLELISM},
