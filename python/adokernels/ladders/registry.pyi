@@ -88,6 +88,7 @@ _GaussianBlurVariant = Literal[
     "float_taps",
     "dot_product",
     "sliding_window",
+    "lane_per_row",
 ]
 
 class GaussianBlur(Routine):
@@ -123,6 +124,7 @@ _SobelVariant = Literal[
     "float_fast",
     "vectorised",
     "sliding_window",
+    "lane_per_row",
 ]
 
 class Sobel(Routine):
@@ -147,6 +149,8 @@ _EdgeDetectVariant = Literal[
     "pipeline_naive",
     "pipeline_best",
     "fused",
+    "small_tiles",
+    "pipeline_narrow",
 ]
 
 class EdgeDetect(Routine):
@@ -228,6 +232,8 @@ _MaxPlusVariant = Literal[
     "padded",
     "vectorised",
     "split_terms",
+    "one_barrier",
+    "few_terms",
 ]
 
 class MaxPlus(Routine):
