@@ -93,6 +93,28 @@ print("done")
     assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"
 
 
+@pytest.mark.parametrize(
+    "variant", [v.name for v in ado.transpose if v.device == "cpu" and not v.ceiling]
+)
+def test_ctrl_c_does_not_wait_for_the_huge_pages_of_a_new_result(variant):
+    """The first stored columns of a square result of 2 GiB are in all of its pages."""
+    code = """
+def resident_bytes():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+_core.set_max_threads(1)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+operands, out = large_operands("transpose"), np.empty((1 << 14, 1 << 14))
+before = resident_bytes()
+signal.setitimer(signal.ITIMER_REAL, 0.001)  # unlike a thread, never late
+try:
+    ado.transpose(*operands, out=out, variant=sys.argv[2])
+except KeyboardInterrupt:
+    print(resident_bytes() - before < 3 << 29)
+"""
+    assert run_python(COMMON + code, "transpose", variant, NUMPY_MADVISE_HUGEPAGE="1") == "True"
+
+
 def test_a_call_finishes_if_the_handler_does_not_raise():
     code = """
 received = []
