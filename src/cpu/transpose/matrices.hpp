@@ -27,21 +27,12 @@ struct Matrices {
   std::byte* to(int64_t row, int64_t col) const { return out + col * out_row + row * out_col; }
 };
 
-int64_t length(int64_t stride) { return stride < 0 ? -stride : stride; }
-
-// Time of the first store to a row of out, for Checkpoints. The operating system then provides a
-// page of cleared memory. A new square out of 2 GiB has 1024 huge pages, and its first columns are
-// in all of them. Providing them takes 0.3 s to 5 s on a virtual machine.
-int64_t touch_nanoseconds(const Matrices& m) {
-  constexpr int64_t kHugePage = 2 << 20, kBytesPerNanosecond = 16;
-  return min(length(m.out_row), kHugePage) / kBytesPerNanosecond;
-}
-
 Matrices matrices_of(const Transpose& p) {
   Matrices m{p.rows(),   p.cols(),        p.a.data,        p.a.stride[0], p.a.stride[1],
              p.out.data, p.out.stride[0], p.out.stride[1], p.in_place()};
   // Swapping the roles of rows and columns in both matrices gives the same result. Choose the roles
   // that give one column rather than one row, and the shorter stride along the rows of out.
+  const auto length = [](int64_t stride) { return stride < 0 ? -stride : stride; };
   if (m.rows == 1 || (m.cols != 1 && length(m.out_col) > length(m.out_row))) {
     std::swap(m.rows, m.cols);
     std::swap(m.a_row, m.a_col);

@@ -33,7 +33,7 @@ constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
 // Order of magnitude of the time per tile.
 template <int kSize>
 int64_t tile_nanoseconds(const Matrices& m) {
-  return 2'000 + kEdge<kSize> * touch_nanoseconds(m);
+  return 2'000 + kEdge<kSize> * touch_nanoseconds(m.out_row);
 }
 
 struct Tile {

@@ -41,7 +41,7 @@ void run(const Transpose& p, const Launch&) {
 struct NaiveLoops {
   template <int kSize>
   static void run(const Matrices& m) {
-    const int64_t nanoseconds = 10 + touch_nanoseconds(m);
+    const int64_t nanoseconds = 10 + touch_nanoseconds(m.out_row);
     const int64_t elements = Checkpoints::kBetween / nanoseconds + 1;
     Checkpoints checkpoints;
     for (int64_t row = 0; row < m.rows; ++row) {
@@ -62,7 +62,7 @@ struct NaiveLoops {
 struct Blocked {
   template <int kSize>
   static void run(const Matrices& m) {
-    const int64_t nanoseconds = kEdge<kSize> * (10 * kEdge<kSize> + touch_nanoseconds(m));
+    const int64_t nanoseconds = kEdge<kSize> * (10 * kEdge<kSize> + touch_nanoseconds(m.out_row));
     Checkpoints checkpoints;
     for (int64_t top = 0; top < m.rows; top += kEdge<kSize>) {
       for (int64_t left = m.in_place ? top : 0; left < m.cols; left += kEdge<kSize>) {
