@@ -85,7 +85,7 @@ INSTALL = $(PIP) install --no-deps --no-build-isolation --config-settings=build-
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade pip
+	$(PIP) install --upgrade pip 'tomli; python_version < "3.11"'
 	touch $@
 
 # The build tools are installed next to the package, not in a temporary environment of pip: the build

@@ -7,8 +7,12 @@ package, and those of the extra ``test``, one requirement per line.
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def requirements(group: str) -> list[str]:

@@ -342,7 +342,7 @@ def solves(case, variant, operands=None, results=PACKED, block=None):
         with pytest.raises(ValueError, match=f"^{text}$"):
             call(*given, **case.options)
     except Exception as error:
-        error.add_note(f"{case}, {variant=}, {block=}, {results=}")
+        error.__notes__ = [f"{case}, {variant=}, {block=}, {results=}"]  # pytest prints it
         raise
     return False
 

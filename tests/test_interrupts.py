@@ -93,6 +93,39 @@ print("done")
     assert python(code, name, str(threads), OPENBLAS_NUM_THREADS="1") == "done"
 
 
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *(("transpose", v.name) for v in ado.transpose if v.device == "cpu" and not v.ceiling),
+        *((name, None) for name in ("gaussian_blur", "sobel", "edge_detect")),
+    ],
+)
+def test_ctrl_c_does_not_wait_for_the_huge_pages_of_a_new_result(name, variant):
+    """The columns that are stored first are in all pages of a result of 2 GiB."""
+    code = """
+def resident_bytes():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+variant = sys.argv[2] if len(sys.argv) > 2 else None
+operands = large_operands(name)
+out = np.empty((1 << 14, 1 << 14))
+if name != "transpose":
+    rows, columns = 1 << 10, 1 << 21
+    operands = [np.broadcast_to(operands[0][0, 0], (rows, columns, *operands[0].shape[2:]))]
+    out = np.empty((rows, columns), "u1")
+_core.set_max_threads(1)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+before = resident_bytes()
+signal.setitimer(signal.ITIMER_REAL, 0.001)  # unlike a thread, never late
+try:
+    routine(*operands, out=out, variant=variant)
+except KeyboardInterrupt:
+    print(resident_bytes() - before < 3 << 29)
+"""
+    arguments = [name] if variant is None else [name, variant]
+    assert run_python(COMMON + code, *arguments, NUMPY_MADVISE_HUGEPAGE="1") == "True"
+
+
 def test_a_call_finishes_if_the_handler_does_not_raise():
     code = """
 received = []

@@ -14,12 +14,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: What `get_origin` returns for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
 _ARRAY = get_origin(NDArray[np.float64])

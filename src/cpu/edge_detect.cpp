@@ -92,6 +92,7 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
   SlidingWindow<SobelWindow, kLines> sobel;
   RowBuffer blurred;
   Checkpoints checkpoints;
+  const int64_t nanoseconds = block_nanoseconds(p.out);
   const auto work = [&](const Band& band) {
     const Image rgba = colour_image_of(p.rgba, band.image);
     ColourRows gray(rgba, band, kBlurred + kSobel);
@@ -106,7 +107,7 @@ ADO_INLINE void edge_share(const EdgeDetect& given, int thread, int threads, boo
     sobel.start(band.width(), band.top + kSobel - top);
     int64_t next = top;  // the next blurred row
     for (int64_t row = begin; row < end; row += kBlockRows) {
-      checkpoints.add(kRowNanoseconds);
+      checkpoints.add(nanoseconds);
       WindowRow rows[kBlockRows];
       const int64_t count = min(kBlockRows, end - row);
       NextBlock next_block{rgba.at(row + kBlockRows, band.left), rgba.to_row, rgba.to_col};

@@ -149,7 +149,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
       pixels.row = band.top;
       alignas(kLine) Pixel line[kPitch];
       for (int64_t row = band.top; row < band.bottom; ++row) {
-        checkpoints.add(kRowNanoseconds);
+        checkpoints.add(kRowNanoseconds + touch_nanoseconds(p.cols() * sizeof(Sum)));
         pixels.next(line + kMargin);
         Sum* to = sums + row * p.cols() + band.left;
         weighted_sums_along(p.taps, line + kMargin, 0, band.width(),
@@ -159,7 +159,7 @@ void two_pass(const GaussianBlur& p, const Launch& go) {
     for_each_band(1, p.rows(), p.cols(), 0, 1, [&](const Band& band) {
       Pixel line[kBandWidth];
       for (int64_t row = band.top; row < band.bottom; ++row) {
-        checkpoints.add(kRowNanoseconds);
+        checkpoints.add(kRowNanoseconds + touch_nanoseconds(out.to_row));
         const Sum* rows[kTaps];
         for (int tap = 0; tap < kTaps; ++tap) {
           const int64_t from = source_index(p.border, row + tap - kRadius, p.rows());

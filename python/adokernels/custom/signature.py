@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _SHAPE = r"\(([\w\s,]*)\)"
 _SIGNATURE = re.compile(rf"\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*->\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*")

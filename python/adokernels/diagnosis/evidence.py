@@ -6,7 +6,6 @@ measured ceiling of the machine. Each fact contains its provenance.
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ from adokernels.counters.metrics import (
     of_peak,
 )
 from adokernels.fields import number_in
+from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ NARROW = 3.0
 WIDEST = 16.0
 
 
-class Provenance(enum.StrEnum):
+class Provenance(StrEnum):
     """Source of a number."""
 
     COUNTED = "counted"

@@ -8,7 +8,6 @@ that the variant declares.
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from adokernels.diagnosis.evidence import (
     ceiling_named,
 )
 from adokernels.fields import number_in
+from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _COUNTED = Provenance.COUNTED
 
 
-class Kind(enum.StrEnum):
+class Kind(StrEnum):
     """Kind of limiter."""
 
     COMPUTE = "compute"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 import re
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.tables import score_tables, verdict_on
 from adokernels.fields import Amount, Fields, Positive, Words
 from adokernels.storage import StoredRecord
+from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import percent, ratio
 from adokernels.tables.rendering import ShownAsTables
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.table import Table
+    from typing_extensions import Self
 
     from adokernels.measuring.records import Sweep
 
@@ -29,7 +30,7 @@ _Category = Annotated[str, Words("a category of steps", _STEPS)]
 _Proposed = Annotated[str, Words("a category of steps, or empty", f"({_STEPS})?")]
 
 
-class Reason(enum.StrEnum):
+class Reason(StrEnum):
     """Reason why a step was not named correctly."""
 
     NO_GAIN = "the step gained at most 5 % and was not proposed"

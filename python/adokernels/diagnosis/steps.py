@@ -7,10 +7,10 @@ sentence names several changes.
 
 from __future__ import annotations
 
-import enum
+from adokernels.str_enum import StrEnum
 
 
-class Step(enum.StrEnum):
+class Step(StrEnum):
     """Category of an optimisation step."""
 
     COALESCING = "coalesce accesses"

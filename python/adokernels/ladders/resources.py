@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 from adokernels.fields import Block, Count, Fields, Grid, Length, Size
 from adokernels.tables.measurements import resource_table
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
+    from typing_extensions import Self
 
     from adokernels import _core
 

@@ -59,7 +59,7 @@ def last_level_cache_bytes(device: str) -> int:
 def context(device: str) -> dict[str, Any]:
     """Properties that comparable measurements should share, and the time."""
     facts: dict[str, Any] = {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "device_name": device_name(device),
         "adokernels": version("adokernels"),
         "numpy": np.__version__,

@@ -6,18 +6,19 @@ Source: Hoefler & Belli, "Scientific Benchmarking of Parallel Computing Systems"
 
 from __future__ import annotations
 
-import enum
 import math
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from adokernels.str_enum import StrEnum
 from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 Z95 = 1.96
 Z999 = 3.29
@@ -26,7 +27,7 @@ _LONGEST_NAME = 200  # characters
 _FEWEST = 11
 
 
-class Verdict(enum.StrEnum):
+class Verdict(StrEnum):
     """The result of comparing two sets of timings."""
 
     FASTER = "faster"

@@ -490,6 +490,11 @@ double flops_of_windows(const Filter& given) {
   return 2.0 * static_cast<double>(p.images() * p.rows() * pixels_of_row);
 }
 
+// Order of magnitude of the time per kBlockRows rows of a band.
+ADO_INLINE int64_t block_nanoseconds(const Array& out) {
+  return kRowNanoseconds + kBlockRows * touch_nanoseconds(out.stride[out.rank - 2]);
+}
+
 // Computes this thread's share of a filter of gray images.
 template <class Kernel, class Filter>
 ADO_INLINE void window_share(const Filter& given, Border border, int thread, int threads,
@@ -507,8 +512,9 @@ ADO_INLINE void window_share(const Filter& given, Border border, int thread, int
         if (border == Border::kConstant) begin = max(begin, 0);  // rows of zeros need not be added
         window.start(band.width(), band.top + kRadius - begin);
         const int64_t end = band.bottom + kRadius;
+        const int64_t nanoseconds = block_nanoseconds(p.out);
         for (int64_t row = begin; row < end; row += kBlockRows) {
-          checkpoints.add(kRowNanoseconds);
+          checkpoints.add(nanoseconds);
           const int64_t count = min(kBlockRows, end - row);
           const NextBlock next{image.at(row + kBlockRows, band.left), image.to_row, image.to_col};
           out.put(window.add(gray.read(row, count), count, next, out.to(), out.pitch()));

@@ -178,7 +178,7 @@ ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kerne
     const Image out = image_of(p.out, band.image);
     alignas(kLine) Pixel line[kPitch];
     for (int64_t row = band.top; row < band.bottom; ++row) {
-      checkpoints.add(kRowNanoseconds);
+      checkpoints.add(kRowNanoseconds + touch_nanoseconds(out.to_row));
       stencil.next(line + kMargin);
       put_row(out, row, band, line + kMargin, streaming);
     }

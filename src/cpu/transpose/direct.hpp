@@ -109,19 +109,21 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool packs = m.cols * kSize < 16 && m.a_row != m.cols * kSize;
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
   const bool buffers = contiguous && (streaming || packs || unpacks);
-  const int64_t group = buffers ? min(others, kBufferedRows<kSize>) : others;
-  // Without buffers, steps are long. They are limited only so that the call can be interrupted.
+  // Without buffers, parts are large. They are limited only so that the call can be interrupted.
+  const int64_t touch = touch_nanoseconds(m.out_row);
+  const int64_t most = max(Checkpoints::kBetween / (touch + 1) / kLine * kLine, kLine);
+  const int64_t group = min(others, buffers ? kBufferedRows<kSize> : by_rows ? most : others);
   const int64_t step_bytes = buffers ? kBufferedBytes : kBufferedBytes << 8;
-  const int64_t step =
-      max(step_bytes / (group * kSize) / kLine * kLine, buffers ? kLine : kPartRows<kSize>);
+  const int64_t step = max(step_bytes / ((buffers ? group : others) * kSize) / kLine * kLine,
+                           buffers ? kLine : kPartRows<kSize>);
   Checkpoints checkpoints;
   for (int64_t at = begin, count; at < end; at += count) {
     count = end - at < step + kPiece<kSize> ? end - at : step;
     for (int64_t other = 0, others_now; other < others; other += others_now) {
       others_now = others - other < group + kPiece<kSize> ? others - other : group;
-      checkpoints.add(count * others_now);
       const Part part = by_rows ? part_of<kSize>(m, at, count, other, others_now)
                                 : part_of<kSize>(m, other, others_now, at, count);
+      checkpoints.add(part.rows * part.cols + part.cols * touch);
       if (buffers)
         transpose_buffered<kSize>(part, streaming);
       else

@@ -31,7 +31,10 @@ template <int kSize>
 constexpr int64_t kBuffer = kEdge<kSize>* kPitch;
 
 // Order of magnitude of the time per tile.
-constexpr int64_t kTileNanoseconds = 2'000;
+template <int kSize>
+int64_t tile_nanoseconds(const Matrices& m) {
+  return 2'000 + kEdge<kSize> * touch_nanoseconds(m.out_row);
+}
 
 struct Tile {
   int64_t row, col, height, width;
@@ -140,11 +143,12 @@ void transpose_tiles(const Matrices& m, int thread, int threads) {
   const int64_t bands = (above + m.rows + step - 1) / step;
   const int64_t columns = (before + m.cols + kEdge<kSize> - 1) / kEdge<kSize>;
   alignas(kLine) std::byte buffer[kBuffer<kSize>];
+  const int64_t nanoseconds = tile_nanoseconds<kSize>(m);
   Checkpoints checkpoints;
   for (int64_t i = bands * columns * thread / threads,
                end = bands * columns * (thread + 1) / threads;
        i < end; ++i) {
-    checkpoints.add(kTileNanoseconds);
+    checkpoints.add(nanoseconds);
     const int64_t bottom = (i / columns + 1) * step - above;
     const int64_t right = (i % columns + 1) * kEdge<kSize> - before;
     const int64_t row = max(bottom - step, 0), col = max(right - kEdge<kSize>, 0);
@@ -174,10 +178,11 @@ void swap_tiles(const Matrices& m, int thread, int threads) {
     return Tile{row, col, min((i + 1) * kEdge<kSize> - before, m.rows) - row,
                 min((j + 1) * kEdge<kSize> - before, m.cols) - col};
   };
+  const int64_t nanoseconds = 2 * tile_nanoseconds<kSize>(m);
   Checkpoints checkpoints;
   for (int64_t i = thread; i < bands; i += threads) {
     for (int64_t j = i; j < bands; ++j) {
-      checkpoints.add(2 * kTileNanoseconds);
+      checkpoints.add(nanoseconds);
       const Tile above = tile_at(i, j), below = tile_at(j, i);  // the diagonal
       load_tile<kSize>(m, above, upper);
       if (i != j) load_tile<kSize>(m, below, lower);

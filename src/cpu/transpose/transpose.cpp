@@ -42,9 +42,11 @@ void run(const Transpose& p, const Launch&) {
 struct NaiveLoops {
   template <int kSize>
   static void run(const Matrices& m) {
+    const int64_t nanoseconds = 10 + touch_nanoseconds(m.out_row);
+    const int64_t elements = Checkpoints::kBetween / nanoseconds + 1;
     Checkpoints checkpoints;
     for (int64_t row = 0; row < m.rows; ++row) {
-      checkpoints.in_pieces<10>(m.in_place ? row + 1 : 0, m.cols, [&](int64_t begin, int64_t end) {
+      const auto piece = [&](int64_t begin, int64_t end) {
         if (m.in_place) {
           for (int64_t col = begin; col < end; ++col)
             swap_elements<kSize>(m.to(row, col), m.to(col, row));
@@ -52,7 +54,8 @@ struct NaiveLoops {
           for (int64_t col = begin; col < end; ++col)
             copy_element<kSize>(m.to(row, col), m.from(row, col));
         }
-      });
+      };
+      checkpoints.in_pieces_of(elements, nanoseconds, m.in_place ? row + 1 : 0, m.cols, piece);
     }
   }
 };
@@ -60,12 +63,13 @@ struct NaiveLoops {
 struct Blocked {
   template <int kSize>
   static void run(const Matrices& m) {
+    const int64_t nanoseconds = kEdge<kSize> * (10 * kEdge<kSize> + touch_nanoseconds(m.out_row));
     Checkpoints checkpoints;
     for (int64_t top = 0; top < m.rows; top += kEdge<kSize>) {
       for (int64_t left = m.in_place ? top : 0; left < m.cols; left += kEdge<kSize>) {
         const int64_t bottom = min(top + kEdge<kSize>, m.rows);
         const int64_t right = min(left + kEdge<kSize>, m.cols);
-        checkpoints.add(10 * kEdge<kSize> * kEdge<kSize>);
+        checkpoints.add(nanoseconds);
         for (int64_t row = top; row < bottom; ++row) {
           if (m.in_place) {
             for (int64_t col = max(left, row + 1); col < right; ++col)

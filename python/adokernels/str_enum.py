@@ -1,0 +1,11 @@
+"""Enumerations whose members are texts."""
+
+from __future__ import annotations
+
+import enum
+
+
+class StrEnum(str, enum.Enum):
+    """Like :class:`enum.StrEnum`, which needs Python 3.11: ``str(member)`` is the member's text."""
+
+    __str__ = str.__str__
