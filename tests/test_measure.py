@@ -335,7 +335,7 @@ H200 = {
 
 
 def cases_of(monkeypatch, **properties):
-    monkeypatch.setattr(_core, "cuda_properties", lambda: {**H200, **properties})
+    monkeypatch.setattr(_core, "cuda_properties", lambda device: {**H200, **properties})
     return {f"{case.level} {case.operation}": case for case in machine_cases("cuda")}
 
 

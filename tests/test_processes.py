@@ -122,7 +122,7 @@ atexit.register(lambda: print(results("{name}") == RESULTS["{name}"]))
     assert python(code) == ["True"]
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="older NumPy only warns")
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="older NumPy only warns")
 def test_other_interpreters():
     """The import is refused in another interpreter; calls in the first one still work."""
     pytest.importorskip("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")

@@ -87,7 +87,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+        os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
