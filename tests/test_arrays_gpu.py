@@ -753,7 +753,7 @@ class TestSeveralGpus:
         first, second = (ado.to_device(self.values, device=f"cuda:{i}") for i in range(2))
         with pytest.raises(ValueError, match=r"one device, but out is on cuda:1 and .* on cuda:0"):
             ado.transpose(first, out=second)
-        with pytest.raises(ValueError, match="device must be 'cuda:1', because the operands are"):
+        with pytest.raises(ValueError, match="device must be 'cuda:1', the device of the operands"):
             ado.transpose(second, device="cuda:0")
         with pytest.raises(ValueError, match=r"is on cpu and .* are on cuda:1"):
             ado.transpose(second, out=np.zeros((200, 300), np.float32))
@@ -799,5 +799,5 @@ class TestSeveralGpus:
         assert ado.machine("cuda:0").context["cuda"]["uuid"] == uuids[0]
 
     def test_missing_devices(self):
-        with pytest.raises(ado.Unavailable, match="there is no device cuda:99; this process sees"):
+        with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process sees"):
             ado.transpose(self.values, device="cuda:99")

@@ -83,11 +83,11 @@ inline double bytes_of_small_tiles(const EdgeDetect& p) {
 inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
   if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
       RowStart::kVectors)
-    return "the sliding window is fast if rows begin at vectors";
+    return "rows are aligned to vectors, so the sliding window is faster";
   return with_rows_per_warp(
              p, [&](auto rows) { return number_of_small_tiles<rows>(p) <= max_small_tiles(p); })
              ? nullptr
-             : "the image has enough rows for the warps of the sliding window";
+             : "the image is large enough to occupy the GPU with the sliding window";
 }
 
 #ifdef __CUDACC__

@@ -292,8 +292,7 @@ constexpr Variant<GaussianBlur> kVariants[] = {
        with_shape(p, [&]<class Shape>(Shape) { launch_window<Shape>(p, go); });
      })},
     {.name = "lane_per_row",
-     .changes =
-         "Assigns whole rows of narrow images to lanes; blocks copy rows as contiguous bytes.",
+     .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
      .device = Device::kCuda,
      .why_not = why_not_blur_lanes,
      .why_slower = why_lanes_are_slower,

@@ -69,8 +69,8 @@ inline double flops_of_few_terms(const MaxPlus& p) {
 inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware&) {
   constexpr std::int64_t kMaxTerms = 16;
   return p.terms() <= kMaxTerms ? nullptr
-                                : "there are so many terms that other variants have as many bytes "
-                                  "in flight";
+                                : "with this many terms, other variants have as many bytes in "
+                                  "flight";
 }
 
 #ifdef __CUDACC__

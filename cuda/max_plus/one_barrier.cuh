@@ -48,9 +48,9 @@ inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware&) {
   constexpr std::int64_t kMinTermsPerPoint = 2, kFewElements = 1 << 11, kMaxElements = 1 << 21;
   const std::int64_t elements = p.terms() * p.points();
   if (elements > kMaxElements)
-    return "there are so many terms that merging takes a small part of the time";
+    return "with this many terms, merging is a small part of the time";
   if (p.terms() < kMinTermsPerPoint * p.points() && elements > kFewElements)
-    return "there are so many points that few teams have to be merged";
+    return "with this many points, only few teams must be merged";
   return nullptr;
 }
 

@@ -340,8 +340,7 @@ constexpr Variant<Sobel> kVariants[] = {
        });
      })},
     {.name = "lane_per_row",
-     .changes =
-         "Assigns whole rows of narrow images to lanes; blocks copy rows as contiguous bytes.",
+     .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
      .device = Device::kCuda,
      .why_not = why_not_lanes<Sobel>,
      .why_slower = why_lanes_are_slower,
