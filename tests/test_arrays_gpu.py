@@ -799,5 +799,5 @@ class TestSeveralGpus:
         assert ado.machine("cuda:0").context["cuda"]["uuid"] == uuids[0]
 
     def test_missing_devices(self):
-        with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process sees"):
+        with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process"):
             ado.transpose(self.values, device="cuda:99")

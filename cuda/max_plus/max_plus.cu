@@ -208,7 +208,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "one_barrier",
-     .changes = "Uses smaller blocks and merges the maxima of their threads after a single barrier.",
+     .changes =
+         "Uses smaller blocks and merges the maxima of their threads after a single barrier.",
      .device = Device::kCuda,
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},

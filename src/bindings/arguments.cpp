@@ -92,8 +92,8 @@ void PyCall::read_outputs(const py::object& out) {
   }
 }
 
-// Without stream=, a call runs on the current stream of the library that owns its device operands. If
-// all device operands are DeviceArrays, the call runs on the stream of the first one.
+// Without stream=, a call runs on the current stream of the library that owns its device operands.
+// If all device operands are DeviceArrays, the call runs on the stream of the first one.
 void PyCall::choose_stream() {
   if (stream_) return;
   for (const bool of_device_arrays : {false, true})

@@ -36,9 +36,9 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
 // An operand of a call: the Python object with its element type and a view of its memory. The
 // functions need the GIL, except before_use and after_use.
 //
-// The memory is accessed in three steps, because the first two execute Python code that could resize
-// or free the memory of other operands: the constructors of all operands, open() of all operands,
-// then argument() of all operands.
+// The memory is accessed in three steps, because the first two execute Python code that could
+// resize or free the memory of other operands: the constructors of all operands, open() of all
+// operands, then argument() of all operands.
 class PyArray final : public ArrayTraits {
  public:
   // `who` names the operand in error messages: "transpose: a". Calls write an `output`.
@@ -90,8 +90,8 @@ class PyArray final : public ArrayTraits {
 // Releases the arrays that calls kept alive and whose work has finished.
 void release_finished();
 
-// Returns a new array for a result, in the memory of the device. `element` is the element type of the
-// operand that must have the same type as the result, or nullptr.
+// Returns a new array for a result, in the memory of the device. `element` is the element type of
+// the operand that must have the same type as the result, or nullptr.
 py::object new_array(const BoundProblem::ResultType& type, const Element* element,
                      const DeviceId& memory, const StreamHandle& stream);
 

@@ -41,7 +41,7 @@ std::shared_ptr<void> export_owner(const DeviceArray& array, bool on_other_strea
     try {
       memory->after_use(cuda::Stream{memory->stream().device}, true);
     } catch (...) {
-      // At the end of the process the driver may be gone.
+      // At the end of the process, the driver may already be unloaded.
     }
   };
   return {array.view.data, release};
@@ -144,8 +144,8 @@ finished, unless that stream synchronises with the legacy default stream.)")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
       .def_property_readonly(
           "dtype", [](const DeviceArray& a) -> py::object { return a.element.dtype; },
-          "The NumPy dtype. For types that NumPy lacks, it is the dtype of the package ml_dtypes if "
-          "that is installed, otherwise an opaque dtype such as V2.")
+          "The NumPy dtype. For types that NumPy lacks, it is the dtype of the package ml_dtypes, "
+          "or an opaque dtype such as V2 if that package is not installed.")
       .def_property_readonly(
           "device", [](const DeviceArray& a) { return name_of(gpu(a.device())); },
           "The GPU that holds the array, for example 'cuda:0'.")
@@ -155,7 +155,8 @@ finished, unless that stream synchronises with the legacy default stream.)")
       .def_property_readonly("__cuda_array_interface__", &cuda_array_interface)
       .def("__dlpack__", &dlpack, py::kw_only(), py::arg("stream") = py::none(),
            py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
-           py::arg("copy") = py::none(), "Return a DLPack capsule with the array, for other libraries.")
+           py::arg("copy") = py::none(),
+           "Return a DLPack capsule with the array, for other libraries.")
       .def("__dlpack_device__",
            [](const DeviceArray& a) { return std::pair<int, int>(kDLCUDA, a.device()); })
       .def(
@@ -176,9 +177,8 @@ finished, unless that stream synchronises with the legacy default stream.)")
                ", dtype=" + self.cast<const DeviceArray&>().element.name() + ", device='" +
                std::string(py::str(self.attr("device"))) + "')";
       });
-  m.def(
-      "to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
-      "Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.");
+  m.def("to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
+        "Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.");
   m.def("synchronize", &synchronize, py::arg("device") = py::none(),
         "Wait until a GPU has finished all submitted work.");
   m.def(

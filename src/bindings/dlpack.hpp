@@ -59,8 +59,8 @@ DeviceId device_of(const std::string& who, const DLDevice& device);
 // Returns a view of a tensor. Throws ValueError if it has too many dimensions or is malformed.
 Array view_of(const std::string& who, const DLTensor& tensor, const Element& element);
 
-// The strides of dimensions of length 1, and all strides of an empty array, can have any value. Sets
-// them to those of a packed array.
+// The strides of dimensions of length 1, and all strides of an empty array, can have any value.
+// Sets them to those of a packed array.
 void normalise_strides(Array& view);
 
 // Arguments of __dlpack__.

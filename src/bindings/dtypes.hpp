@@ -15,9 +15,9 @@ namespace ado::bindings {
 
 namespace py = pybind11;
 
-// The element type of an array. NumPy lacks some types of other libraries, for example bfloat16. Such
-// a type is represented by the dtype of the package ml_dtypes if that is installed, otherwise by an
-// opaque dtype such as V2 and the DLPack code.
+// The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
+// Such a type is represented by the dtype of the package ml_dtypes or, if that is not installed, by
+// an opaque dtype such as V2 and the DLPack code.
 struct Element {
   py::dtype dtype;
   std::optional<DLDataTypeCode> opaque = std::nullopt;

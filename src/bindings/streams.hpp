@@ -17,8 +17,8 @@ struct StreamHandle {
   std::shared_ptr<void> owner = {};
 };
 
-// Returns the stream of an argument stream=, which is None, a handle or a stream object of a library.
-// Throws TypeError for other objects.
+// Returns the stream of an argument stream=, which is None, a handle or a stream object of a
+// library. Throws TypeError for other objects.
 std::optional<StreamHandle> stream_from_python(const py::object& stream);
 
 }  // namespace ado::bindings

@@ -105,8 +105,8 @@ class StagedProblem {
 };
 
 // A device problem whose arrays have the layout that kernels require: aligned to the element size,
-// and packed or, if the routine supports it, with rows at a pitch. Other arrays are replaced by packed
-// copies, which are made on `stream`.
+// and packed or, if the routine supports it, with rows at a pitch. Other arrays are replaced by
+// packed copies, which are made on `stream`.
 class PackedProblem {
  public:
   PackedProblem(const Problem& problem, const cuda::Stream& stream);

@@ -28,8 +28,8 @@ int current_device();  // of the calling thread
 // address.
 int device_of(const void* address);
 
-// Makes a GPU the current device of the calling thread within a scope. Afterwards, the thread has its
-// previous current device. No context is created on any other GPU.
+// Makes a GPU the current device of the calling thread within a scope. Afterwards, the thread has
+// its previous current device. No context is created on any other GPU.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);

@@ -96,8 +96,8 @@ class Problem {
   std::int64_t result_elements() const;
 
   // Replaces arrays by packed arrays at the addresses that `address` returns. An output that
-  // overwrites an input still does so afterwards. If `address` returns nullptr for a non-empty array,
-  // the array is kept.
+  // overwrites an input still does so afterwards. If `address` returns nullptr for a non-empty
+  // array, the array is kept.
   void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 
  protected:

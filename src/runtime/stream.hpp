@@ -24,9 +24,9 @@ Stream stream_of(int device, std::uintptr_t handle);
 // stream, 2 for the default stream of a thread, otherwise the cudaStream_t.
 std::uintptr_t handle_of(const Stream& stream);
 
-// Returns a stream that any thread can use and whose work is ordered after the work on `stream`. Only
-// its own thread can use a per-thread default stream. For other threads, the result is the legacy
-// default stream, because the two synchronise with each other.
+// Returns a stream that any thread can use and whose work is ordered after the work on `stream`.
+// Only its own thread can use a per-thread default stream. For other threads, the result is the
+// legacy default stream, because the two synchronise with each other.
 Stream nameable(const Stream& stream);
 
 // Waits on the host until the work on a stream has finished.
