@@ -67,9 +67,9 @@ inline double flops_of_few_terms(const MaxPlus& p) {
 // Tuned on an H200.
 inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware&) {
   constexpr std::int64_t kMaxTerms = 16;
-  return p.terms() <= kMaxTerms ? nullptr
-                                : "with this many terms, other variants have as many bytes in "
-                                  "flight";
+  return p.terms() <= kMaxTerms
+             ? nullptr
+             : "with this many terms, other variants have as many bytes in flight";
 }
 
 #ifdef __CUDACC__
