@@ -2,8 +2,8 @@
 
 python benchmarks/arrays.py
 
-Targets: a call with torch tensors takes at most 5 us longer than a call with DeviceArrays, and NumPy
-operands are copied at no less than 80 % of the bandwidth between pinned memory and the GPU.
+Targets: a call with torch tensors takes at most 5 us longer than a call with DeviceArrays, and the
+copies of NumPy operands have at least 80 % of the bandwidth between pinned memory and the GPU.
 """
 
 from __future__ import annotations

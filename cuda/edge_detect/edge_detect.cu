@@ -108,7 +108,7 @@ const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
   if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))
     return "fused moves fewer bytes, and rows are wide enough for several lanes";
   return p.out.elements() < kFewNarrowPixels
-             ? "the image is so small that three launches take longer than the computation"
+             ? "the image is so small that three launches are slower than one"
              : nullptr;
 }
 

@@ -229,7 +229,7 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "few_terms",
-     .changes = "Each thread loads several terms of its points together. A single row is loaded by "
+     .changes = "Each thread loads several terms of its points together; a single row is loaded by "
                 "vectors even if it ends with an incomplete vector.",
      .device = Device::kCuda,
      .why_slower = why_few_terms_slower,

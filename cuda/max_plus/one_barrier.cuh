@@ -72,8 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   int group = kWarpSize;  // threads per group, a power of two
   while (group > teams) group /= 2;
   const int member = threadIdx.x % group;
-  for (int first = 0; first < lanes;
-       first += kThreads / group) {  // all threads take part in the shuffles
+  for (int first = 0; first < lanes; first += kThreads / group) {  // all threads take part
     const int point = first + static_cast<int>(threadIdx.x) / group;
     T best = 0;
     if (point < lanes)

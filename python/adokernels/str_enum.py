@@ -6,6 +6,6 @@ import enum
 
 
 class StrEnum(str, enum.Enum):
-    """Like :class:`enum.StrEnum` of Python 3.11: ``str(member)`` is the value of the member."""
+    """Like :class:`enum.StrEnum`, which needs Python 3.11: ``str(member)`` is its value."""
 
     __str__ = str.__str__
