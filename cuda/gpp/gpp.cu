@@ -298,7 +298,8 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
 // has a term for the bands of one block. `call` is the time per call, `pass` per pass,
 // `operands` per million elements of aqsn and aqsm, `pairs` per million (igp, ig), `terms` per
 // million (band, igp, ig), and `last` per 100 bands in a block. `pairs` and `terms` refer to whole
-// tiles. Their two values are for a pass of one and of two frequencies.
+// tiles. Their two values are for a pass of one and of two frequencies. For 205 of 220 shapes, the
+// chosen variant was at most 3 % slower than the fastest one; for the others, at most 13 %.
 struct TimeModel {
   double call, pass, operands;
   double pairs[kMaxFrequencies], terms[kMaxFrequencies], last[kMaxFrequencies];
