@@ -31,22 +31,26 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
         return float(np.max(np.maximum(got, want) - np.minimum(got, want)))
     if got.dtype.kind not in "fc":
         return np.inf
+    units = None if unit is None else np.broadcast_to(np.asarray(unit), want.shape)
     special = ~np.isfinite(want)
-    if not np.array_equal(got[special], want[special], equal_nan=True):
-        return np.inf
-    if not np.isfinite(got[~special]).all():
+    if special.any():
+        if not np.array_equal(got[special], want[special], equal_nan=True):
+            return np.inf
+        got, want = got[~special], want[~special]
+        units = None if units is None else units[~special]
+    if not np.isfinite(got).all():
         return np.inf
     with np.errstate(over="ignore"):
-        wrong = np.abs(got[~special] - want[~special])
+        wrong = np.abs(got - want)
     if not wrong.any():
         return SAME_VALUES
-    if unit is None:
-        scale = float(np.max(np.abs(want[~special]), initial=0.0)) or 1.0
+    if units is None:
+        scale = float(np.max(np.abs(want), initial=0.0)) or 1.0
         error = float(np.max(wrong, initial=0.0)) / scale
     else:
-        units = np.broadcast_to(np.asarray(unit), want.shape)[~special][wrong > 0]
+        differs = wrong > 0
         with np.errstate(divide="ignore"):
-            error = float(np.max(wrong[wrong > 0] / units, initial=0.0))
+            error = float(np.max(wrong[differs] / units[differs], initial=0.0))
     # The values differ even if the quotient has underflowed.
     return max(error, 2 * SAME_VALUES)
 
