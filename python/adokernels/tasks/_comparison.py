@@ -20,8 +20,8 @@ def difference(result: Any, expected: Any, unit: Any = None) -> float:
     if isinstance(expected, tuple):
         if not isinstance(result, tuple) or len(result) != len(expected):
             return np.inf
-        units = unit if isinstance(unit, tuple) else (unit,) * len(expected)
-        return max(map(difference, result, expected, units))
+        of_results = unit if isinstance(unit, tuple) else (unit,) * len(expected)
+        return max(map(difference, result, expected, of_results))
     got, want = np.asarray(result), np.asarray(expected)
     if got.shape != want.shape or got.dtype != want.dtype:
         return np.inf
