@@ -1,9 +1,9 @@
-"""Overhead of calls with arrays of other libraries, and bandwidth of large NumPy operands.
+"""Measures the overhead of calls with arrays of other libraries, and copies of NumPy operands.
 
 python benchmarks/arrays.py
 
-The targets: a call with torch tensors takes at most 5 us more than one with DeviceArrays, and NumPy
-operands are copied with at least 80 % of the bandwidth of a copy between pinned memory and the GPU.
+Targets: a call with torch tensors takes at most 5 us longer than a call with DeviceArrays, and the
+copies of NumPy operands have at least 80 % of the bandwidth between pinned memory and the GPU.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def bandwidths() -> None:
     square = host.view(np.float32).reshape(1 << 14, 1 << 14)
     out = np.empty_like(square)
     both = seconds(lambda: ado.transpose(square, device="cuda", out=out))
-    print(f"{'transpose, there and back':<30}{2 * BYTES / both / 1e9:8.1f} GB/s")
+    print(f"{'transpose, to GPU and back':<30}{2 * BYTES / both / 1e9:8.1f} GB/s")
 
 
 if __name__ == "__main__":

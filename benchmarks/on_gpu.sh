@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: tests, compute-sanitizer, ladders with counters, comparison of
-# the counters with ncu, comparisons with peers, random shapes, the custom kernels of a notebook.
+# the counters with ncu, comparisons with peers, random shapes, the custom kernels of notebook 07.
 #
 #   benchmarks/on_gpu.sh FOLDER [PART ...] [ROUTINE ...]
 #

@@ -1,4 +1,4 @@
-"""DLPack producers made with ctypes: they count how often a consumer deletes their tensors."""
+"""DLPack producers that are made with ctypes and count the calls of their deleters."""
 
 import ctypes
 import itertools
@@ -46,7 +46,7 @@ class _Versioned(ctypes.Structure):
     )
 
 
-_alive = {}  # what C code points to, until the deleter is called
+_alive = {}  # objects that C code points to, until the deleter is called
 _numbers = itertools.count()
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
@@ -55,12 +55,12 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c
 
 
 class Producer:
-    """An array of a library that only has DLPack.
+    """An array of a library that supports only DLPack.
 
     Attributes
     ----------
     exported, deleted : int
-        How many tensors were handed out, and how often their deleters were called.
+        Numbers of exported tensors and of calls of their deleters.
     requests : list of dict
         The keywords of each call of ``__dlpack__``.
     """
@@ -68,7 +68,7 @@ class Producer:
     def __init__(self, array, *, versioned=True, flags=0, version=(1, 0), dtype=None, **changes):
         self.array, self.versioned, self.flags, self.version = array, versioned, flags, version
         self.dtype = dtype or (_CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1)
-        self.changes = changes  # of the fields of the tensor
+        self.changes = changes  # replace fields of the tensor
         self.has_deleter = True
         self.device = CPU
         self.requests = []
@@ -126,11 +126,11 @@ class Producer:
         return _new(address, name, destructor)
 
 
-_destructors = []  # C code calls them after everything else is gone
+_destructors = []  # never released, because C code may call them at the end of the process
 
 
 class OldProducer(Producer):
-    """A library from before DLPack 1.0: ``__dlpack__`` has no ``max_version``."""
+    """A producer from before DLPack 1.0, whose ``__dlpack__`` has no ``max_version``."""
 
     def __init__(self, array, **keywords):
         super().__init__(array, versioned=False, **keywords)
@@ -141,7 +141,7 @@ class OldProducer(Producer):
 
 
 class Capsuled:
-    """An object that returns a given capsule."""
+    """An object whose ``__dlpack__`` returns a given capsule."""
 
     def __init__(self, capsule, device=CPU):
         self._capsule, self._device = capsule, device
@@ -154,7 +154,7 @@ class Capsuled:
 
 
 def layouts():
-    """(name, 2-D array): contiguous, sliced, negative strides, an offset, and no elements."""
+    """2-D arrays by name: contiguous, sliced, negative strides, an offset, and no elements."""
     base = np.arange(7 * 10, dtype=np.float32).reshape(7, 10)
     return {
         "contiguous": base.copy(),

@@ -1,4 +1,4 @@
-"""Arrays of other libraries in host memory, and tests of device arrays that need no GPU."""
+"""Arrays of other libraries in host memory, and tests of device arrays without a GPU."""
 
 import ctypes
 import gc
@@ -61,7 +61,7 @@ def test_results(kind, layout):
 
 
 @pytest.mark.parametrize("variant", [v.name for v in ado.transpose if v.device == "cpu"])
-def test_all_variants_take_them(variant):
+def test_all_variants_accept_producers(variant):
     operand, out = Producer(np.asfortranarray(A)), Producer(np.zeros((4, 3), np.float32))
     if ado.transpose.problem(operand, variant=variant).why_not(variant):
         pytest.skip("declines the problem")
@@ -93,7 +93,7 @@ def test_overlap_is_exact():
     assert out.exported == 0
 
 
-def test_lengths_of_one_have_any_stride():
+def test_dimensions_of_length_one_can_have_any_stride():
     array = np.lib.stride_tricks.as_strided(np.arange(5.0), (1, 5, 1)[:2], (10**6, 8))
     operand = Producer(array)
     np.testing.assert_array_equal(ado.transpose(operand), np.arange(5.0)[:, None])
@@ -110,15 +110,15 @@ def test_strides_may_be_missing():
 
 
 def with_strides(array, strides):
-    """A producer whose tensor has these strides, in elements."""
+    """Return a producer whose tensor has these strides, in elements."""
     strides = (ctypes.c_int64 * len(strides))(*strides)
     operand = Producer(array, strides=ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)))
-    operand.strides = strides  # keeps the memory
+    operand.strides = strides  # keeps the memory alive
     return operand
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "f4", "f8", "c16"])
-def test_negative_strides_that_were_divided_as_unsigned_numbers(dtype):
+def test_negative_strides_after_an_unsigned_division(dtype):
     """CuPy exports negative strides in this form."""
     array = np.arange(12).reshape(3, 4).astype(dtype)[::-1, ::-2]
     strides = [stride % 2**64 // array.itemsize for stride in array.strides]
@@ -147,7 +147,7 @@ def test_no_deleter():
     np.testing.assert_array_equal(ado.transpose(operand), A.T)
 
 
-def test_the_memory_lives_until_the_end_of_the_call():
+def test_memory_is_released_after_the_call():
     array = A.copy()
     alive = weakref.ref(array)
     operand = Producer(array)
@@ -161,7 +161,7 @@ def test_the_memory_lives_until_the_end_of_the_call():
     assert alive() is None
 
 
-def test_the_request():
+def test_arguments_of_dlpack():
     operand, old = Producer(A), OldProducer(A)
     ado.transpose(operand)
     ado.transpose(old)
@@ -218,12 +218,12 @@ def test_results_of_types_that_numpy_lacks():
 )
 def test_unsupported_types(dtype, name):
     operand = Producer(A, dtype=dtype)
-    with pytest.raises(TypeError, match=rf"a must have numbers of whole bytes .* got {name}$"):
+    with pytest.raises(TypeError, match=rf"a must have scalar numbers .* got {name}$"):
         ado.transpose(operand)
     assert_released(operand)
 
 
-def test_types_that_the_routine_refuses():
+def test_types_that_the_routine_rejects():
     operand = Producer(np.zeros((3, 4), np.float32), dtype=(producers.BFLOAT, 32, 1))
     with pytest.raises(TypeError, match="gray must have elements of type uint8, got bfloat32"):
         ado.sobel(operand)
@@ -242,16 +242,16 @@ def test_read_only():
     assert_released(operand, out)
 
 
-def test_copied_out():
+def test_out_that_is_exported_as_a_copy():
     out = Producer(np.zeros((4, 3), np.float32), flags=producers.COPIED)
     with pytest.raises(ValueError, match="out must be exported without a copy"):
         ado.transpose(A, out=out)
     assert_released(out)
 
 
-def test_deleter_after_errors():
+def test_deleters_are_called_after_errors():
     for bad, error, message in [
-        (Producer(np.zeros((3, 4), np.float32)), ValueError, "out"),  # the shape of a, not of a.T
+        (Producer(np.zeros((3, 4), np.float32)), ValueError, "out"),  # not the shape of a.T
         (Producer(np.zeros((4, 3))), TypeError, "out must have the type of a, float32"),
         (Producer(np.zeros((4, 3, 1), np.float32)), ValueError, "out"),
         (Producer(A, version=(2, 0)), TypeError, r"DLPack 1\.x, got DLPack 2\.0"),
@@ -303,7 +303,7 @@ def test_mixed_devices():
 
 
 class Refusing:
-    """Exports nothing, but converts itself for NumPy."""
+    """An object that cannot be exported with DLPack, but can be converted to a NumPy array."""
 
     def __init__(self, error):
         self.error = error
@@ -411,7 +411,7 @@ class TestTorch:
             a.T.contiguous().view(as_bytes).flatten()
         )
 
-    def test_lazy_tensors_are_refused(self):
+    def test_lazy_tensors_are_rejected(self):
         a = self.torch.ones(2, 3, dtype=self.torch.complex64) * 1j
         with pytest.raises(BufferError, match="conjugate"):
             ado.transpose(a.conj())
@@ -421,7 +421,7 @@ class TestTorch:
             ado.transpose(self.torch.ones(2, 3, requires_grad=True))
         np.testing.assert_array_equal(ado.transpose(a.imag), np.ones((3, 2)))
 
-    def test_sparse_tensors_are_refused(self):
+    def test_sparse_tensors_are_rejected(self):
         with pytest.raises((BufferError, TypeError, RuntimeError)):
             ado.transpose(self.torch.eye(3).to_sparse())
 
@@ -448,7 +448,7 @@ class TestJax:
         a = self.on_host.astype(self.jnp.bfloat16)
         assert ado.transpose(a).dtype == a.dtype
 
-    def test_results_are_refused(self):
+    def test_out_is_rejected(self):
         with pytest.raises(ValueError, match="out is read-only: JAX arrays are immutable"):
             ado.transpose(A, out=self.jnp.zeros((4, 3)))
 
@@ -497,7 +497,7 @@ def test_handles_of_streams():
         _core.stream_handle(-1)
 
 
-def test_streams_are_for_gpus():
+def test_calls_on_the_cpu_reject_streams():
     with pytest.raises(ValueError, match="transpose: stream must be None for a call on the CPU"):
         ado.transpose(A, stream=0)
     with pytest.raises(TypeError, match="stream must be a handle"):
@@ -552,7 +552,7 @@ def test_malformed_cuda_array_interfaces():
     refused(TypeError, "must have the entry 'data'", data=...)
     refused(TypeError, "integers in 'shape', got", shape=("a",))
     refused(TypeError, "lengths of at least 0, got -3", shape=(-3, 4))
-    refused(TypeError, "as many strides as dimensions", strides=(4,))
+    refused(TypeError, "one stride per dimension", strides=(4,))
     refused(TypeError, "masked array", mask=A)
     refused(TypeError, "references to Python objects", typestr="|O8")
     refused(ValueError, "9 dimensions, more than 8", shape=(1,) * 9)

@@ -26,7 +26,7 @@ def module(name):
 
 
 class Cupy:
-    """How to make and read arrays of a library, and how to use its streams."""
+    """Functions to make and read arrays of a library, and to use its streams."""
 
     has_steps = has_negative_steps = can_write = True
 
@@ -69,7 +69,7 @@ class Cupy:
         return stream.done
 
     def overwrite(self, shape, dtype):
-        """Memory that the library hands out now, filled with ones."""
+        """Allocate memory from the library, which may reuse freed memory, and fill it with ones."""
         return [self.library.ones(shape, dtype) for _ in range(8)]
 
 
@@ -215,11 +215,11 @@ LAYOUTS = {
 
 
 def view(library, layout):
-    """(array of the library, its values)"""
+    """Return an array of the library, and its values."""
     if layout != "contiguous" and not library.has_steps:
-        pytest.skip("its arrays are packed")
+        pytest.skip("the arrays of this library are packed")
     if layout == "negative" and not library.has_negative_steps:
-        pytest.skip("it has no negative strides")
+        pytest.skip("this library has no negative strides")
     base = np.arange(50 * 60, dtype=np.float32).reshape(50, 60)
     return LAYOUTS[layout](library.array(base)), LAYOUTS[layout](base)
 
@@ -264,7 +264,7 @@ def cuda_variants():
 
 @pytest.mark.parametrize(("routine", "variant"), cuda_variants())
 def test_every_variant_on_unaligned_views(routine, variant):
-    """Views that start one element after an aligned address, and rows with a distance."""
+    """Views that start one element after an aligned address, and views with padded rows."""
     cupy = library_named("cupy").library
     from adokernels.arrays.operands import random_operands
 
@@ -294,7 +294,7 @@ def test_every_variant_on_unaligned_views(routine, variant):
         outs = tuple(change(np.zeros_like(e)) for e in expected)
         try:
             routine(*views, variant=variant, out=outs if len(outs) > 1 else outs[0])
-        except ValueError as error:  # why_not() above does not know out
+        except ValueError as error:  # why_not() above does not examine out
             declined = rf"{routine.name}\[{variant}\]: rows of .*out are (padded|not aligned)"
             if not re.match(declined, str(error)):
                 raise
@@ -353,7 +353,7 @@ def test_types_that_numpy_lacks(dtype):
         ado.transpose(a, out=torch.empty(4, 3, dtype=torch.int16, device="cuda"))
 
 
-def test_refused_types():
+def test_rejected_types():
     torch = library_named("torch").library
     a = torch.ones(3, 4, dtype=torch.complex64, device="cuda")
     with pytest.raises(TypeError, match="gray must have elements of type uint8, got complex64"):
@@ -442,11 +442,11 @@ def test_dlpack_of_device_arrays():
         ado.to_device(np.zeros(3, "M8[s]")).__dlpack__()
 
 
-# --- Producers that count -------------------------------------------------------------------------
+# --- Deleters -------------------------------------------------------------------------------------
 
 
 def on_gpu(array, **keywords):
-    """A producer whose memory is that of a DeviceArray."""
+    """Return a producer with the memory of a DeviceArray."""
     memory = ado.to_device(array)
     producer = Producer(array, data=memory.__cuda_array_interface__["data"][0], **keywords)
     producer.device = producers.CUDA
@@ -512,7 +512,7 @@ STREAMS = ("default", "non-blocking", "per-thread")
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_work_follows_the_callers_stream(streaming, kind, explicit):
-    """The operand is written after a long kernel on the stream. The host does not wait for it."""
+    """The operand is written after a long kernel on the stream, and the host does not wait."""
     stream = streaming.stream(kind)
     values = np.random.default_rng(2).random((300, 200), np.float32)
     base = streaming.array(values)
@@ -532,7 +532,7 @@ def test_work_follows_the_callers_stream(streaming, kind, explicit):
     del scratch
 
 
-def test_other_streams_go_on(streaming):
+def test_calls_do_not_wait_for_other_streams(streaming):
     """A call and its result do not wait for a long kernel on another stream."""
     busy, own = streaming.stream("non-blocking"), streaming.stream("non-blocking")
     values = np.random.default_rng(3).random((300, 200), np.float32)
@@ -541,14 +541,14 @@ def test_other_streams_go_on(streaming):
     with streaming.using(busy):
         streaming.sleep()
     with streaming.using(own):
-        for array in (base, base[::2, ::2]):  # also with scratch memory for the packed copy
+        for array in (base, base[::2, ::2]):  # the second array needs memory for its packed copy
             result = ado.transpose(array)
             np.testing.assert_array_equal(result.numpy(), streaming.host(array).T)
             del result
     assert not streaming.idle(busy)
 
 
-def test_device_arrays_between_streams(streaming):
+def test_device_arrays_on_several_streams(streaming):
     first, second = streaming.stream("non-blocking"), streaming.stream("non-blocking")
     values = np.random.default_rng(4).random((300, 200), np.float32)
     base = streaming.array(values)
@@ -595,8 +595,8 @@ def test_streams_are_kept_alive():
     ado.synchronize()
 
 
-def test_explicit_streams_outlive_the_producer():
-    """The producer is deleted while its array is still read on a stream that it does not know."""
+def test_operands_on_explicit_streams_are_kept_alive():
+    """The operand is deleted while it is read on a stream that is unknown to its library."""
     torch = library_named("torch")
     stream = torch.stream("non-blocking")
     values = np.random.default_rng(5).random((300, 200), np.float32)
@@ -613,7 +613,7 @@ def test_explicit_streams_outlive_the_producer():
 
 
 def test_memory_is_released(streaming):
-    """The results of these calls do not fit into the memory together."""
+    """The results of all calls together do not fit into device memory."""
     stream = streaming.stream("non-blocking")
     memory = _core.cuda_properties()["memory_bytes"]
     side = 8192
@@ -646,7 +646,7 @@ def test_threads(streaming):
     assert failures == []
 
 
-def test_arrays_of_ended_threads():
+def test_arrays_of_finished_threads():
     made = []
 
     def work():
@@ -678,7 +678,7 @@ def test_large_host_operands_on_a_stream(streaming, rng):
     values = rng.random((3001, 3003), np.float32)
     stream = streaming.stream("non-blocking")
     busy = streaming.stream("non-blocking")
-    # The first call loads kernels and pins memory, for which the driver can wait for the device.
+    # The first call loads kernels and pins memory. For both, the driver may wait for the device.
     ado.transpose(values, device="cuda", stream=stream)
     with streaming.using(busy):
         for _ in range(4):
@@ -688,7 +688,7 @@ def test_large_host_operands_on_a_stream(streaming, rng):
     np.testing.assert_array_equal(result, values.T)
 
 
-def test_threads_share_the_pinned_memory(rng):
+def test_threads_share_pinned_memory(rng):
     values = rng.random((2001, 2003), np.float32)
     results = [None] * 4
 
@@ -749,16 +749,16 @@ class TestSeveralGpus:
             np.testing.assert_array_equal(result, right)
         assert self.torch.cuda.current_device() == 0
 
-    def test_mixed_devices_are_refused(self):
+    def test_mixed_devices_are_rejected(self):
         first, second = (ado.to_device(self.values, device=f"cuda:{i}") for i in range(2))
         with pytest.raises(ValueError, match=r"one device, but out is on cuda:1 and .* on cuda:0"):
             ado.transpose(first, out=second)
-        with pytest.raises(ValueError, match="device must be 'cuda:1', because the operands are"):
+        with pytest.raises(ValueError, match="device must be 'cuda:1', the device of the operands"):
             ado.transpose(second, device="cuda:0")
         with pytest.raises(ValueError, match=r"is on cpu and .* are on cuda:1"):
             ado.transpose(second, out=np.zeros((200, 300), np.float32))
 
-    def test_the_current_device_does_not_matter(self):
+    def test_calls_do_not_depend_on_the_current_device(self):
         with self.torch.cuda.device(1):
             array = ado.to_device(self.values, device="cuda:0")
             np.testing.assert_array_equal(ado.transpose(array).numpy(), self.values.T)
@@ -799,5 +799,5 @@ class TestSeveralGpus:
         assert ado.machine("cuda:0").context["cuda"]["uuid"] == uuids[0]
 
     def test_missing_devices(self):
-        with pytest.raises(ado.Unavailable, match="there is no device cuda:99; this process sees"):
+        with pytest.raises(ado.Unavailable, match="device cuda:99 does not exist; this process"):
             ado.transpose(self.values, device="cuda:99")

@@ -233,10 +233,10 @@ def test_sliding_window_counts_rows_at_seams():
 
 
 def test_lanes_with_strips_of_rows():
-    """Strips of 5 pixels per row: the fewest rows, and 12 of 16 possible ones.
+    """Rows of 5 pixels in strips of minimum height, 4, and of height 12, of at most 16.
 
-    The strips of neighbouring lanes begin an odd number of words apart. Each lane processes two
-    more rows of 8 pixels.
+    The heights make neighbouring strips begin an odd number of words apart. Each lane processes
+    two more rows, and 8 pixels per row.
     """
     for rows, height in [(300, 4), (1 << 20, 12)]:
         flops = executed_flops(ado.sobel["lane_per_row"], ((rows, 5), "u1"))
@@ -244,7 +244,7 @@ def test_lanes_with_strips_of_rows():
 
 
 def test_small_tiles_count_rows_between_warps():
-    """Tiles of 120 x 16 or 120 x 48 pixels, eight warps of 2 or 6 rows; each loads 8 more rows."""
+    """Tiles of 120 x 16 or 120 x 48 pixels: eight warps with 2 or 6 rows and 8 more rows each."""
     for images, rows, across, down in [(2, 2, 2, 3), (400, 6, 2, 1)]:
         flops = executed_flops(ado.edge_detect["small_tiles"], ((images, 33, 121, 3), "u1"))
         assert flops == 4 * (images * across * down) * 8 * (rows + 8) * 128
@@ -258,10 +258,10 @@ def test_maxima_of_partial_batches():
     assert executed_flops(ado.max_plus["vectorised"], *shapes) == 8 * 1024 * 4
     # 25 lanes of 4 points in 40 teams, of which 7 have a row: each adds a batch of two.
     assert executed_flops(ado.max_plus["split_terms"], *shapes) == 7 * 2 * 25 * 4
-    # 100 lanes in two teams, one batch of eight rows each.
+    # 100 lanes in two teams: each adds one batch of eight rows.
     assert executed_flops(ado.max_plus["one_barrier"], *shapes) == 2 * 8 * 100
     assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * points
-    # Single points, because rows are not aligned: two blocks of 256 threads.
+    # One point per thread in two blocks of 256 threads.
     shapes = ((terms, 301), "f4"), ((terms,), "f4")
     assert executed_flops(ado.max_plus["few_terms"], *shapes) == terms * 2 * 256
 

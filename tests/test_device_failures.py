@@ -64,7 +64,7 @@ def all_right(device_operands):
     )
 
 
-# Results do not fit in the 32 MiB that the driver's pool reserves around small operands.
+# The results exceed the 32 MiB that the driver's memory pool reserves for small operands.
 lengths = {"average_matvec": (64, 256, 1024), "gpp": (32, 64, 256, 2), "max_plus": (8, 1 << 20)}
 lengths |= dict.fromkeys(("gaussian_blur", "sobel"), (8192, 8192))
 for name, routine in ado.routines.items():
@@ -90,7 +90,7 @@ for name, routine in ado.routines.items():
 
     for left in (0, 4, 12, 24, 48, 96, 192, 384):
         call_with(left)
-    # Other processes may have freed or allocated memory in the meantime.
+    # Another process may have freed or allocated memory in the meantime, so try again.
     for left, outcome in ((0, "error"), (384, "result")):
         for _ in range(10):
             if outcome not in seen:

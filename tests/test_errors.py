@@ -179,7 +179,7 @@ def test_block_must_be_listed():
 def test_operands_must_be_in_one_place():
     with pytest.raises(ValueError, match="out is on cpu and the operands before it are on cuda"):
         ado.transpose(ado.to_device(A), out=np.empty((4, 3)))
-    with pytest.raises(ValueError, match="device must be 'cuda:0', because the operands are there"):
+    with pytest.raises(ValueError, match="device must be 'cuda:0', the device of the operands"):
         ado.transpose(ado.to_device(A), device="cpu")
     with pytest.raises(ValueError, match="runs on cpu"):
         ado.transpose(ado.to_device(A), variant="naive_loops")

@@ -54,12 +54,12 @@ def image_for(rng, routine, shape, channels=4):
 
 
 def too_wide(variant, image):
-    """Whether the variant must decline the image because of its width."""
+    """Return whether the variant must decline the image because of its width."""
     return variant == "lane_per_row" and image.shape[-1] > 32
 
 
 def compare(routine, image, **how):
-    """True also if the variant declines the image because it is too wide."""
+    """Return True if the result is correct or the variant declines too wide an image."""
     done = check(routine, (image,), EXPECTED[routine.name](image), **how)
     return done or too_wide(how.get("variant"), image)
 
@@ -113,7 +113,7 @@ def test_batches_of_various_widths(name, variant, cols, rng):
 
 @pytest.mark.parametrize(("name", "variant"), RUNGS)
 def test_narrow_images(name, variant, rng):
-    """Strips of rows, of one image or of several, that end anywhere in a block."""
+    """Strips of rows of one or several images, in blocks that are not full."""
     routine = ado.routines[name]
     for shape in [(70_001, 3), (9001, 1), (5, 3001, 7), (2, 5000, 8), (3, 4001, 13), (4099, 32)]:
         assert compare(routine, image_for(rng, routine, shape), variant=variant)

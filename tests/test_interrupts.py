@@ -101,7 +101,7 @@ print("done")
     ],
 )
 def test_ctrl_c_does_not_wait_for_the_huge_pages_of_a_new_result(name, variant):
-    """The columns that are stored first are in all pages of a result of 2 GiB."""
+    """The columns that are stored first extend over all pages of a result of 2 GiB."""
     code = """
 def resident_bytes():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -174,7 +174,7 @@ def test_a_wrong_variant_is_detected(function, reason, operands):
 
 
 def test_results_that_are_read_too_early_are_explained(operands, monkeypatch):
-    """The GPU is emulated: only functions on CUDA can use another stream."""
+    """The test emulates a GPU, because only functions on a GPU can use another stream."""
     monkeypatch.setattr(CustomChecker, "_is_elsewhere", lambda self, call: True)
     result = ado.check(wrong_when_large, saxpy(), *operands, timed=False)
     assert result.reason.startswith("wrong result: it launches work on a stream other than")

@@ -149,7 +149,7 @@ def test_functions_of_other_libraries(library, operands):
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_work_on_another_stream_is_detected(waits, operands):
-    """Without the wait, the checks before timing read the result too early."""
+    """If the function does not wait, the checks before timing read the result too early."""
     cupy = pytest.importorskip("cupy")
     stream = cupy.cuda.Stream(non_blocking=True)
     ladder = saxpy()

@@ -109,7 +109,7 @@ def test_vector_loads_reject_unaligned_rows(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_choice_on_an_h200(dtype):
-    """Few terms, few points, and then terms that are split if the points do not fill the device."""
+    """Few terms, few points, and otherwise: terms are split if the points do not fill the GPU."""
 
     def choice(terms, points):
         big = np.broadcast_to(dtype(0), (terms, points))

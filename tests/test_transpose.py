@@ -197,7 +197,7 @@ def test_default_works_in_place_on_a_padded_view(rng):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", [v.name for v in ado.transpose if v.device == "cpu"][1:])
 def test_rows_of_out_far_apart(variant, dtype, rng):
-    """Parts are small then, so that a call can be interrupted."""
+    """Parts are then small, so that calls can be interrupted."""
     a = random_of(rng, (301, 2 * 149), dtype)[:, ::2]  # `direct` needs no buffer
     out = np.empty((149, (1 << 18) // a.itemsize), dtype)[:, :301]
     ado.transpose(a, variant=variant, out=out)

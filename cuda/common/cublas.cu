@@ -97,7 +97,7 @@ Handle create() {
 }
 
 std::mutex turn;
-PerDevice<Handle> handles;  // each is created by the first call on its device
+PerDevice<Handle> handles;  // the first call on a device creates its handle
 
 // All calls on a device use the same handle, so calls are serialised.
 template <class T>

@@ -1,4 +1,4 @@
-// The GPUs of the machine, and the current one of a thread.
+// The GPUs of the machine, and the current device of a thread.
 #include "common/launch.cuh"
 #include "core/error.hpp"
 #include "runtime/device.hpp"
@@ -14,7 +14,7 @@
 namespace ado::cuda {
 namespace {
 
-// Returns a function of the driver, which is not linked because a machine may have none.
+// Returns a function of the driver. The driver is not linked, because a machine may have none.
 template <class Function>
 Function* driver_function(const char* name, int version) {
   void* function = nullptr;
@@ -50,7 +50,7 @@ void check(CUresult status, const char* call, int line) {
 }
 #define ADO_DRIVER(call) check(driver().call, #call, __LINE__)
 
-// The context that the runtime uses for a device. It is never released.
+// Returns the context that the CUDA runtime uses for a device. It is never released.
 CUcontext primary_context(int ordinal) {
   constexpr std::size_t kMaxDevices = 256;
   static std::mutex mutex;
@@ -88,8 +88,8 @@ int device_of(const void* address) {
   return attributes.device;
 }
 
-// cudaSetDevice is not used: to restore the previous device, it would create a context there, which
-// takes 0.2 s and some hundred megabytes.
+// cudaSetDevice is not used. If it restored the previous device, it would create a context there,
+// which needs 0.2 s and several hundred megabytes.
 DeviceScope::DeviceScope(int device) {
   if (device == current_device()) return;
   ADO_DRIVER(push(primary_context(device)));

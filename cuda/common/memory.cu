@@ -47,7 +47,7 @@ Buffer::~Buffer() {
     for (const Use& use : uses_) use.end->block(nameable(stream_));
     cudaFreeAsync(data_, raw(stream_));
   } catch (...) {
-    // At the end of the process the driver may be gone, and the memory with it.
+    // At the end of the process, the driver may already be unloaded. It has then freed the memory.
   }
 }
 

@@ -1,4 +1,4 @@
-// Objects that exist once per GPU: properties, handles of libraries, timers, pinned memory.
+// Objects of which each GPU has one: properties, library handles, timers, pinned memory.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace ado::cuda {
 
-// An object per GPU, created when it is first needed. It is never destroyed, because at the end of
-// the process the driver may be gone.
+// One object per GPU, created on first use. It is never destroyed, because the driver may already
+// be unloaded at the end of the process.
 template <class T>
 class PerDevice {
  public:

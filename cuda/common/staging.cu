@@ -1,7 +1,8 @@
 // Copies between host and device through pinned memory.
 //
-// The driver copies pageable memory through a buffer of its own with one thread, which is slower
-// than the link. Here, the threads of the CPU routines fill and empty the pinned chunks.
+// The driver copies pageable memory through its own pinned buffer with one thread, which has a
+// lower bandwidth than the link to the GPU. Here, the threads of the CPU routines fill and empty
+// the pinned chunks.
 #include "common/launch.cuh"
 #include "common/per_device.cuh"
 #include "common/streams.cuh"
@@ -17,9 +18,9 @@ namespace ado::cuda {
 namespace {
 
 constexpr std::size_t kChunkBytes = 8 << 20;
-constexpr std::size_t kChunks = 4;  // one is filled, one is transferred, the others absorb jitter
+constexpr std::size_t kChunks = 4;  // one is filled, one transferred; the others absorb jitter
 
-// Chunks of pinned memory. Copies use them in turn.
+// Chunks of pinned memory, which copies use in cyclic order.
 class Chunks {
  public:
   Chunks() {
@@ -37,7 +38,7 @@ class Chunks {
   }
 
   std::byte* memory(std::size_t i) const { return chunks_[i % kChunks].memory; }
-  // The transfer of chunk i has been enqueued.
+  // Must be called after the transfer of chunk i has been enqueued.
   void mark(std::size_t i, cudaStream_t stream) const {
     ADO_CUDA(cudaEventRecord(chunks_[i % kChunks].transferred, stream));
   }

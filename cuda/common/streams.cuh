@@ -1,4 +1,4 @@
-// Streams as CUDA's type.
+// Conversion of streams to CUDA's type.
 #pragma once
 
 #include "common/launch.cuh"
@@ -8,7 +8,7 @@
 
 namespace ado::cuda {
 
-// The handle of a stream for calls of the runtime. Its device must be the current one.
+// Returns the handle of a stream for the CUDA runtime. The device of the stream must be current.
 inline cudaStream_t raw(const Stream& stream) {
   return static_cast<cudaStream_t>(nameable(stream).handle);
 }

@@ -1,8 +1,8 @@
-// Copies between arrays with any strides, on the device.
+// Copies between device arrays with any strides.
 //
-// Operands that a kernel cannot read in place are packed by this copy, and strided results are
-// written by it. It makes one pass over the elements. If neither array is contiguous along the last
-// dimension, its accesses are uncoalesced.
+// This copy packs operands that a kernel cannot read in place, and writes strided results. It makes
+// one pass over the elements. If neither array is contiguous along the last dimension, its accesses
+// are uncoalesced.
 #include "common/launch.cuh"
 #include "common/streams.cuh"
 #include "common/vector.cuh"
@@ -17,8 +17,8 @@
 namespace ado::cuda {
 namespace {
 
-// Dimensions with their lengths and with the distances in bytes, the fastest dimension first. One
-// more than an array has, for elements that are copied in parts.
+// The lengths of the dimensions and the strides in bytes, fastest dimension first. There is one
+// more dimension than in the arrays, for elements that are copied in parts.
 struct StridedCopy {
   std::byte* to;
   const std::byte* from;
@@ -36,7 +36,7 @@ struct UnitOf<16> {
   using Type = uint4;
 };
 
-// Index: an unsigned type that holds `units`.
+// Index: an unsigned type that can represent `units`.
 template <int kSize, class Index>
 __global__ void strided_copy(StridedCopy copy, Index units) {
   using Unit = typename UnitOf<kSize>::Type;
@@ -55,7 +55,7 @@ __global__ void strided_copy(StridedCopy copy, Index units) {
   }
 }
 
-// Appends a dimension, or extends the last one if both arrays continue in it.
+// Appends a dimension, or merges it with the last one if it continues that one in both arrays.
 void append(StridedCopy& copy, std::int64_t length, std::int64_t to_step, std::int64_t from_step) {
   if (length == 1) return;
   if (copy.rank > 0) {
@@ -72,8 +72,8 @@ void append(StridedCopy& copy, std::int64_t length, std::int64_t to_step, std::i
   ++copy.rank;
 }
 
-// Returns the largest power of two, up to a vector, that divides the size of an element, the
-// addresses and the steps.
+// Returns the largest power of two, at most the size of a vector, that divides the element size,
+// the addresses and the strides.
 int unit_bytes(const Array& to, const Array& from) {
   std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(to.data) |
                         reinterpret_cast<std::uintptr_t>(from.data) |

@@ -46,7 +46,7 @@ struct Timer {
     ADO_CUDA(cudaHostAlloc(&mapped, 2 * sizeof(Stamp), cudaHostAllocMapped));
     stamps = static_cast<Stamp*>(mapped);
     ADO_CUDA(cudaMalloc(&flush, flush_bytes));
-    // Loads the kernel. In a sample, loading could wait for the blocking kernel.
+    // Load the kernel now. Within a sample, loading could wait for the blocking kernel.
     timer_stamp<<<1, 1>>>(stamps);
     ADO_CUDA(cudaGetLastError());
     ADO_CUDA(cudaStreamSynchronize(nullptr));

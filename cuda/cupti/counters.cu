@@ -263,7 +263,7 @@ std::string chip() {
 std::string why_unavailable() {
   if (!cuda::why_unavailable().empty()) return cuda::why_unavailable();
   if (!cupti::why_missing().empty()) return cupti::why_missing();
-  // Only success is cached, because another profiler may end.
+  // Only success is cached: a failure may be due to another profiler, which may end.
   struct Available {};
   static cuda::PerDevice<Available> available;
   try {

@@ -101,14 +101,15 @@ constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
   return with_shape_of_words<2>(p, visit);
 };
 
-// In narrow images, most lanes of a band are outside the image or separate two bands. With three
-// channels, lanes also load more bytes that other lanes need. Limits from times on an H200.
+// In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
+// With three channels, lanes also load more bytes that other lanes need. Tuned on an H200.
 const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
   constexpr std::int64_t kMaxColsRgb = 16, kMaxCols = 8, kFewNarrowPixels = 1 << 20;
   if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))
     return "fused moves fewer bytes, and rows are wide enough for several lanes";
-  return p.out.elements() < kFewNarrowPixels ? "three launches take longer than the small image"
-                                             : nullptr;
+  return p.out.elements() < kFewNarrowPixels
+             ? "the image is so small that three launches are slower than one"
+             : nullptr;
 }
 
 constexpr Variant<EdgeDetect> kVariants[] = {
@@ -152,7 +153,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      })},
     {.name = "small_tiles",
      .changes =
-         "Loads all pixels of a tile at once, into shared memory, and streams them from there.",
+         "Loads all pixels of a tile into shared memory at once and streams rows from there.",
      .device = Device::kCuda,
      .why_slower = why_small_tiles_slower,
      .blocks = {{kTileBlock}},
@@ -168,7 +169,8 @@ constexpr Variant<EdgeDetect> kVariants[] = {
        });
      })},
     {.name = "pipeline_narrow",
-     .changes = "Uses three kernels again, in which a lane computes whole rows of narrow images.",
+     .changes =
+         "Uses three kernels again; lanes of both filters process whole rows of narrow images.",
      .device = Device::kCuda,
      .why_not = why_not<kNarrow>,
      .why_slower = why_narrow_is_slower,

@@ -1,9 +1,10 @@
 // Edge detection of small images: one block per tile.
 //
-// The sliding window loads row after row, so a small image, with one or two bands per warp, takes
-// the latency of each row. Here, the threads of a block load all pixels of a tile at once and store
-// the luminances to shared memory. Then each warp streams a few rows of the tile through the stages
-// of the sliding window. Lanes have four pixels, and the outer lanes do not store.
+// The sliding window loads one row after another. In a small image, with one or two bands per warp,
+// the latency of each row is exposed. Here, the threads of a block load all pixels of a tile at
+// once and store the luminances to shared memory. Then each warp streams a few rows of the tile
+// through the stages of the sliding window. A lane processes four pixels per row. The first and the
+// last lane of a warp do not store.
 #pragma once
 
 #include "common/grid.cuh"
@@ -18,7 +19,7 @@ namespace ado::cuda {
 
 inline constexpr int kTileWarps = 8;
 inline constexpr Extent kTileBlock{kTileWarps * kWarpSize};
-inline constexpr int kTileHalo = GaussianBlur::kRadius + 1;  // rows above and below a tile
+inline constexpr int kTileHalo = GaussianBlur::kRadius + 1;  // rows above a tile, and rows below it
 inline constexpr int kTileCols = 4 * (kWarpSize - 2);        // pixels that a warp stores per row
 
 // kRows: rows that a warp stores.
@@ -40,8 +41,9 @@ std::int64_t number_of_small_tiles(const EdgeDetect& p) {
   return p.images() * tiles.across * tiles.down;
 }
 
-// All tiles are processed at the same time if there are at most this many. Tuned on an H200: rows
-// of RGB pixels take the sliding window longer, so more tiles are faster than it.
+// Maximum number of tiles for which this variant is faster; they are processed at the same time.
+// Tuned on an H200. The sliding window needs more time for rows of RGB pixels, so the limit is
+// higher.
 inline std::int64_t max_small_tiles(const EdgeDetect& p) {
   constexpr std::int64_t kPerMultiprocessorRgb = 4, kPerMultiprocessor = 2;
   return kTunedMultiprocessors * (p.channels() == 3 ? kPerMultiprocessorRgb : kPerMultiprocessor);
@@ -61,7 +63,7 @@ inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {
                             [&](auto rows) { return grid_of(number_of_small_tiles<rows>(p), 1); });
 }
 
-// Executed FLOPs: of all lanes and of the rows above and below the tiles of the warps.
+// Executed FLOPs, including idle lanes and the rows above and below the rows of each warp.
 inline double flops_of_small_tiles(const EdgeDetect& p) {
   return with_rows_per_warp(p, [&](auto rows) {
     constexpr int kPixels = kTileWarps * (rows + 2 * kTileHalo) * 4 * kWarpSize;
@@ -69,7 +71,7 @@ inline double flops_of_small_tiles(const EdgeDetect& p) {
   });
 }
 
-// Requested bytes: pixels above and below a tile, and on either side of it, are loaded again.
+// Requested bytes, including the pixels around each tile, which several blocks load.
 inline double bytes_of_small_tiles(const EdgeDetect& p) {
   return with_rows_per_warp(p, [&](auto per_warp) -> double {
     if (p.out.elements() == 0) return 0;
@@ -83,19 +85,19 @@ inline double bytes_of_small_tiles(const EdgeDetect& p) {
 inline const char* why_small_tiles_slower(const EdgeDetect& p, const Hardware&) {
   if (std::min(row_start(p.rgba, p.cols() * p.channels()), row_start(p.out, p.cols(), 4)) ==
       RowStart::kVectors)
-    return "the sliding window is fast if rows begin at vectors";
+    return "rows are aligned to vectors, so the sliding window is faster";
   return with_rows_per_warp(
              p, [&](auto rows) { return number_of_small_tiles<rows>(p) <= max_small_tiles(p); })
              ? nullptr
-             : "the image has enough rows for the warps of the sliding window";
+             : "the image is large enough to occupy the GPU with the sliding window";
 }
 
 #ifdef __CUDACC__
 
-// The luminances of `count` pixels, at most four, packed. `end`: of the array.
+// Returns the packed luminances of `count` pixels, at most four. `end`: the end of the array.
 template <int kChannels>
 __device__ unsigned load_luminances(const std::uint8_t* from, int count, const std::uint8_t* end) {
-  constexpr int kWords = kChannels;  // of four pixels
+  constexpr int kWords = kChannels;  // in four pixels
   const unsigned offset = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 4);
   unsigned words[kWords + 1] = {};
   if (count == 4 && from - offset + 4 * (kWords + (offset != 0)) <= end) {

@@ -294,17 +294,17 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
 // A model of the time of a call on an H200, in microseconds, as a function of the shape. The
 // coefficients were fitted to cold calls of 220 random shapes from (8, 8, 64, 1) to si214, mainly
 // to shapes for which two variants have similar times. The problems are those of gpp_problem, in
-// which 3 % of the terms take the second branch. Blocks with many such terms end last, so the time
-// of a call includes the bands of one block. `call` is the time per call, `pass` per pass,
+// which 3 % of the terms take the second branch. Blocks with many such terms end last, so the model
+// has a term for the bands of one block. `call` is the time per call, `pass` per pass,
 // `operands` per million elements of aqsn and aqsm, `pairs` per million (igp, ig), `terms` per
-// million (band, igp, ig), and `last` per 100 bands of a block. `pairs` and `terms` refer to whole
+// million (band, igp, ig), and `last` per 100 bands in a block. `pairs` and `terms` refer to whole
 // tiles. Their two values are for a pass of one and of two frequencies.
 struct TimeModel {
   double call, pass, operands;
   double pairs[kMaxFrequencies], terms[kMaxFrequencies], last[kMaxFrequencies];
 };
 
-// The work of a variant: (igp, ig) of whole tiles, and bands of a block.
+// The work of a variant: the pairs (igp, ig) of whole tiles, and the bands per block.
 struct TiledWork {
   std::int64_t pairs, bands_of_block;
 };

@@ -41,13 +41,13 @@ inline constexpr int kTunedMultiprocessors = 132;
 // H200.
 inline constexpr std::int64_t kManyPixels = 1 << 24;
 
-// The same for images with unaligned rows: 16 pixels per lane have fewer lanes at the ends of rows,
-// which execute more instructions.
+// The same limit for images with unaligned rows. It is lower, because with 16 pixels per lane,
+// fewer lanes are at the ends of rows, where lanes execute more instructions.
 inline constexpr std::int64_t kManyUnalignedPixels = 6 << 20;
 
-// In images with fewer columns, most of the eight or more lanes per band would be idle with 16
-// pixels per lane. Bands are low, because the rows of the bands that a warp processes at the same
-// time are far apart: 3000001 x 33 pixels take 236 us with bands of 14 rows and 277 us with 34.
+// In images with fewer columns, 16 pixels per lane would leave most of the eight or more lanes per
+// band idle. Bands are low, because a warp processes several bands at the same time, whose rows are
+// far apart in memory: 3000001 x 33 pixels take 236 us with bands of 14 rows, 277 us with 34 rows.
 inline constexpr std::int64_t kFewCols = 128;
 inline constexpr int kLowBandRows = 14;
 
@@ -195,11 +195,11 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 
 // Makes bands as high as possible, within limits, while there are enough warps for the device. A
 // band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
-// the last phase of the kernel, in which only few blocks run. If this phase takes a share `tail` of
-// the time of a band, and a warp processes n rows in total, the sum 2 kRadius n / h + tail h is
-// smallest at h = sqrt(2 kRadius n / tail). In aligned rows, this limit was not faster. Two other
-// changes were not faster: lower bands in the last quarter of an image, and a number of bands that
-// fills the multiprocessors evenly.
+// the last phase of the kernel, in which only few blocks run. If the last phase has
+// a share `tail` of the time per band, and a warp processes n rows in total, the overhead in rows,
+// 2 kRadius n / h + tail h, is smallest at h = sqrt(2 kRadius n / tail). For aligned rows, this
+// limit was not faster. Two other changes were not faster either: lower bands in the last quarter
+// of an image, and a number of bands that fills the multiprocessors evenly.
 template <class Shape, class Routine>
 Bands bands_of(const Routine& p) {
   constexpr double kMinRows = 4;
@@ -220,7 +220,7 @@ Bands bands_of(const Routine& p) {
   return bands_of_height<Shape>(p, height);
 }
 
-// If all tiles together have at most this many pixels, one pixel per thread is faster than several.
+// Up to this number of pixels in all tiles, one pixel per thread is faster than several.
 // Tuned on an H200.
 inline constexpr double kVeryFewPixels = 1 << 18;
 

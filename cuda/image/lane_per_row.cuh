@@ -1,15 +1,14 @@
 // Narrow images of one channel: each lane processes whole rows.
 //
-// In an image of three columns, a lane of the sliding window copies 16 bytes per row, and three of
-// them belong to the row. Here, a block copies its rows to shared memory as contiguous bytes. Then
-// each lane processes a strip of neighbouring rows. The stages are those of the sliding window. A
-// lane has all columns of a row, so it needs no pixels of other lanes:
+// In an image of three columns, a lane of the sliding window copies 16 bytes per row, of which only
+// three belong to the row. Here, a block copies its rows to shared memory as contiguous bytes. Then
+// each lane processes a strip of neighbouring rows, with the stages of the sliding window. A lane
+// has all columns of a row, so it needs no pixels of other lanes. With strips of h rows:
 //
-//   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...     h: height of a
-//   strip
-//                   | strip of lane 0                | strip of lane 1 ...
+//   shared memory   | row 0 | row 1 | ... | row h-1 | row h | row h+1 | ...
+//                   | strip of lane 0               | strip of lane 1 ...
 //
-// Results go to shared memory, too, and from there to the image as 16-byte vectors.
+// Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +23,7 @@ namespace ado::cuda {
 inline constexpr Extent kStripBlock{128};
 inline constexpr int kStripThreads = kStripBlock.x;
 
-inline constexpr std::int64_t kMaxLaneCols = 32;  // of a row in the registers of a lane
+inline constexpr std::int64_t kMaxLaneCols = 32;  // columns in the registers of a lane
 
 // Calls `visit` with the number of words of a row as a constant.
 template <class Visit>
@@ -35,7 +34,7 @@ auto with_row_words(std::int64_t cols, Visit visit) {
                       : visit(std::integral_constant<int, 8>{});
 }
 
-// Strips of `height` rows of images of `cols` columns. `down`: strips per image.
+// Strips of `height` rows in images of `cols` columns. `down`: strips per image.
 struct Strips {
   std::int64_t images, rows, down;
   int cols, height;
@@ -43,8 +42,8 @@ struct Strips {
   ADO_HOST_DEVICE std::int64_t all() const { return images * down; }
 };
 
-// High strips load fewer rows above and below them. Low strips leave more shared memory to other
-// blocks, and small images have more of them. Tuned on an H200.
+// With high strips, fewer rows above and below strips are loaded. With low strips, blocks need less
+// shared memory, and small images have more strips. Tuned on an H200.
 template <class Routine>
 int max_strip_rows(const Routine& p) {
   constexpr std::int64_t kMinRows = 4, kManyStrips = 1 << 16;
@@ -76,8 +75,8 @@ Strips strips_of(const Routine& p) {
   return s;
 }
 
-// Shared memory: the rows of all strips, with those above and below them, and the results. A lane
-// reads whole words, which may end after the last row.
+// Shared memory of a block: the rows of all strips, including the rows above and below them, and
+// the results. A lane reads whole words, which may end after the last row.
 template <int kWords>
 struct StripMemory {
   int rows_bytes, result_bytes;
@@ -88,14 +87,14 @@ struct StripMemory {
         result_bytes(whole_vectors(kStripThreads * s.height * s.cols)) {}
 
  private:
-  // The first byte may be at any position in a vector.
+  // The first byte may have any position within a vector.
   ADO_HOST_DEVICE static int whole_vectors(int bytes) {
     return (bytes + 2 * kVectorBytes) / kVectorBytes * kVectorBytes;
   }
 };
 
 // ---------------------------------------------------------------------------------------------
-// Fields of a variant with one lane per row.
+// fields of the variants with one lane per row
 
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {
@@ -121,7 +120,7 @@ std::size_t strip_shared_bytes(const Routine& p, Extent) {
   });
 }
 
-// Number of pixels that a stage processes, with the rows above and below the strips.
+// Number of pixels that a stage processes, including the rows above and below the strips.
 template <class Routine, int kRadius>
 double strip_pixels(const Routine& p) {
   return with_row_words(p.cols(), [&](auto words) {
@@ -131,7 +130,7 @@ double strip_pixels(const Routine& p) {
   });
 }
 
-// Requested bytes: blocks load the rows above and below their strips.
+// Requested bytes. A block also loads the rows above its first and below its last strip.
 template <class Routine, int kRadius>
 double strip_bytes(const Routine& p) {
   const Strips s = strips_of(p);
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(kStripThreads)
   const std::int64_t begin = max(first - kRadius, std::int64_t{0}),
                      end = min(last + kRadius, all_rows);
 
-  // The tile begins at a vector of the image. Bytes after the array are not read.
+  // The tile begins with an aligned vector. Bytes after the end of the array are not read.
   const std::uint8_t* const from = in + begin * cols;
   const int in_offset = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kVectorBytes);
   const int in_bytes = static_cast<int>((end - begin) * cols) + in_offset;
@@ -181,7 +180,7 @@ __global__ void __launch_bounds__(kStripThreads)
 
   const std::int64_t strip = first_strip + thread;
   if (strip < strips.all()) {
-    const std::int64_t row = first_row(strip);  // across images
+    const std::int64_t row = first_row(strip);  // counted across images
     const std::int64_t image = divide(strip, strips.down);
     const int top = clamp_distance(row - image * strips.rows);  // rows of the image above the strip
     const int below = clamp_distance((image + 1) * strips.rows - row);
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(kStripThreads)
     for (int base = -kRadius; base < strips.height + kRadius; base += 2) {
 #pragma unroll
       for (int step = 0; step < 2; ++step, at += cols) {
-        const int index = base + step;  // of the row that is loaded, from the first of the strip
+        const int index = base + step;  // of the loaded row, relative to the first row of the strip
         PixelsAround<kWords> pixels = {};
         if (index >= -top && index < loaded) {
           const auto* const words = reinterpret_cast<const unsigned*>(tile + at / 4 * 4);

@@ -1,8 +1,8 @@
-// Few terms: a thread computes the maxima of its points from all terms at once, like a copy of big.
+// Few terms: a thread loads all terms of its points, so the kernel is almost a copy of big.
 //
-// With one term, `vectorised` has too few bytes in flight if the rows are not aligned: each thread
-// loads two elements. Here, a single row needs no alignment of the others, so it is loaded by
-// 16-byte vectors, and the points after the last whole vector have a thread each:
+// With one term, `vectorised` has too few bytes in flight if the rows are not aligned, because each
+// thread loads two elements. Here, a single row is loaded by 16-byte vectors, because no other rows
+// need to be aligned. Each point after the last whole vector has a thread of its own:
 //
 //   one row   | vector 0 | vector 1 | ... | vector n-1 | x | x | x
 //               thread 0   thread 1         thread n-1   n  n+1 n+2
@@ -15,19 +15,18 @@
 namespace ado::cuda {
 
 inline constexpr int kFewTermsThreads = 256;
-inline constexpr int kTermsPerThread = 4;  // rows that a thread loads together
+inline constexpr int kTermsPerThread = 4;  // rows that a thread loads at once
 
-// Points of a thread: kVectors vectors of kLength neighbouring points, one block apart.
+// Points per thread: kVectors vectors of kLength neighbouring points each, one block apart.
 template <int kLengthOf, int kVectorsOf>
 struct ThreadPoints {
   static constexpr int kLength = kLengthOf, kVectors = kVectorsOf;
   static_assert(kLength == 1 || kVectors == 1);
 };
 
-// Calls `visit` with a zero of the element type and with the points of a thread. The points of
-// small problems are distributed over as many threads as possible. In unaligned rows, a thread has
-// as many single points as a vector, or half as many if it loads several rows together. Tuned on an
-// H200.
+// Calls `visit` with a zero of the element type and with the points per thread. In small problems,
+// each thread has one point. In unaligned rows, a thread has as many single points as a vector has
+// elements, or half as many if there are at least kTermsPerThread terms. Tuned on an H200.
 template <class Visit>
 auto with_thread_points(const MaxPlus& p, Visit visit) {
   constexpr std::int64_t kFewPoints = 1 << 19;
@@ -42,7 +41,7 @@ auto with_thread_points(const MaxPlus& p, Visit visit) {
   });
 }
 
-// Threads that are needed: one per vector, and one per point after the last whole vector.
+// Number of threads: one per vector, and one per point after the last whole vector.
 template <class Points>
 std::int64_t threads_of_points(std::int64_t points) {
   return points / Points::kLength + points % Points::kLength;
@@ -55,7 +54,7 @@ inline Extent grid_of_few_terms(const MaxPlus& p, Extent) {
   });
 }
 
-// Executed FLOPs. Threads of the last block without a point repeat the last single point.
+// Executed FLOPs. Threads of the last block that have no point repeat the last single point.
 inline double flops_of_few_terms(const MaxPlus& p) {
   return with_thread_points(p, [&]<class Points>(auto, Points) {
     constexpr std::int64_t kOfBlock = std::int64_t{kFewTermsThreads} * Points::kVectors;
@@ -68,9 +67,9 @@ inline double flops_of_few_terms(const MaxPlus& p) {
 // Tuned on an H200.
 inline const char* why_few_terms_slower(const MaxPlus& p, const Hardware&) {
   constexpr std::int64_t kMaxTerms = 16;
-  return p.terms() <= kMaxTerms ? nullptr
-                                : "there are so many terms that other variants have as many bytes "
-                                  "in flight";
+  return p.terms() <= kMaxTerms
+             ? nullptr
+             : "with this many terms, other variants have as many bytes in flight";
 }
 
 #ifdef __CUDACC__

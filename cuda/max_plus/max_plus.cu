@@ -9,8 +9,8 @@
 //   prefetch.cuh     the six ways to prefetch of the post that preceded it
 //   columns.cuh      wide loads on the whole device
 //   split_terms.cuh  problems with too few points for the whole device
-//   one_barrier.cuh  the same for few points: smaller blocks, one barrier
-//   few_terms.cuh    problems with so few terms that they are like a copy
+//   one_barrier.cuh  the same for few points, with smaller blocks and one barrier
+//   few_terms.cuh    problems with few terms, which are as memory-bound as a copy
 //
 // Times in the comments are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed, where
 // reading big alone takes 469 us.
@@ -208,7 +208,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "one_barrier",
-     .changes = "Uses smaller blocks, whose threads merge their maxima after a single barrier.",
+     .changes =
+         "Uses smaller blocks and merges the maxima of their threads after a single barrier.",
      .device = Device::kCuda,
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
@@ -228,8 +229,8 @@ constexpr Variant<MaxPlus> kVariants[] = {
        });
      })},
     {.name = "few_terms",
-     .changes = "Each thread loads all terms of its points together, by vectors also if the only "
-                "row ends with an incomplete vector.",
+     .changes = "Each thread loads several terms of its points together; a single row is loaded by "
+                "vectors even if it ends with an incomplete vector.",
      .device = Device::kCuda,
      .why_slower = why_few_terms_slower,
      .blocks = {{{kFewTermsThreads}}},

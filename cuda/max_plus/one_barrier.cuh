@@ -1,10 +1,10 @@
-// Terms split over small blocks whose teams merge their maxima after a single barrier, for few
-// points.
+// Few points: terms are split over the teams of small blocks, which merge their maxima after a
+// single barrier.
 //
-// The tree reduction of `split_terms` takes two barriers of 1024 threads per level. Here, each
+// The tree reduction of `split_terms` needs two barriers of 1024 threads per level. Here, each
 // thread stores its maximum to shared memory once. After one barrier, a group of up to 32
-// neighbouring threads loads the maxima of one point, and merges them by shuffles (three lanes, 85
-// teams, groups of 32):
+// neighbouring threads loads the maxima of one point and merges them by shuffles (example: three
+// lanes, 85 teams, groups of 32):
 //
 //   shared memory   team 0: p0 p1 p2   team 1: p0 p1 p2   ...   team 84: p0 p1 p2
 //   group of p0     thread i loads p0 of teams i, i + 32 and i + 64; five shuffles
@@ -18,8 +18,9 @@ namespace ado::cuda {
 inline constexpr int kOneBarrierThreads = 256;
 using OneBarrierBatch = ColumnBatch<1, 1, 8>;
 
-// A block computes all its points with teams of one thread per point. Terms are split over blocks
-// if every thread has at least `min_batches` batches of rows. `max_blocks` limits the atomics.
+// Each team of a block has one thread per point. Terms are split over blocks as long as every
+// thread has at least `min_batches` batches of rows. `max_blocks` limits the number of atomic
+// operations.
 inline TermSplit one_barrier_split_of(const MaxPlus& p, int threads = kOneBarrierThreads,
                                       int batch_rows = OneBarrierBatch::kRows,
                                       std::int64_t min_batches = 1,
@@ -47,16 +48,15 @@ inline double flops_of_one_barrier(const MaxPlus& p) {
 inline const char* why_one_barrier_slower(const MaxPlus& p, const Hardware&) {
   constexpr std::int64_t kMinTermsPerPoint = 2, kFewElements = 1 << 11, kMaxElements = 1 << 21;
   const std::int64_t elements = p.terms() * p.points();
-  if (elements > kMaxElements)
-    return "there are so many terms that merging takes a small part of the time";
+  if (elements > kMaxElements) return "with this many terms, merging is a small part of the time";
   if (p.terms() < kMinTermsPerPoint * p.points() && elements > kFewElements)
-    return "there are so many points that few teams have to be merged";
+    return "with this many points, only few teams must be merged";
   return nullptr;
 }
 
 #ifdef __CUDACC__
 
-// With more than one block along y, out must be zero beforehand.
+// With more than one block along y, out must be initialised with zeros.
 template <class T, class Batch, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     max_plus_one_barrier(MaxPlusOperands<T> p, int lanes, std::int64_t rows_per_block) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   int group = kWarpSize;  // threads per group, a power of two
   while (group > teams) group /= 2;
   const int member = threadIdx.x % group;
-  for (int first = 0; first < lanes; first += kThreads / group) {  // all threads shuffle
+  for (int first = 0; first < lanes; first += kThreads / group) {  // all threads take part
     const int point = first + static_cast<int>(threadIdx.x) / group;
     T best = 0;
     if (point < lanes)

@@ -29,10 +29,10 @@ __global__ void transpose_copy(const std::byte* a, std::byte* out, std::int64_t 
 
 #endif
 
-// The bytes of out: `before` bytes, whole aligned vectors, and the rest of `others` bytes.
+// The bytes of out: `before` bytes, whole aligned vectors, and the remaining bytes.
 struct CopyParts {
   std::int64_t vectors;
-  int before, others;  // others: bytes before and after the vectors
+  int before, others;  // others: all bytes before and after the vectors
 };
 
 // Position of an address within its vector.
@@ -53,8 +53,9 @@ CopyParts parts_of_copy(const Transpose& p) {
   return {vectors, before, static_cast<int>(bytes - vectors * kVectorBytes)};
 }
 
-// One thread per vector, and one per other byte. The bytes have warps of their own: if a warp
-// copied vectors and bytes, it would load the bytes only after the vectors have arrived.
+// Returns the index of the first thread that copies a single byte. There is one thread per vector
+// and one per other byte. Separate warps copy the bytes: if a warp copied vectors and bytes, it
+// would load the bytes only after the vectors have arrived.
 ADO_HOST_DEVICE std::int64_t first_byte_thread(const CopyParts& parts) {
   return (parts.vectors + kWarpSize - 1) / kWarpSize * kWarpSize;
 }
@@ -75,8 +76,8 @@ bool same_alignment(const Transpose& p) {
 
 // Transposes a matrix with one row or one column, whose elements stay in order. Each of the bytes
 // before the first vector and after the last one has a thread of its own. A loop over these bytes
-// would take 48 registers instead of 14 or 19, so that fewer threads are resident and the copy of
-// 512 MiB takes 10 % longer (H200).
+// would need 48 registers instead of 14 or 19. Fewer threads would be resident, and the copy of
+// 512 MiB would take 10 % longer (H200).
 template <bool kRealigns>
 __global__ void transpose_as_copy(const std::byte* a, std::byte* out, CopyParts parts) {
   const std::int64_t index = thread_x(), other = index - first_byte_thread(parts);

@@ -33,7 +33,7 @@ from adokernels import _core
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: What `get_origin` returns for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
+#: The value of `get_origin` for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
 _ARRAY = get_origin(NDArray[np.float64])
 #: Limits of the magnitude of stored numbers, so that products of several of them are finite.
 _LARGEST, _SMALLEST = 1e30, 1e-30

@@ -1,4 +1,4 @@
-"""Enumerations whose members are texts."""
+"""Enumerations whose members are strings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import enum
 
 
 class StrEnum(str, enum.Enum):
-    """Like :class:`enum.StrEnum`, which needs Python 3.11: ``str(member)`` is the member's text."""
+    """Like :class:`enum.StrEnum`, which needs Python 3.11: ``str(member)`` is its value."""
 
     __str__ = str.__str__

@@ -92,8 +92,8 @@ void PyCall::read_outputs(const py::object& out) {
   }
 }
 
-// Without stream=, a call runs on the current stream of the library of its device operands. If
-// these are only DeviceArrays, it runs on the stream of the first one.
+// Without stream=, a call runs on the current stream of the library that owns its device operands.
+// If all device operands are DeviceArrays, the call runs on the stream of the first one.
 void PyCall::choose_stream() {
   if (stream_) return;
   for (const bool of_device_arrays : {false, true})
@@ -138,7 +138,7 @@ void PyCall::bind_arrays(bool out_given) {
 void PyCall::require_unchanged() const {
   const auto check = [&](const PyArray& array, const OperandInfo& info) {
     if (!py::isinstance<py::array>(array.object()))
-      return;  // owned by a DLPack tensor, or a Buffer
+      return;  // the memory belongs to a DLPack tensor or a Buffer
     const auto* const now = py::detail::array_proxy(array.object().ptr());
     const Array& view = array.view();
     if (reinterpret_cast<const std::byte*>(now->data) != view.data || now->nd != view.rank ||

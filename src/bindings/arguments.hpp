@@ -16,7 +16,7 @@ namespace ado::bindings {
 class PyCall {
  public:
   // Operands by position or by name, options by name; `out` is None, an array or a tuple of arrays.
-  // `stream`: the stream of a call on a GPU, or None.
+  // `stream`: the stream for a call on a GPU, or None.
   PyCall(const Routine& routine, const py::tuple& arguments, const py::dict& keywords,
          const py::object& out, const py::object& stream = py::none());
   PyCall(const PyCall&) = delete;
@@ -35,9 +35,9 @@ class PyCall {
   std::optional<std::uintptr_t> stream() const;
 
  private:
-  // These functions and PyArray::open run all Python code of the arguments, for example __array__,
-  // __dlpack__ and __index__. This code can resize operands, so the addresses of NumPy arrays are
-  // read afterwards.
+  // These functions and PyArray::open execute all Python code of the arguments, for example
+  // __array__, __dlpack__ and __index__. This code can resize operands, so the addresses of NumPy
+  // arrays are read afterwards.
   void read_inputs(const py::tuple& arguments, const py::dict& keywords);
   void read_options(const py::dict& keywords);
   void read_outputs(const py::object& out);

@@ -1,4 +1,4 @@
-// Conversion of arrays of any library to the runtime's views, and the arrays of this library.
+// Conversion of arrays of any library to the runtime's views, and DeviceArray.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -19,7 +19,7 @@ namespace ado::bindings {
 
 namespace py = pybind11;
 
-// An array in device memory: packed, row-major.
+// A packed, row-major array in device memory.
 struct DeviceArray {
   std::shared_ptr<cuda::Buffer> memory;
   Array view;
@@ -36,19 +36,19 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
 // An operand of a call: the Python object with its element type and a view of its memory. The
 // functions need the GIL, except before_use and after_use.
 //
-// The memory is taken over in steps, because some steps execute Python code that could resize or
-// free the memory of other operands: the constructors of all operands, open() of all, then
-// argument().
+// The memory is accessed in three steps, because the first two execute Python code that could
+// resize or free the memory of other operands: the constructors of all operands, open() of all
+// operands, then argument() of all operands.
 class PyArray final : public ArrayTraits {
  public:
-  // `who` names the operand in error messages: "transpose: a". An `output` is written.
+  // `who` names the operand in error messages: "transpose: a". Calls write an `output`.
   PyArray(std::string who, py::object object, bool output);
   ~PyArray();
   PyArray(const PyArray&) = delete;
   PyArray& operator=(const PyArray&) = delete;
 
   const DeviceId& memory() const { return memory_; }
-  // The current stream of the array's library, or the stream of a DeviceArray.
+  // Returns the current stream of the array's library, or the stream of a DeviceArray.
   const std::optional<StreamHandle>& stream() const { return stream_; }
   bool is_device_array() const { return buffer_ != nullptr; }
   // Imports the memory, for use on `stream` if it is in device memory.
@@ -70,7 +70,7 @@ class PyArray final : public ArrayTraits {
   void set_foreign();
   void set_numpy();
   void set_tensor(ManagedTensor tensor);
-  py::array as_numpy() const;  // with the address of the array; the elements must not be read
+  py::array as_numpy() const;  // a view; in device memory, its elements must not be read
 
   std::string who_;
   bool output_;
@@ -80,18 +80,18 @@ class PyArray final : public ArrayTraits {
   DeviceId memory_;
   ForeignType type_;
   bool opened_ = true;                      // false: open() must call __dlpack__
-  ManagedTensor tensor_;                    // of another library, unless it was read otherwise
+  ManagedTensor tensor_;                    // of an array that was imported with DLPack
   std::shared_ptr<cuda::Buffer> buffer_;    // of a DeviceArray
-  std::optional<StreamHandle> stream_;      // as stream() returns it
+  std::optional<StreamHandle> stream_;      // the result of stream()
   std::optional<StreamHandle> written_on_;  // the stream of __cuda_array_interface__
-  std::shared_ptr<cuda::Event> end_;        // of work on a stream that the library does not know
+  std::shared_ptr<cuda::Event> end_;        // of work on a stream unknown to the library
 };
 
-// Releases arrays that calls have kept alive until the end of their work.
+// Releases the arrays that calls kept alive and whose work has finished.
 void release_finished();
 
-// A new array for a result in the memory of the device. `element` is that of the operand with the
-// same type, or nullptr.
+// Returns a new array for a result, in the memory of the device. `element` is the element type of
+// the operand that must have the same type as the result, or nullptr.
 py::object new_array(const BoundProblem::ResultType& type, const Element* element,
                      const DeviceId& memory, const StreamHandle& stream);
 

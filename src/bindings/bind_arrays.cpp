@@ -13,7 +13,7 @@
 namespace ado::bindings {
 namespace {
 
-// The consumer may write the array on the stream, so it must wait for all work on the array.
+// Makes `stream` wait for all work on the array, because the consumer may write the array on it.
 cuda::Stream stream_for_consumer(const DeviceArray& array, const cuda::Stream& stream) {
   array.memory->before_use(stream, true);
   return stream;
@@ -32,15 +32,16 @@ py::dict cuda_array_interface(const DeviceArray& array) {
   return d;
 }
 
-// What keeps an exported array alive. The consumer may have used it on the legacy default stream or
-// on a stream that synchronises with it. The memory is freed after that work.
+// Returns the owner of an exported array, which keeps the memory alive. The consumer may have used
+// the array on the legacy default stream, or on a stream that synchronises with that stream. The
+// memory is freed after that work.
 std::shared_ptr<void> export_owner(const DeviceArray& array, bool on_other_stream) {
   if (!on_other_stream) return array.memory;
   const auto release = [memory = array.memory](void*) {
     try {
       memory->after_use(cuda::Stream{memory->stream().device}, true);
     } catch (...) {
-      // At the end of the process the driver may be gone.
+      // At the end of the process, the driver may already be unloaded.
     }
   };
   return {array.view.data, release};
@@ -53,7 +54,8 @@ py::object dlpack_on_host(const DeviceArray& array, bool versioned) {
                     {.versioned = versioned, .copied = true});
 }
 
-// The handles of stream= in __dlpack__. They differ from CUDA's only in what they exclude: 0 could
+// Returns the stream of the argument stream= of __dlpack__; nothing for -1, which requests no
+// synchronisation. The handles are those of CUDA except 0, which DLPack excludes because it could
 // mean the legacy or the per-thread default stream.
 std::optional<cuda::Stream> consumer_stream(int device, const py::object& stream) {
   if (stream.is_none()) return cuda::Stream{device};
@@ -73,12 +75,13 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
   const bool versioned = max_version && max_version->first >= 1;
   const DLDevice own{kDLCUDA, array.device()};
   if (dl_device && dl_device->first == kDLCPU) {
-    if (copy == false) throw py::buffer_error("an array on a GPU must be copied to the host");
+    if (copy == false)
+      throw py::buffer_error("__dlpack__: copy must not be False for an export to the host");
     return dlpack_on_host(array, versioned);
   }
   if (dl_device && *dl_device != std::pair<int, int>(own.device_type, own.device_id))
-    throw py::buffer_error("the array is on " + name_of(gpu(own.device_id)) +
-                           " and can be exported there or to the host, got dl_device=(" +
+    throw py::buffer_error("__dlpack__: dl_device must be " + name_of(gpu(own.device_id)) +
+                           ", the device of the array, or the host, got (" +
                            std::to_string(dl_device->first) + ", " +
                            std::to_string(dl_device->second) + ")");
   const auto consumer = consumer_stream(own.device_id, stream);
@@ -123,16 +126,16 @@ void synchronize(const std::optional<std::string>& device) {
 }  // namespace
 
 void bind_arrays(py::module_& m) {
-  py::class_<DeviceArray>(m, "DeviceArray", R"(An array in GPU memory, packed, row-major.
+  py::class_<DeviceArray>(m, "DeviceArray", R"(A packed, row-major array in GPU memory.
 
-Made by ``to_device`` and by calls with device arrays. Other libraries read it without a copy through
-DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and through
-``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
+``to_device`` and calls with device arrays return such arrays. Other libraries read them without a
+copy through DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and
+through ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
 
-An array belongs to the stream of the call that made it. Calls on other streams wait for it with
-events. The memory is freed in the order of that stream. A library that uses the array on another
-stream must keep it until its work has finished, unless that stream synchronises with the legacy
-default stream.)")
+An array belongs to the stream of the call that created it. Calls on other streams wait for earlier
+work on the array by means of events. The memory is freed in the order of the array's stream. A
+library that uses the array on another stream must keep a reference to it until its work has
+finished, unless that stream synchronises with the legacy default stream.)")
       .def(
           "numpy", [](const DeviceArray& a) -> py::object { return a.numpy(); },
           "Copy to host memory, as a NumPy array.")
@@ -141,18 +144,19 @@ default stream.)")
       .def_property_readonly("shape", [](const DeviceArray& a) { return shape_of(a.view); })
       .def_property_readonly(
           "dtype", [](const DeviceArray& a) -> py::object { return a.element.dtype; },
-          "NumPy's dtype. Types that NumPy lacks have that of the package ml_dtypes, or else an "
-          "opaque one such as V2.")
+          "The NumPy dtype. For types that NumPy lacks, it is the dtype of the package ml_dtypes, "
+          "or an opaque dtype such as V2 if that package is not installed.")
       .def_property_readonly(
           "device", [](const DeviceArray& a) { return name_of(gpu(a.device())); },
-          "For example 'cuda:0'.")
+          "The GPU that holds the array, for example 'cuda:0'.")
       .def_property_readonly("ndim", [](const DeviceArray& a) { return a.view.rank; })
       .def_property_readonly("size", [](const DeviceArray& a) { return a.view.elements(); })
       .def_property_readonly("nbytes", [](const DeviceArray& a) { return a.view.bytes(); })
       .def_property_readonly("__cuda_array_interface__", &cuda_array_interface)
       .def("__dlpack__", &dlpack, py::kw_only(), py::arg("stream") = py::none(),
            py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
-           py::arg("copy") = py::none(), "A capsule with the array, for other libraries.")
+           py::arg("copy") = py::none(),
+           "Return a DLPack capsule with the array, for other libraries.")
       .def("__dlpack_device__",
            [](const DeviceArray& a) { return std::pair<int, int>(kDLCUDA, a.device()); })
       .def(
@@ -173,9 +177,8 @@ default stream.)")
                ", dtype=" + self.cast<const DeviceArray&>().element.name() + ", device='" +
                std::string(py::str(self.attr("device"))) + "')";
       });
-  m.def(
-      "to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
-      "Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.");
+  m.def("to_device", &to_device, py::arg("array"), py::arg("device") = py::none(),
+        "Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.");
   m.def("synchronize", &synchronize, py::arg("device") = py::none(),
         "Wait until a GPU has finished all submitted work.");
   m.def(
@@ -185,7 +188,7 @@ default stream.)")
         return found ? found->handle : 0;
       },
       py::arg("stream"),
-      "The cudaStream_t of a handle, or of a stream object of CuPy, torch, Numba or cuda.core.");
+      "The cudaStream_t of a handle or of a stream object of CuPy, torch, Numba or cuda.core.");
   m.def(
       "host_capsule",
       [](py::array array, const std::optional<std::pair<int, int>>& max_version, bool copied) {
@@ -195,7 +198,7 @@ default stream.)")
                           {.versioned = max_version && max_version->first >= 1, .copied = copied});
       },
       py::arg("array"), py::arg("max_version") = py::none(), py::arg("copied") = false,
-      "The capsule that DeviceArray.__dlpack__ makes, with the memory of a NumPy array.");
+      "Return a capsule as DeviceArray.__dlpack__ does, but with the memory of a NumPy array.");
 }
 
 }  // namespace ado::bindings

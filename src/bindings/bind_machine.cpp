@@ -89,7 +89,8 @@ void bind_machine(py::module_& m) {
         const DeviceId device = device_named(name);
         return name_of(device.kind == Device::kCpu ? device : resolve_gpu(device));
       },
-      py::arg("device"), "The name with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.");
+      py::arg("device"),
+      "The name of a device with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.");
   m.def("caches", &caches);
   m.def("last_level_cache_bytes", &host::last_level_cache_bytes,
         "Sum of the last-level caches that the threads of CPU variants use.");

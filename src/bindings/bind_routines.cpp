@@ -104,7 +104,7 @@ class PyProblem {
   }
 
  private:
-  static constexpr int kLegacyStream = 1;  // of prepared calls
+  static constexpr int kLegacyStream = 1;  // prepared calls run on it
   cuda::Stream stream() const { return {device_.ordinal}; }
   std::optional<cuda::DeviceScope> scope_of_device() const {
     if (device_.kind == Device::kCpu) return std::nullopt;
@@ -192,7 +192,7 @@ void bind_problem(py::module_& m) {
           "The operands, in the routine's order.")
       .def_property_readonly(
           "host_arguments", [](const PyProblem& p) { return p.python().host_arguments(); },
-          "The operands as NumPy arrays; those in device memory are copied.")
+          "The operands as NumPy arrays. Operands in device memory are copied.")
       .def_property_readonly(
           "options", [](const PyProblem& p) { return p.python().options(); },
           "The options that were passed.")

@@ -1,4 +1,4 @@
-// Reads __cuda_array_interface__, version 2 and 3.
+// Reads versions 2 and 3 of __cuda_array_interface__.
 #include <string>
 
 #include "bindings/arrays.hpp"
@@ -60,7 +60,7 @@ CudaInterface read_cuda_interface(const std::string& who, const py::object& obje
       interface.contains("strides") ? py::object(interface["strides"]) : py::none();
   if (!strides.is_none()) {
     const auto steps = lengths_from(who, strides, "strides");
-    if (steps.size() != shape.size()) malformed(who, "as many strides as dimensions");
+    if (steps.size() != shape.size()) malformed(who, "one stride per dimension");
     std::copy(steps.begin(), steps.end(), view.stride);
   }
   normalise_strides(view);

@@ -15,7 +15,7 @@
 
 namespace ado::bindings {
 
-// Owns a tensor that another library has handed over. Its deleter is called exactly once.
+// Owns a tensor that another library has exported. Calls its deleter exactly once.
 class ManagedTensor {
  public:
   ManagedTensor() = default;
@@ -31,8 +31,8 @@ class ManagedTensor {
   }
   ~ManagedTensor();
 
-  // Takes the tensor out of a capsule that __dlpack__ has returned, and marks the capsule as used.
-  // Throws TypeError for other objects, and for an incompatible version of DLPack.
+  // Takes the tensor from a capsule that __dlpack__ returned, and marks the capsule as used. Throws
+  // TypeError for other objects and for incompatible versions of DLPack.
   static ManagedTensor from_capsule(const std::string& who, const py::object& capsule);
 
   const DLTensor& tensor() const {
@@ -47,8 +47,8 @@ class ManagedTensor {
   DLManagedTensor* plain_ = nullptr;
 };
 
-// Calls obj.__dlpack__. `stream` is the stream in whose order the tensor will be used, or nothing
-// for host memory.
+// Calls object.__dlpack__. `stream` is the stream on which the tensor will be used, or nothing for
+// host memory.
 ManagedTensor call_dlpack(const std::string& who, const py::object& object,
                           const std::optional<cuda::Stream>& stream);
 
@@ -59,14 +59,14 @@ DeviceId device_of(const std::string& who, const DLDevice& device);
 // Returns a view of a tensor. Throws ValueError if it has too many dimensions or is malformed.
 Array view_of(const std::string& who, const DLTensor& tensor, const Element& element);
 
-// Sets the strides of dimensions of length 1, which may have any value, to those of a packed array,
-// and all strides of an empty array.
+// The strides of dimensions of length 1, and all strides of an empty array, can have any value.
+// Sets them to those of a packed array.
 void normalise_strides(Array& view);
 
-// What __dlpack__ is asked for.
+// Arguments of __dlpack__.
 struct ExportRequest {
   bool versioned = false;  // a capsule of DLPack 1.x
-  bool copied = false;     // the memory is a copy that only the consumer has
+  bool copied = false;     // the memory is a copy for the consumer only
 };
 
 // Returns a capsule with the array. `owner` is released when the consumer deletes the tensor.

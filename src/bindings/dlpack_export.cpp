@@ -14,7 +14,7 @@ bool python_is_ending() {
 #endif
 }
 
-// A tensor for a consumer, with everything that it points to.
+// A tensor for a consumer, with the shape, the strides and the owner of its memory.
 template <class Managed>
 struct Exported {
   Managed managed = {};

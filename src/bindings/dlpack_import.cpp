@@ -19,13 +19,13 @@ Managed* take(const py::object& capsule, const char* name, const char* used_name
   return static_cast<Managed*>(pointer);
 }
 
-// Converts a stride from elements to bytes. Returns false if the product is too large.
+// Converts a stride from elements to bytes. Returns false if the product overflows.
 //
-// CuPy divides negative strides in bytes by the element size as unsigned numbers, for example
-// (2^64 - 240) / 4. The product is then too large, and its lowest 64 bits are the stride in bytes.
+// CuPy converts negative strides from bytes to elements by an unsigned division, for example
+// (2^64 - 240) / 4. The product then overflows, but its lowest 64 bits are the stride in bytes.
 bool in_bytes(std::int64_t elements, int size, std::int64_t& bytes) {
   if (!__builtin_mul_overflow(elements, std::int64_t{size}, &bytes)) return true;
-  constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // bytes of an address space
+  constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // bytes of the address space
   return elements > 0 && bytes < 0 && bytes >= -kLongest;
 }
 
@@ -63,7 +63,7 @@ ManagedTensor call_dlpack(const std::string& who, const py::object& object,
     capsule = method(**keywords);
   } catch (const py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError)) throw;
-    capsule = method(**old_keywords);  // before DLPack 1.0 there was no max_version
+    capsule = method(**old_keywords);  // max_version does not exist before DLPack 1.0
   }
   return ManagedTensor::from_capsule(who, capsule);
 }

@@ -47,7 +47,7 @@ DLDataType type_of(DLDataTypeCode code, py::ssize_t bytes) {
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * bytes), 1};
 }
 
-// NumPy's kind of a type, or 0 if NumPy has no such type.
+// Returns NumPy's kind of a type, or 0 if NumPy has no such type.
 char kind_of(const DLDataType& type) {
   const int bits = type.bits;
   const bool integer = bits == 8 || bits == 16 || bits == 32 || bits == 64;
@@ -67,7 +67,7 @@ char kind_of(const DLDataType& type) {
   }
 }
 
-// The dtype of the package ml_dtypes with this name, or None if there is none.
+// Returns the dtype with this name of the package ml_dtypes, or None if there is none.
 py::object extension_dtype(const std::string& name) {
   try {
     const py::object type = py::module_::import("ml_dtypes").attr(name.c_str());
@@ -89,8 +89,10 @@ Element make_element(const DLDataType& type) {
 
 Element element_of(const std::string& who, const DLDataType& type) {
   if (type.lanes != 1 || type.bits == 0 || type.bits % 8 != 0 || type.code == kDLOpaqueHandle)
-    throw TypeError(who + " must have numbers of whole bytes as elements, got " + name_of(type));
-  // Elements are cached, because NumPy parses the names of dtypes. They are never freed.
+    throw TypeError(who + " must have scalar numbers of whole bytes as elements, got " +
+                    name_of(type));
+  // Elements are cached, because NumPy would parse the name of the dtype each time. They are never
+  // freed.
   constexpr std::size_t kCodesCached = 32, kSizesCached = 32;
   static std::array<std::array<const Element*, kSizesCached>, kCodesCached> cache{};
   const std::size_t code = type.code, bytes = type.bits / 8;
@@ -104,7 +106,7 @@ std::optional<DLDataType> dlpack_type(const Element& element) {
   const py::ssize_t bytes = dtype.itemsize();
   if (element.opaque) return type_of(*element.opaque, bytes);
   if (element_type(dtype).swapped || bytes > 31) return std::nullopt;
-  // A kind does not identify a type: float8_e5m2 of ml_dtypes has the kind 'f', too.
+  // A kind does not identify a type: float8_e5m2 of ml_dtypes also has the kind 'f'.
   for (const DLDataTypeCode code : {kDLBool, kDLInt, kDLUInt, kDLFloat, kDLComplex})
     if (const DLDataType type = type_of(code, bytes); kind_of(type) == dtype.kind()) return type;
   const std::string name = element.name();

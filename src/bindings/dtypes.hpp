@@ -16,8 +16,8 @@ namespace ado::bindings {
 namespace py = pybind11;
 
 // The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
-// Such a type has the dtype of the package ml_dtypes if that is installed, otherwise an opaque
-// dtype such as V2 and its DLPack code.
+// Such a type is represented by the dtype of the package ml_dtypes or, if that is not installed, by
+// an opaque dtype such as V2 and the DLPack code.
 struct Element {
   py::dtype dtype;
   std::optional<DLDataTypeCode> opaque = std::nullopt;
@@ -28,8 +28,8 @@ struct Element {
   }
 };
 
-// Throws TypeError for types with less than one byte or several lanes, and for handles. `who` names
-// the array in messages.
+// Throws TypeError for types that are not a whole number of bytes, for types with several lanes and
+// for handles. `who` names the array in messages.
 Element element_of(const std::string& who, const DLDataType& type);
 // Returns the DLPack type of an element, or nothing if DLPack has none.
 std::optional<DLDataType> dlpack_type(const Element& element);

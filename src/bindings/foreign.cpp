@@ -20,7 +20,7 @@ Library library_of(PyTypeObject* type) {
   return Library::kOther;
 }
 
-// Also the library of a base class: torch.Tensor has subclasses in other packages.
+// Base classes are examined too, because torch.Tensor has subclasses in other packages.
 Library library_of_bases(PyTypeObject* type) {
   if (type->tp_mro != nullptr)
     for (const py::handle base : py::reinterpret_borrow<py::tuple>(type->tp_mro))
@@ -54,7 +54,7 @@ ForeignType read_type(const py::object& object) {
   return found;
 }
 
-// A function of a module that has been imported, looked up once.
+// Returns a function of a module that has been imported. `path` may contain dots.
 py::object function_of(const char* module, const char* path) {
   py::object found = py::module_::import(module);
   for (const char* rest = path; *rest != '\0';) {
@@ -81,7 +81,8 @@ std::optional<StreamHandle> stream_of_cupy(int device) {
 }  // namespace
 
 ForeignType foreign_type_of(const py::object& object) {
-  // Types are cached if their objects all offer the same. The types are never freed.
+  // The types of known libraries are cached, because all their objects offer the same protocol. The
+  // types are never freed.
   static auto* const known = new std::unordered_map<PyTypeObject*, ForeignType>;
   PyTypeObject* const type = Py_TYPE(object.ptr());
   if (const auto found = known->find(type); found != known->end()) return found->second;

@@ -1,4 +1,4 @@
-// Arrays of other libraries: which protocol they offer, and the current streams of the libraries.
+// Arrays of other libraries: their protocols, and the current streams of the libraries.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,9 +13,9 @@
 
 namespace ado::bindings {
 
-// How an object hands over its memory. The fastest protocol that it offers is used.
+// The protocol by which an object exports its memory. The fastest available one is used.
 enum class Protocol {
-  kNone,           // not an array of a library with one of the protocols
+  kNone,           // the object has none of the protocols
   kExchangeTable,  // DLPack's table of C functions: torch from version 2.10
   kDlpack,
   kCudaInterface,  // __cuda_array_interface__: Numba
@@ -29,14 +29,14 @@ struct ForeignType {
   const DLPackExchangeAPI* table = nullptr;
 };
 
-// Returns what an object offers. Does not touch its memory.
+// Returns the protocol and the library of an object. Does not access its memory.
 ForeignType foreign_type_of(const py::object& object);
 
-// Returns the stream on which the library works at present, if the library has such a stream.
+// Returns the current stream of the library on a device, if the library has current streams.
 std::optional<StreamHandle> current_stream(const ForeignType& type, int device);
 
-// Returns true if the memory of a tensor does not contain its values: torch negates and conjugates
-// lazily. Tensors that take part in the computation of gradients count as such, too.
+// Returns true if the memory of a tensor does not contain its values, because torch negates and
+// conjugates lazily. Also returns true for tensors that require gradients.
 bool is_lazy_view(const ForeignType& type, const py::object& object);
 
 // The contents of __cuda_array_interface__.

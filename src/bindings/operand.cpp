@@ -36,8 +36,8 @@ Array view_of_ndarray(const std::string& who, const py::array& array) {
   return view;
 }
 
-// Tensors and objects that work on a stream still uses, although the call that enqueued it has
-// returned. Later calls release them. The list is never freed.
+// Tensors and objects that are kept alive after a call has returned, because its work on a stream
+// still uses them. Later calls release them. The list is never freed.
 struct Kept {
   std::shared_ptr<cuda::Event> end;
   py::object object;
@@ -53,7 +53,7 @@ std::vector<Kept>& kept() {
 void release_finished() {
   auto& list = kept();
   if (list.empty()) return;
-  // The deleters may execute Python code that calls this function, so they run at the end.
+  // The deleters may execute Python code that calls this function, so they run last.
   const auto middle = std::partition(list.begin(), list.end(),
                                      [](const Kept& entry) { return !entry.end->done(); });
   std::vector<Kept> finished(std::make_move_iterator(middle), std::make_move_iterator(list.end()));
@@ -62,7 +62,7 @@ void release_finished() {
 
 PyArray::PyArray(std::string who, py::object object, bool output)
     : who_(std::move(who)), output_(output), object_(std::move(object)) {
-  // The common cases are tested first, because they need none of the other checks.
+  // The most frequent types are tested first, because they need none of the other checks.
   if (Py_TYPE(object_.ptr()) == py::detail::npy_api::get().PyArray_Type_) {
     set_numpy();
   } else if (py::isinstance<DeviceArray>(object_)) {
@@ -99,7 +99,7 @@ void PyArray::set_foreign() {
   if (output_ && type_.library == Library::kJax)
     throw ValueError(who_ + " is read-only: JAX arrays are immutable");
   if (is_lazy_view(type_, object_)) {
-    call_dlpack(who_, object_, std::nullopt);  // torch refuses most of them, with the reason
+    call_dlpack(who_, object_, std::nullopt);  // torch rejects most of them and gives the reason
     throw TypeError(who_ + " is conjugated or negated lazily; pass .resolve_conj().resolve_neg()");
   }
   switch (type_.protocol) {
@@ -144,7 +144,7 @@ void PyArray::open(const std::optional<cuda::Stream>& stream) {
   try {
     set_tensor(call_dlpack(who_, object_, on_device ? stream : std::nullopt));
   } catch (const py::error_already_set& error) {
-    // Some libraries convert arrays for NumPy that they do not export.
+    // Some libraries do not export an array with DLPack, but NumPy can convert it.
     if (on_device || output_ || !error.matches(PyExc_BufferError)) throw;
     object_ = numpy_module().attr("asarray")(object_);
     set_numpy();
@@ -185,8 +185,8 @@ py::array PyArray::as_numpy() const {
 
 bool PyArray::shares_memory(const ArrayTraits& other) const {
   // The exact test can take exponential time, so NumPy's work is limited. If NumPy exceeds the
-  // limit, the arrays count as sharing memory. NumPy only computes with addresses, so it can test
-  // arrays in device memory, too.
+  // limit, the arrays count as sharing memory. NumPy only compares addresses, so it can also
+  // test arrays in device memory.
   constexpr int kMaxWork = 10'000;
   try {
     return numpy_module()
@@ -221,7 +221,7 @@ void PyArray::before_use(const cuda::Stream& stream, bool writes) {
 void PyArray::after_use(const cuda::Stream& stream, bool writes) {
   try {
     if (is_device_array()) return buffer_->after_use(stream, writes);
-    // The library frees memory in the order of its current stream.
+    // If the library knows the stream, it frees the memory in the order of that stream.
     const bool known = stream_ && cuda::stream_of(stream.device, stream_->handle) == stream;
     if (memory_.kind == Device::kCuda && !known) end_ = std::make_shared<cuda::Event>(stream);
   } catch (...) {

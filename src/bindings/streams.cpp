@@ -19,7 +19,7 @@ std::uintptr_t handle_from(const py::handle& number) {
   return handle;
 }
 
-// An attribute whose value is a handle: an integer, or a pointer of ctypes as in Numba.
+// Reads an attribute whose value is a handle: an integer, or a ctypes pointer as in Numba.
 std::optional<std::uintptr_t> handle_attribute(const py::object& stream, const char* name) {
   py::object value = py::getattr(stream, name, py::none());
   if (py::hasattr(value, "value")) {

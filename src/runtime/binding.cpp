@@ -168,7 +168,7 @@ DeviceId BoundProblem::resolve_device(const AnyVariant* variant,
     const DeviceId wanted = device_named(*device);
     if (where && (wanted.kind != where->kind || (wanted.determined() && wanted != *where)))
       throw ValueError(routine_->name + ": device must be '" + name_of(*where) +
-                       "', because the operands are there, got '" + *device + "'" +
+                       "', the device of the operands, got '" + *device + "'" +
                        (wanted.kind == Device::kCpu ? "; copy them with .numpy()" : ""));
     if (!where) where = wanted;
   }

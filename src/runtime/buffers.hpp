@@ -42,7 +42,7 @@ Argument array_of(T* data, const std::vector<std::int64_t>& shape, const DeviceI
 using NamedOptions = std::vector<std::pair<std::string, OptionValue>>;
 
 // Binds and checks the operands and options of one call. The buffers must outlive the result.
-// `stream`: the cudaStream_t in whose order device operands are read.
+// `stream`: the cudaStream_t on which device operands are read.
 BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
                   const std::vector<Argument>& outputs, const NamedOptions& options = {},
                   std::uintptr_t stream = 0);

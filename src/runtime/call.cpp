@@ -63,7 +63,7 @@ std::byte* dummy_address(std::uintptr_t index) {
 }
 
 // Returns a copy of the problem with arrays at dummy addresses on the device. Device arrays that
-// kernels take in place are kept.
+// kernels access in place keep their addresses.
 std::unique_ptr<Problem> without_memory(const Problem& problem) {
   std::uintptr_t arrays = 0;
   std::unique_ptr<Problem> dummy = problem.clone();
@@ -74,7 +74,7 @@ std::unique_ptr<Problem> without_memory(const Problem& problem) {
   return dummy;
 }
 
-// Makes the GPU of a problem, or the one for host operands, the current device of a scope.
+// Makes the GPU that holds or will hold the operands the current device within a scope.
 class ScopeOfGpu {
  public:
   explicit ScopeOfGpu(const DeviceId& device) : scope_(resolve_gpu(device).ordinal) {}

@@ -25,8 +25,8 @@ class ArrayTraits {
   virtual bool same_type(const ArrayTraits& other) const = 0;
   // Called only if the extents of the two arrays overlap.
   virtual bool shares_memory(const ArrayTraits& other) const = 0;
-  // Arrays in device memory that are also used on other streams: work that is enqueued on `stream`
-  // between these calls reads or writes the array.
+  // For arrays in device memory that several streams use. Between these calls, work that reads or
+  // writes the array is enqueued on the stream.
   virtual void before_use(const cuda::Stream&, bool /*writes*/) {}
   virtual void after_use(const cuda::Stream&, bool /*writes*/) {}
 };
@@ -34,7 +34,7 @@ class ArrayTraits {
 // An array argument of a call.
 struct Argument {
   Array view;
-  DeviceId memory = kHost;        // the device whose memory holds the array
+  DeviceId memory = kHost;        // the device that holds the array
   ArrayTraits* traits = nullptr;  // must outlive the problem that it is bound to
 };
 
@@ -58,10 +58,10 @@ class BoundProblem {
   void bind_output(const Argument& argument);
   // `out_given`: the caller passed the outputs, so overlap is checked.
   void finish(bool out_given);
-  // Checks the values of operands. Values in device memory are copied to the host first, in the
-  // order of the stream with this handle.
+  // Checks the values of operands. Values in device memory are first copied to the host on the
+  // stream with this handle.
   void check_values(std::uintptr_t stream = 0);
-  // The work that is enqueued on `stream` between these calls uses the arrays.
+  // Between these calls, work that uses the arrays is enqueued on `stream`.
   void begin_use(const cuda::Stream& stream) const;
   void end_use(const cuda::Stream& stream) const;
 
@@ -92,7 +92,7 @@ class BoundProblem {
 // A copy of a host problem with its arrays in device memory.
 class StagedProblem {
  public:
-  // The copies are in the order of `stream`. Returns after the operands have been read.
+  // The copies run on `stream`. Returns after the operands have been read.
   StagedProblem(const Problem& host, const cuda::Stream& stream);
   const Problem& problem() const { return *problem_; }
   // Copies the results to the host problem's arrays. Returns after the copy is complete.
@@ -104,20 +104,20 @@ class StagedProblem {
   std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
 };
 
-// A device problem whose arrays have the layout that kernels require: packed or, if the routine
-// takes them, rows with a pitch, and aligned to their elements. Other arrays are replaced by packed
-// copies, in the order of `stream`.
+// A device problem whose arrays have the layout that kernels require: aligned to the element size,
+// and packed or, if the routine supports it, with rows at a pitch. Other arrays are replaced by
+// packed copies, which are made on `stream`.
 class PackedProblem {
  public:
   PackedProblem(const Problem& problem, const cuda::Stream& stream);
   const Problem& problem() const { return packed_ ? *packed_ : original_; }
-  // Copies results that are in packed copies to the arrays of the original problem.
+  // Copies results from packed copies to the arrays of the original problem.
   void store() const;
 
  private:
   const Problem& original_;
   cuda::Stream stream_;
-  std::unique_ptr<Problem> packed_;  // nullptr: all arrays have the layout
+  std::unique_ptr<Problem> packed_;  // nullptr: all arrays have the required layout
   std::vector<std::unique_ptr<cuda::Buffer>> buffers_;
 };
 
@@ -169,7 +169,7 @@ class Call {
 
 // Runs a bound problem once, in its own memory or staged to the device and back. nullptr for
 // `variant` selects the default; `device` is that of resolve_device. `stream` is a cudaStream_t
-// (see cuda::stream_of) for calls on a GPU; without it, they use the legacy default stream. Staged
+// (see cuda::stream_of) for calls on a GPU; the default is the legacy default stream. Staged
 // runs return after the results have been copied, others after the work has been enqueued. Does not
 // need the GIL.
 void run(const BoundProblem& bound, const AnyVariant* variant,

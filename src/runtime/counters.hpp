@@ -34,7 +34,8 @@ struct Counted {
 // Runs `work` once without counters to list its kernels, then once per pass. Each run must launch
 // the same kernels. If `cold`, L2 is overwritten before each run, as for a cold sample; otherwise
 // the run before has warmed the caches. Only one thread profiles at a time, and `work` must not
-// profile itself. Without metrics, the counters are not used, and it only lists the kernels.
+// profile itself. Without metrics, no counters are collected, and the result only lists the
+// kernels.
 //
 // Each kernel is a range of its own: a range around several launches would contain the time between
 // them, which lowers every percentage of the elapsed time.

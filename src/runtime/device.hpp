@@ -24,12 +24,12 @@ void require();
 
 int device_count();    // 0 if there is no usable device
 int current_device();  // of the calling thread
-// Returns the GPU that holds the memory at an address. Throws ValueError if it is not memory that a
-// GPU can access.
+// Returns the GPU that holds the memory at an address. Throws ValueError if no GPU can access the
+// address.
 int device_of(const void* address);
 
-// Makes a GPU the current one of the calling thread for a scope. Afterwards, the thread has the
-// same current GPU as before, and no context has been created on any other GPU.
+// Makes a GPU the current device of the calling thread within a scope. Afterwards, the thread has
+// its previous current device. No context is created on any other GPU.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -69,16 +69,16 @@ class Buffer {
   std::size_t bytes() const { return bytes_; }
   const Stream& stream() const { return stream_; }
 
-  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory,
-  // or, if it `writes`, after all earlier work.
+  // Work that is enqueued on `stream` from now on runs after earlier work that wrote the memory. If
+  // `writes`, it runs after all earlier work on the memory.
   void before_use(const Stream& stream, bool writes);
-  // The work that has been enqueued on `stream` so far uses the memory.
+  // States that the work enqueued on `stream` so far uses the memory.
   void after_use(const Stream& stream, bool writes);
 
   std::shared_ptr<void> stream_owner;
 
  private:
-  // The last use on a stream other than that of the buffer.
+  // The last use on a stream other than the buffer's own.
   struct Use {
     std::unique_ptr<Event> end;
     bool writes;
@@ -91,12 +91,12 @@ class Buffer {
   std::vector<Use> uses_;  // at most one per stream
 };
 
-// Copies between packed host memory and device memory, in the order of `stream`. They return after
-// the copy is complete.
+// Stream-ordered copies between packed host memory and device memory. They return after the copy is
+// complete.
 void copy_to_device(std::byte* device, const void* host, std::size_t bytes, const Stream& stream);
 void copy_to_host(void* host, const std::byte* device, std::size_t bytes, const Stream& stream);
-// Stream-ordered copies between arrays of equal shapes and element sizes in the memory of the
-// stream's GPU, with any strides. Elements may have any size and alignment.
+// Stream-ordered copy between arrays with equal shapes and element sizes and any strides, in the
+// memory of the stream's GPU. Elements may have any size and alignment.
 void copy_strided(const Array& to, const Array& from, const Stream& stream);
 // Overwrites device memory, on the legacy default stream.
 void fill(std::byte* device, unsigned char value, std::size_t bytes);

@@ -40,7 +40,7 @@ DeviceId resolve_gpu(const DeviceId& wanted) {
   }
   if (!device.determined()) return gpu(cuda::current_device());
   if (const int count = cuda::device_count(); device.ordinal >= count)
-    throw Unavailable("there is no device " + name_of(device) + "; this process sees " +
+    throw Unavailable("device " + name_of(device) + " does not exist; this process sees " +
                       (count == 1 ? "one GPU, cuda:0"
                                   : std::to_string(count) +
                                         " GPUs, cuda:0 to cuda:" + std::to_string(count - 1)));

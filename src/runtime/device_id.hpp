@@ -7,10 +7,10 @@
 
 namespace ado {
 
-// One device of the machine.
+// A device: the CPU or one GPU.
 struct DeviceId {
   Device kind = Device::kCpu;
-  int ordinal = 0;  // of a GPU, as CUDA numbers them; kAnyGpu: not determined
+  int ordinal = 0;  // CUDA's number of a GPU; kAnyGpu: not determined
 
   static constexpr int kAnyGpu = -1;
 

@@ -1,4 +1,4 @@
-// Gives the arrays of a device problem the layout that kernels require.
+// Packs the arrays of a device problem if kernels cannot access them in place.
 #include <algorithm>
 #include <memory>
 

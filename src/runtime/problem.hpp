@@ -77,7 +77,7 @@ class Problem {
   // Pointers to the arrays and options of the struct, in the order of the routine's lists.
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
-  DeviceId memory = kHost;  // the device whose memory holds the arrays
+  DeviceId memory = kHost;  // the device that holds the arrays
 
   virtual std::unique_ptr<Problem> clone() const = 0;
   // why_not: why the values of the options are invalid. why_not_overlap: why results must not
@@ -86,7 +86,7 @@ class Problem {
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
-  // Returns true if kernels take this array in device memory as it is.
+  // Returns true if kernels can access this array in device memory in place.
   virtual bool takes_in_place(const Array& array) const = 0;
 
   // The bytes of reading each operand once and writing each result once. The elements of a
@@ -96,8 +96,8 @@ class Problem {
   std::int64_t result_elements() const;
 
   // Replaces arrays by packed arrays at the addresses that `address` returns. An output that
-  // overwrites an input does so afterwards too. If `address` returns nullptr for an array with
-  // elements, the array is kept.
+  // overwrites an input still does so afterwards. If `address` returns nullptr for a non-empty
+  // array, the array is kept.
   void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 
  protected:

@@ -8,7 +8,7 @@
 namespace ado {
 namespace {
 
-// Both are read without the GIL.
+// Both variables are read without the GIL.
 constexpr DeviceId kNotChosen = gpu(-2);
 std::atomic<DeviceId> chosen_device = kNotChosen;
 

@@ -10,7 +10,7 @@ namespace ado {
 // processes that are forked afterwards cannot use CUDA, not even from other libraries. So call this
 // function only if the result is needed.
 //
-// Its ordinal is kAnyGpu unless set_default_device has set one: calls then use the current GPU of
+// If set_default_device has set no ordinal, the ordinal is kAnyGpu: calls use the current GPU of
 // the calling thread.
 DeviceId default_device();
 void set_default_device(const DeviceId& device);  // throws Unavailable

@@ -8,7 +8,7 @@
 namespace ado {
 namespace {
 
-// Smaller arrays are copied by the driver. The pinned chunks and the threads do not pay off there.
+// The driver copies smaller arrays, for which pinned chunks and several threads are not faster.
 constexpr std::size_t kLarge = 4 << 20;
 
 std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.bytes()); }
@@ -17,7 +17,7 @@ std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  // Chunks contain whole elements if the sizes of elements are powers of two.
+  // Chunks contain whole elements only if the element size is a power of two.
   const bool whole = (host.type.size & (host.type.size - 1)) == 0;
   if (bytes >= kLarge && whole) {
     const auto fill = [&](std::byte* to, std::size_t first, std::size_t count) {

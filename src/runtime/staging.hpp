@@ -8,10 +8,10 @@
 
 namespace ado {
 
-// Copies a host array with any strides to packed device memory, in the order of `stream`. Returns
-// when the array may be overwritten.
+// Stream-ordered copy of a host array with any strides to packed device memory. Returns when the
+// host array may be overwritten.
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream);
-// Copies packed device memory to a host array. Returns after the copy is complete.
+// Stream-ordered copy of packed device memory to a host array. Returns after the copy is complete.
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream);
 
 }  // namespace ado

@@ -1,4 +1,4 @@
-// CUDA streams without CUDA's types: the order of work on a GPU.
+// CUDA streams and events, without CUDA's types.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace ado::cuda {
 
-// A stream of one GPU. Handles of CUDA are normalised, so equal streams compare equal.
+// A stream of one GPU. CUDA's handles are normalised, so equal streams compare equal.
 struct Stream {
   int device = 0;
   void* handle = nullptr;    // a cudaStream_t; nullptr: the legacy default stream
-  std::uint64_t thread = 0;  // of a per-thread default stream: the thread; otherwise 0
+  std::uint64_t thread = 0;  // the thread of a per-thread default stream, otherwise 0
 
   bool is_legacy() const { return handle == nullptr; }
   friend bool operator==(const Stream&, const Stream&) = default;
@@ -20,19 +20,19 @@ struct Stream {
 // default stream of the calling thread.
 Stream stream_of(int device, std::uintptr_t handle);
 
-// Returns the handle that stands for the stream in other libraries: 1 for the legacy default
+// Returns the handle that identifies the stream in other libraries: 1 for the legacy default
 // stream, 2 for the default stream of a thread, otherwise the cudaStream_t.
 std::uintptr_t handle_of(const Stream& stream);
 
-// Returns a stream whose work is ordered after the work on `stream`, and which any thread can name.
-// For the default stream of another thread, which only that thread can name, it is the legacy
-// default stream, because the two synchronise with each other.
+// Returns a stream that any thread can use and whose work is ordered after the work on `stream`.
+// Only its own thread can use a per-thread default stream. For other threads, the result is the
+// legacy default stream, because the two synchronise with each other.
 Stream nameable(const Stream& stream);
 
 // Waits on the host until the work on a stream has finished.
 void synchronize(const Stream& stream);
 
-// A mark in a stream, after the work that has been enqueued there so far.
+// A CUDA event, recorded after the work that has been enqueued on a stream so far.
 class Event {
  public:
   explicit Event(const Stream& stream);
@@ -41,7 +41,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   const Stream& stream() const { return stream_; }
-  // Work that is enqueued on `waiting` from now on runs after the mark. The host does not wait.
+  // Work that is enqueued on `waiting` from now on runs after the event. The host does not wait.
   void block(const Stream& waiting) const;
   bool done() const;  // true if the work has finished
 
@@ -50,7 +50,7 @@ class Event {
   void* event_ = nullptr;
 };
 
-// Work that is enqueued on `waiting` from now on runs after the present work on `awaited`.
+// Work that is enqueued on `waiting` from now on runs after the work enqueued on `awaited` so far.
 void wait_for(const Stream& waiting, const Stream& awaited);
 
 }  // namespace ado::cuda

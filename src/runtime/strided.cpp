@@ -48,8 +48,8 @@ void copy_row(std::size_t size, std::byte* to, std::int64_t to_step, const std::
   }
 }
 
-// Calls visit(address, step, count) for the elements first, ..., last - 1 of an array in row-major
-// order, in runs along its last dimension. Packed arrays are one run.
+// Calls visit(address, step, count) for runs of the elements first, ..., last - 1 of an array, in
+// row-major order. A run extends along the last dimension. Packed arrays consist of one run.
 template <class Visit>
 void for_runs(const Array& array, std::int64_t first, std::int64_t last, Visit visit) {
   const std::int64_t size = array.type.size;

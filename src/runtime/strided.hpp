@@ -7,8 +7,8 @@
 
 namespace ado {
 
-// Copy bytes first, first + 1, ... of the elements of `array` in row-major order. Both numbers must
-// be multiples of the element size. All available CPU threads take part.
+// Copy `bytes` bytes of the elements of `array` in row-major order, from byte `first` on. Both
+// numbers must be multiples of the element size. All available CPU threads take part.
 void pack_bytes(std::byte* to, const Array& array, std::size_t first, std::size_t bytes);
 void unpack_bytes(const Array& array, const std::byte* from, std::size_t first, std::size_t bytes);
 

@@ -87,7 +87,7 @@ class CustomChecker:
             try:
                 return problem.check(call, views=views)
             except ValueError as error:
-                # Without a wait for the other stream, results are read before they are computed.
+                # If nothing waits for the other stream, results are read before they are computed.
                 if _is_wrong(error) and self._is_elsewhere(call):
                     raise ValueError(f"wrong result: {_ELSEWHERE}") from error
                 raise
@@ -98,9 +98,10 @@ class CustomChecker:
             raise ValueError(f"{text} ({where})") from error
 
     def _is_elsewhere(self, call: CustomCall) -> bool:
-        """Whether a function computes its results on another stream; not for sparsified operands.
+        """Return whether a function computes its results on another stream.
 
-        The reference would take too long for them, because the test rotates their values.
+        Sparsified operands are not tested: the test rotates their values, and the reference for
+        rotated values would take too long.
         """
         function_on_gpu = call.device == "cuda" and call.block is None
         sparsified = call.problem is self._problem and not self._rotate

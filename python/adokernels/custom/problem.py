@@ -60,7 +60,7 @@ class CustomProblem:
     Attributes
     ----------
     device, device_id : str
-        ``"cpu"`` or ``"cuda"``. Custom variants run on the default GPU.
+        Both are ``"cpu"`` or both ``"cuda"``. Custom variants run on the default GPU.
     arguments : tuple
         The operands on the host.
     options : dict

@@ -28,7 +28,7 @@ def runs_on_another_stream(call: CustomCall) -> bool:
     """
     problem = call.problem
     problem.refresh()
-    # Not while the stream is blocked: copies to the device wait for it.
+    # Fill the results before the stream is blocked, because copies to the device wait for it.
     problem.poison()
     _core.synchronize()
     with _core.BlockedStream(0) as blocked:

@@ -74,7 +74,7 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "dot_product": {_S.WIDER, _S.OPERATIONS, _S.REUSE},
         # Rows remain in registers. Running sums replace sums of all taps.
         "sliding_window": {_S.REUSE, _S.OPERATIONS},
-        # Blocks copy contiguous bytes, and lanes process only pixels of their rows.
+        # Blocks copy contiguous bytes, and each lane processes only pixels of its own rows.
         "lane_per_row": {_S.COALESCING, _S.OPERATIONS},
     },
     "sobel": {
@@ -90,7 +90,7 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "pipeline_best": _FILTERS,
         # Fusion avoids DRAM transfers of the intermediate images.
         "fused": {_S.FUSION, _S.DRAM_REUSE},
-        # More loads are in flight per warp, and tiles of small images occupy more warps.
+        # Each warp has more loads in flight, and small images are divided among more warps.
         "small_tiles": {_S.IN_FLIGHT, _S.PARALLELISM},
         "pipeline_narrow": {_S.COALESCING, _S.OPERATIONS},
     },
@@ -129,7 +129,7 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         # 16 bytes of each of two rows at a time.
         "vectorised": {_S.WIDER, _S.IN_FLIGHT},
         "split_terms": {_S.PARALLELISM},
-        # One barrier per block instead of two per level of a tree.
+        # One barrier per block replaces two barriers per level of a tree reduction.
         "one_barrier": {_S.BARRIERS},
         "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },

@@ -98,8 +98,8 @@ def measure(
         Block shape of a CUDA variant.
     device
         For a routine, the device to run on. For a callable, the device to time: on ``"cuda"`` or
-        ``"cuda:1"``, the time between two events around the work that the function launches on
-        `stream`. Default for a callable: ``"cpu"``.
+        ``"cuda:1"``, the result is the time between two events around the work that the function
+        launches on `stream`. Default for a callable: ``"cpu"``.
     label
         The name of a callable in tables and charts. Default: the name of the function.
     flops, bytes

@@ -28,7 +28,7 @@ class Checkpoints {
     constexpr int64_t kItems = (kBetween / kNanosecondsPerItem / kUnit + 1) * kUnit;
     in_pieces_of(kItems, kNanosecondsPerItem, begin, end, piece);
   }
-  // Does the same with ranges of `items` items.
+  // Does the same for ranges of `items` items.
   template <class Piece>
   ADO_INLINE void in_pieces_of(int64_t items, int64_t nanoseconds_per_item, int64_t begin,
                                int64_t end, const Piece& piece) {
@@ -46,9 +46,10 @@ class Checkpoints {
   int64_t left_ = kBetween;
 };
 
-// Time of the first store to a row of a result; the rows are `stride` bytes apart. The operating
-// system then provides a page of cleared memory. A new square matrix of 2 GiB has 1024 huge pages,
-// and its first columns are in all of them. Providing them takes 0.3 s to 5 s on a virtual machine.
+// Order of magnitude of the time of the first store to a row of a result whose rows are `stride`
+// bytes apart. The first store to a page makes the operating system provide cleared memory. A new
+// square matrix of 2 GiB has 1024 huge pages, and its first columns are in all of them. To provide
+// these pages takes 0.3 s to 5 s on a virtual machine.
 ADO_INLINE int64_t touch_nanoseconds(int64_t stride) {
   constexpr int64_t kHugePage = 2 << 20, kBytesPerNanosecond = 16;
   const int64_t distance = stride < 0 ? -stride : stride;

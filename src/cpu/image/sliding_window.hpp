@@ -490,7 +490,7 @@ double flops_of_windows(const Filter& given) {
   return 2.0 * static_cast<double>(p.images() * p.rows() * pixels_of_row);
 }
 
-// Order of magnitude of the time per kBlockRows rows of a band.
+// Order of magnitude of the time for kBlockRows rows of a band.
 ADO_INLINE int64_t block_nanoseconds(const Array& out) {
   return kRowNanoseconds + kBlockRows * touch_nanoseconds(out.stride[out.rank - 2]);
 }

@@ -109,7 +109,7 @@ void transpose_directly(const Matrices& m, bool streaming, int thread, int threa
   const bool packs = m.cols * kSize < 16 && m.a_row != m.cols * kSize;
   const bool unpacks = m.rows * kSize < 16 && m.out_row != m.rows * kSize;
   const bool buffers = contiguous && (streaming || packs || unpacks);
-  // Without buffers, parts are large. They are limited only so that the call can be interrupted.
+  // Without buffers, parts are large. They are limited only so that calls can be interrupted.
   const int64_t touch = touch_nanoseconds(m.out_row);
   const int64_t most = max(Checkpoints::kBetween / (touch + 1) / kLine * kLine, kLine);
   const int64_t group = min(others, buffers ? kBufferedRows<kSize> : by_rows ? most : others);
