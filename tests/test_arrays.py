@@ -161,6 +161,18 @@ def test_memory_is_released_after_the_call():
     assert alive() is None
 
 
+def test_host_arguments_keep_the_memory_alive():
+    operand = Producer(A)
+    problem = ado.transpose.problem(operand, device="cpu")
+    host = problem.host_arguments[0]
+    del problem
+    assert operand.deleted == 0
+    np.testing.assert_array_equal(host, A)
+    assert not host.flags.writeable
+    del host
+    assert_released(operand)
+
+
 def test_arguments_of_dlpack():
     operand, old = Producer(A), OldProducer(A)
     ado.transpose(operand)
