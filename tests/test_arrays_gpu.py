@@ -12,6 +12,7 @@ from producers import Capsuled, Producer
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.custom.compiler import why_no_compiler
 
 pytestmark = pytest.mark.gpu
 
@@ -773,6 +774,26 @@ class TestSeveralGpus:
         assert ado.to_device(self.values).device == "cuda:1"
         assert ado.transpose.problem(self.values).device_id == "cuda:1"
         np.testing.assert_array_equal(ado.transpose(self.values), self.values.T)
+
+    def test_custom_ladders_run_on_the_default_device(self, device_restored):
+        if reason := why_no_compiler():
+            pytest.skip(reason)
+        ado.set_device("cuda:1")
+        ladder = ado.ladder("doubled", reference=lambda x: 2 * x)
+        ladder.cuda(
+            "mine", block=256,
+            source="__global__ void twice(const float* x, float* out, int n) {"
+            "  const int i = blockIdx.x * blockDim.x + threadIdx.x;"
+            "  if (i < n) out[i] = 2 * x[i]; }",
+            kernel="twice",
+        )  # fmt: skip
+        ladder.variant(lambda x: 2 * x, name="numpy")
+        x = self.values.ravel()
+        assert ladder.problem(x).device == "cuda"
+        np.testing.assert_array_equal(ladder(x, variant="mine"), 2 * x)
+        with _core.BlockedStream() as blocked:
+            assert blocked.still_blocked
+        assert self.torch.cuda.current_device() == 0
 
     def test_streams_of_the_other_gpu(self):
         with self.torch.cuda.device(1):
