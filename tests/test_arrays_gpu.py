@@ -3,6 +3,8 @@
 import gc
 import importlib
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -703,6 +705,34 @@ def test_threads_share_pinned_memory(rng):
         thread.join()
     for i, result in enumerate(results):
         np.testing.assert_array_equal(result, (values + i).T)
+
+
+def test_elements_larger_than_a_chunk(rng):
+    values = np.frombuffer(rng.bytes(3 << 24), "V16777216")
+    assert ado.to_device(values).numpy().tobytes() == values.tobytes()
+
+
+def test_signal_handlers_can_copy():
+    """A handler runs on the thread whose copy it interrupts, so it must not wait for that copy."""
+    program = """
+import signal
+import numpy as np
+import adokernels as ado
+
+copies = []
+def handler(*_):
+    if not copies:
+        copies.append(ado.to_device(np.ones((2048, 2048), np.float32)).numpy())
+
+signal.signal(signal.SIGALRM, handler)
+values = np.ones((16001, 16003), np.float32)[:, ::2]
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+for _ in range(5):
+    ado.transpose(values, device="cuda")
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert copies[0].all()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 # --- Several GPUs ---------------------------------------------------------------------------------
