@@ -598,6 +598,24 @@ def test_streams_are_kept_alive():
     ado.synchronize()
 
 
+def test_exported_copies_do_not_belong_to_the_consumers_stream():
+    cupy = library_named("cupy")
+    array = ado.to_device(np.ones((64, 64)))
+    taken = []
+    for _ in range(50):
+        stream = cupy.stream("non-blocking")
+        capsule = array.__dlpack__(stream=stream.ptr, copy=True, max_version=(1, 0))
+        taken.append(cupy.library.from_dlpack(Capsuled(capsule, device=producers.CUDA)))
+        stream.synchronize()
+        del stream, capsule
+        gc.collect()
+    for copy in taken:
+        np.testing.assert_array_equal(cupy.host(copy), np.ones((64, 64)))
+    taken.clear()
+    gc.collect()
+    ado.synchronize()
+
+
 def test_operands_on_explicit_streams_are_kept_alive():
     """The operand is deleted while it is read on a stream that is unknown to its library."""
     torch = library_named("torch")
