@@ -535,6 +535,20 @@ def test_work_follows_the_callers_stream(streaming, kind, explicit):
     del scratch
 
 
+def test_every_library_waits_for_the_call():
+    """The call runs on the stream of torch, and CuPy reads the result on its own stream."""
+    torch, cupy = library_named("torch"), library_named("cupy")
+    values = np.random.default_rng(7).random((300, 200), np.float32)
+    operand, out = torch.array(values), cupy.array(np.zeros((200, 300), np.float32))
+    stream = torch.stream("non-blocking")
+    ado.synchronize()
+    with torch.using(stream):
+        torch.sleep()
+        assert ado.transpose(operand, out=out) is out
+    assert not torch.idle(stream)
+    np.testing.assert_array_equal(cupy.host(out), values.T)
+
+
 def test_calls_do_not_wait_for_other_streams(streaming):
     """A call and its result do not wait for a long kernel on another stream."""
     busy, own = streaming.stream("non-blocking"), streaming.stream("non-blocking")

@@ -50,6 +50,9 @@ class PyArray final : public ArrayTraits {
   const DeviceId& memory() const { return memory_; }
   // Returns the current stream of the array's library, or the stream of a DeviceArray.
   const std::optional<StreamHandle>& stream() const { return stream_; }
+  // Makes the library's current stream wait for the call, if the call uses the array on another
+  // one.
+  void make_library_wait() { library_waits_ = true; }
   bool is_device_array() const { return buffer_ != nullptr; }
   // Imports the memory, for use on `stream` if it is in device memory.
   void open(const std::optional<cuda::Stream>& stream);
@@ -81,6 +84,7 @@ class PyArray final : public ArrayTraits {
   Array view_;
   DeviceId memory_;
   ForeignType type_;
+  bool library_waits_ = false;
   bool opened_ = true;                           // false: open() must call __dlpack__
   std::shared_ptr<const ManagedTensor> tensor_;  // of an array that was imported with DLPack
   std::shared_ptr<cuda::Buffer> buffer_;         // of a DeviceArray

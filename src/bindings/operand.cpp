@@ -237,7 +237,9 @@ void PyArray::after_use(const cuda::Stream& stream, bool writes) {
     if (is_device_array()) return buffer_->after_use(stream, writes);
     // If the library knows the stream, it frees the memory in the order of that stream.
     const bool known = stream_ && cuda::stream_of(stream.device, stream_->handle) == stream;
-    if (memory_.kind == Device::kCuda && !known) end_ = std::make_shared<cuda::Event>(stream);
+    if (memory_.kind != Device::kCuda || known) return;
+    end_ = std::make_shared<cuda::Event>(stream);
+    if (stream_ && library_waits_) end_->block(cuda::stream_of(stream.device, stream_->handle));
   } catch (...) {
     // CUDA has failed. The next call reports it.
   }
