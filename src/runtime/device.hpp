@@ -49,6 +49,7 @@ struct Properties {
   double core_hertz = 0, memory_hertz = 0;
   int memory_bus_bits = 0;
   std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes_per_multiprocessor = 0;
+  std::int64_t shared_bytes_per_block = 0;  // for kernels that opt in to the maximum
   int driver_version = 0, runtime_version = 0;
 };
 const Properties& properties();
