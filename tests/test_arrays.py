@@ -4,6 +4,7 @@ import ctypes
 import gc
 import importlib
 import sys
+import types
 import weakref
 
 import numpy as np
@@ -225,6 +226,9 @@ def test_results_of_types_that_numpy_lacks():
         ((producers.FLOAT, 32, 4), "float32x4"),
         ((producers.HANDLE, 64, 1), "handle64"),
         ((17, 4, 1), "float4_e2m1fn"),
+        ((17, 8, 1), "float4_e2m1fn"),  # DLPack has 4 bits
+        ((15, 8, 1), "float6_e2m3fn"),  # DLPack has 6 bits
+        ((producers.FLOAT8_E4M3FN, 16, 1), "float8_e4m3fn"),
         ((99, 12, 1), "type 99"),
     ],
 )
@@ -233,6 +237,22 @@ def test_unsupported_types(dtype, name):
     with pytest.raises(TypeError, match=rf"a must have scalar numbers .* got {name}$"):
         ado.transpose(operand)
     assert_released(operand)
+
+
+def test_errors_of_the_import_of_ml_dtypes(monkeypatch):
+    """Only a missing module or type is remembered, not Ctrl-C during the import."""
+
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    operand = Producer(A, dtype=(producers.UINT, 24, 1))
+    with monkeypatch.context() as context:
+        context.setitem(sys.modules, "ml_dtypes", Interrupted("ml_dtypes"))
+        with pytest.raises(KeyboardInterrupt):
+            ado.transpose(operand)
+    with pytest.raises(TypeError, match=r"2, 4, 8 or 16 bytes, got uint24 \(3 bytes\)"):
+        ado.transpose(Producer(A, dtype=(producers.UINT, 24, 1)))
 
 
 def test_types_that_the_routine_rejects():
@@ -384,10 +404,20 @@ def test_types_of_ml_dtypes_are_exported(name):
     np.testing.assert_array_equal(result, array.T)
 
 
-@pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4"])
+@pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4", "g"])
 def test_types_that_dlpack_lacks(dtype):
     with pytest.raises(BufferError, match="DLPack has no type for elements of"):
         _core.host_capsule(np.zeros((2, 2), dtype))
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
+def test_types_of_less_than_a_byte_are_not_exported(name):
+    """DLPack has them with 4 or 6 bits, but ml_dtypes stores them in bytes."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    if not hasattr(ml_dtypes, name):
+        pytest.skip("needs a later version of ml_dtypes")
+    with pytest.raises(BufferError, match="DLPack has no type for elements of"):
+        _core.host_capsule(np.zeros((2, 2), getattr(ml_dtypes, name)))
 
 
 # --- Libraries ------------------------------------------------------------------------------------
