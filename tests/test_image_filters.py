@@ -414,12 +414,19 @@ def test_default_on_each_side_of_a_crossover(routine, shape, default):
     assert h200_choice(routine, np.zeros(shape, "u1")) == default
 
 
+def test_small_tiles_declines_more_tiles_than_blocks():
+    for images, reason in ((2**31 - 1, ""), (2**31, "there are more tiles than blocks in a grid")):
+        pixels = np.broadcast_to(np.zeros(4, "u1"), (images, 1, 1, 4))
+        problem = ado.edge_detect.problem(pixels, device="cpu")
+        assert problem.why_not("small_tiles") == reason
+
+
 @pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel], ids=lambda r: r.name)
 def test_default_on_a_gpu_with_little_shared_memory(routine):
     narrow = np.zeros((800_000, 24), "u1")
     assert h200_choice(routine, narrow) == "lane_per_row"
-    choice = choose(routine, (narrow,), {}, "cuda", gpu=T4)
-    assert choice.skipped["lane_per_row"] == "the device has too little shared memory for the strips"
+    skipped = choose(routine, (narrow,), {}, "cuda", gpu=T4).skipped
+    assert skipped["lane_per_row"] == "the device has too little shared memory for the strips"
     assert choose(routine, (narrow[:, :16],), {}, "cuda", gpu=T4).variant == "lane_per_row"
 
 

@@ -68,16 +68,16 @@ class CudaError(RuntimeError):
 
 class DeviceArray:
     """
-    An array in GPU memory, packed, row-major.
+    A packed, row-major array in GPU memory.
 
-    Made by ``to_device`` and by calls with device arrays. Other libraries read it without a copy through
-    DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and through
-    ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
+    ``to_device`` and calls with device arrays return such arrays. Other libraries read them without a
+    copy through DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``, ``jax.dlpack.from_dlpack``) and
+    through ``__cuda_array_interface__`` (Numba, ``cupy.asarray``).
 
-    An array belongs to the stream of the call that made it. Calls on other streams wait for it with
-    events. The memory is freed in the order of that stream. A library that uses the array on another
-    stream must keep it until its work has finished, unless that stream synchronises with the legacy
-    default stream.
+    An array belongs to the stream of the call that created it. Calls on other streams wait for earlier
+    work on the array by means of events. The memory is freed in the order of the array's stream. A
+    library that uses the array on another stream must keep a reference to it until its work has
+    finished, unless that stream synchronises with the legacy default stream.
     """
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.Any:
         """
@@ -98,7 +98,7 @@ class DeviceArray:
         copy: bool | None = None,
     ) -> typing.Any:
         """
-        A capsule with the array, for other libraries.
+        Return a DLPack capsule with the array, for other libraries.
         """
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
@@ -116,12 +116,12 @@ class DeviceArray:
     @property
     def device(self) -> str:
         """
-        For example 'cuda:0'.
+        The GPU that holds the array, for example 'cuda:0'.
         """
     @property
     def dtype(self) -> typing.Any:
         """
-        NumPy's dtype. Types that NumPy lacks have that of the package ml_dtypes, or else an opaque one such as V2.
+        The NumPy dtype. For types that NumPy lacks, it is the dtype of the package ml_dtypes, or an opaque dtype such as V2 if that package is not installed.
         """
     @property
     def nbytes(self) -> int: ...
@@ -320,7 +320,7 @@ class Problem:
     @property
     def host_arguments(self) -> tuple:
         """
-        The operands as NumPy arrays; those in device memory are copied.
+        The operands as NumPy arrays. Operands in device memory are copied.
         """
     @property
     def operands(self) -> list:
@@ -354,12 +354,14 @@ class Routine:
         device: typing.Any = None,
         out: typing.Any = None,
         gpu: tuple[
-            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
         ]
         | None = None,
     ) -> tuple:
         """
-        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes), the choice is for that GPU.
+        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the choice is for that GPU.
         """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
@@ -450,7 +452,7 @@ class CudaKernel:
 
 class CudaModule:
     """
-    Machine code that is loaded on the GPU.
+    Machine code that is loaded on the default GPU.
     """
     def __init__(self, code: bytes) -> None: ...
     def kernel(self, symbol: str) -> CudaKernel:
@@ -460,7 +462,7 @@ class CudaModule:
 
 class BlockedStream:
     """
-    Context manager that blocks a stream until its exit, but at most for 250 ms.
+    Context manager that blocks a stream of the default GPU until its exit, but at most for 250 ms.
     """
     def __enter__(self) -> BlockedStream: ...
     def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...
@@ -561,7 +563,7 @@ def host_capsule(
     copied: bool = False,
 ) -> typing.Any:
     """
-    The capsule that DeviceArray.__dlpack__ makes, with the memory of a NumPy array.
+    Return a capsule as DeviceArray.__dlpack__ does, but with the memory of a NumPy array.
     """
 
 def isa() -> str: ...
@@ -582,7 +584,7 @@ def profiler_version() -> str:
 
 def resolve_device(device: str) -> str:
     """
-    The name with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.
+    The name of a device with the number of the GPU: 'cpu', or 'cuda:0' for 'cuda'.
     """
 
 def routines() -> list[Routine]: ...
@@ -609,7 +611,7 @@ def set_max_threads(
 
 def stream_handle(stream: typing.Any) -> int:
     """
-    The cudaStream_t of a handle, or of a stream object of CuPy, torch, Numba or cuda.core.
+    The cudaStream_t of a handle or of a stream object of CuPy, torch, Numba or cuda.core.
     """
 
 def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
@@ -630,7 +632,7 @@ def thread_costs() -> dict:
 
 def to_device(array: typing.Any, device: str | None = None) -> DeviceArray:
     """
-    Copy an array from host memory into the memory of a GPU: 'cuda', the default, or 'cuda:1'.
+    Copy an array from host memory to the memory of a GPU: 'cuda' (the default) or 'cuda:1'.
     """
 
 def why_no_counters() -> str:
