@@ -55,7 +55,12 @@ class PyProblem {
       const cuda::DeviceScope scope(device_.ordinal);
       if (bound.on_device()) {
         bound.begin_use(stream());
-        packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+        try {
+          packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+        } catch (...) {
+          bound.end_use(stream());
+          throw;
+        }
       } else {
         staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
       }
