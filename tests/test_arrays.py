@@ -410,6 +410,13 @@ def test_types_that_dlpack_lacks(dtype):
         _core.host_capsule(np.zeros((2, 2), dtype))
 
 
+def test_fields_of_records_are_not_exported():
+    field = np.zeros((2, 3), [("a", "u1"), ("b", "f4")])["b"]
+    with pytest.raises(BufferError, match="whole elements, got a stride of 15 bytes"):
+        _core.host_capsule(field)
+    np.testing.assert_array_equal(ado.transpose(Capsuled(_core.host_capsule(field[:1, :1]))), 0)
+
+
 @pytest.mark.parametrize("name", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
 def test_types_of_less_than_a_byte_are_not_exported(name):
     """DLPack has them with 4 or 6 bits, but ml_dtypes stores them in bytes."""
