@@ -7,7 +7,8 @@ from typing import Any
 import adokernels as ado
 from adokernels.ladders.choice import choose
 
-H200 = (132, 50 << 20)  # multiprocessors, bytes of L2
+# Multiprocessors, bytes of L2, bytes of shared memory per block.
+H200, T4 = (132, 50 << 20, 227 << 10), (40, 4 << 20, 64 << 10)
 
 
 def h200_choice(routine: ado.Routine, *args: Any, out: Any = None, **options: Any) -> str:

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import importlib
 import sys
+import types
 import weakref
 
 import numpy as np
@@ -161,6 +162,18 @@ def test_memory_is_released_after_the_call():
     assert alive() is None
 
 
+def test_host_arguments_keep_the_memory_alive():
+    operand = Producer(A)
+    problem = ado.transpose.problem(operand, device="cpu")
+    host = problem.host_arguments[0]
+    del problem
+    assert operand.deleted == 0
+    np.testing.assert_array_equal(host, A)
+    assert not host.flags.writeable
+    del host
+    assert_released(operand)
+
+
 def test_arguments_of_dlpack():
     operand, old = Producer(A), OldProducer(A)
     ado.transpose(operand)
@@ -213,6 +226,9 @@ def test_results_of_types_that_numpy_lacks():
         ((producers.FLOAT, 32, 4), "float32x4"),
         ((producers.HANDLE, 64, 1), "handle64"),
         ((17, 4, 1), "float4_e2m1fn"),
+        ((17, 8, 1), "float4_e2m1fn"),  # DLPack has 4 bits
+        ((15, 8, 1), "float6_e2m3fn"),  # DLPack has 6 bits
+        ((producers.FLOAT8_E4M3FN, 16, 1), "float8_e4m3fn"),
         ((99, 12, 1), "type 99"),
     ],
 )
@@ -221,6 +237,22 @@ def test_unsupported_types(dtype, name):
     with pytest.raises(TypeError, match=rf"a must have scalar numbers .* got {name}$"):
         ado.transpose(operand)
     assert_released(operand)
+
+
+def test_errors_of_the_import_of_ml_dtypes(monkeypatch):
+    """Only a missing module or type is remembered, not Ctrl-C during the import."""
+
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    operand = Producer(A, dtype=(producers.UINT, 24, 1))
+    with monkeypatch.context() as context:
+        context.setitem(sys.modules, "ml_dtypes", Interrupted("ml_dtypes"))
+        with pytest.raises(KeyboardInterrupt):
+            ado.transpose(operand)
+    with pytest.raises(TypeError, match=r"2, 4, 8 or 16 bytes, got uint24 \(3 bytes\)"):
+        ado.transpose(Producer(A, dtype=(producers.UINT, 24, 1)))
 
 
 def test_types_that_the_routine_rejects():
@@ -372,10 +404,27 @@ def test_types_of_ml_dtypes_are_exported(name):
     np.testing.assert_array_equal(result, array.T)
 
 
-@pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4"])
+@pytest.mark.parametrize("dtype", ["M8[s]", ">f4", "S4", "V4", "f4,i4", "g"])
 def test_types_that_dlpack_lacks(dtype):
     with pytest.raises(BufferError, match="DLPack has no type for elements of"):
         _core.host_capsule(np.zeros((2, 2), dtype))
+
+
+def test_fields_of_records_are_not_exported():
+    field = np.zeros((2, 3), [("a", "u1"), ("b", "f4")])["b"]
+    with pytest.raises(BufferError, match="whole elements, got a stride of 15 bytes"):
+        _core.host_capsule(field)
+    np.testing.assert_array_equal(ado.transpose(Capsuled(_core.host_capsule(field[:1, :1]))), 0)
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
+def test_types_of_less_than_a_byte_are_not_exported(name):
+    """DLPack has them with 4 or 6 bits, but ml_dtypes stores them in bytes."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    if not hasattr(ml_dtypes, name):
+        pytest.skip("needs a later version of ml_dtypes")
+    with pytest.raises(BufferError, match="DLPack has no type for elements of"):
+        _core.host_capsule(np.zeros((2, 2), getattr(ml_dtypes, name)))
 
 
 # --- Libraries ------------------------------------------------------------------------------------
@@ -553,6 +602,9 @@ def test_malformed_cuda_array_interfaces():
     refused(TypeError, "integers in 'shape', got", shape=("a",))
     refused(TypeError, "lengths of at least 0, got -3", shape=(-3, 4))
     refused(TypeError, "one stride per dimension", strides=(4,))
+    refused(ValueError, "shape: dimension 1 has", shape=(2**40, 2**40), strides=(0, 0))
+    refused(ValueError, "stride: .* bytes in dimension 0", strides=(2**62, 4))
+    refused(ValueError, "stride: .* bytes in dimension 1", strides=(2**61, 2**61))
     refused(TypeError, "masked array", mask=A)
     refused(TypeError, "references to Python objects", typestr="|O8")
     refused(ValueError, "9 dimensions, more than 8", shape=(1,) * 9)

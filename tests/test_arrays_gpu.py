@@ -3,6 +3,8 @@
 import gc
 import importlib
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -12,6 +14,7 @@ from producers import Capsuled, Producer
 
 import adokernels as ado
 from adokernels import _core
+from adokernels.custom.compiler import why_no_compiler
 
 pytestmark = pytest.mark.gpu
 
@@ -536,6 +539,20 @@ def test_work_follows_the_callers_stream(streaming, kind, explicit):
     del scratch
 
 
+def test_every_library_waits_for_the_call():
+    """The call runs on the stream of torch, and CuPy reads the result on its own stream."""
+    torch, cupy = library_named("torch"), library_named("cupy")
+    values = np.random.default_rng(7).random((300, 200), np.float32)
+    operand, out = torch.array(values), cupy.array(np.zeros((200, 300), np.float32))
+    stream = torch.stream("non-blocking")
+    ado.synchronize()
+    with torch.using(stream):
+        torch.sleep()
+        assert ado.transpose(operand, out=out) is out
+    assert not torch.idle(stream)
+    np.testing.assert_array_equal(cupy.host(out), values.T)
+
+
 def test_calls_do_not_wait_for_other_streams(streaming):
     """A call and its result do not wait for a long kernel on another stream."""
     busy, own = streaming.stream("non-blocking"), streaming.stream("non-blocking")
@@ -597,6 +614,24 @@ def test_streams_are_kept_alive():
     for array in arrays:
         np.testing.assert_array_equal(array.numpy(), np.ones((64, 64)))
     arrays.clear()
+    gc.collect()
+    ado.synchronize()
+
+
+def test_exported_copies_do_not_belong_to_the_consumers_stream():
+    cupy = library_named("cupy")
+    array = ado.to_device(np.ones((64, 64)))
+    taken = []
+    for _ in range(50):
+        stream = cupy.stream("non-blocking")
+        capsule = array.__dlpack__(stream=stream.ptr, copy=True, max_version=(1, 0))
+        taken.append(cupy.library.from_dlpack(Capsuled(capsule, device=producers.CUDA)))
+        stream.synchronize()
+        del stream, capsule
+        gc.collect()
+    for copy in taken:
+        np.testing.assert_array_equal(cupy.host(copy), np.ones((64, 64)))
+    taken.clear()
     gc.collect()
     ado.synchronize()
 
@@ -710,6 +745,34 @@ def test_threads_share_pinned_memory(rng):
         np.testing.assert_array_equal(result, (values + i).T)
 
 
+def test_elements_larger_than_a_chunk(rng):
+    values = np.frombuffer(rng.bytes(3 << 24), "V16777216")
+    assert ado.to_device(values).numpy().tobytes() == values.tobytes()
+
+
+def test_signal_handlers_can_copy():
+    """A handler runs on the thread whose copy it interrupts, so it must not wait for that copy."""
+    program = """
+import signal
+import numpy as np
+import adokernels as ado
+
+copies = []
+def handler(*_):
+    if not copies:
+        copies.append(ado.to_device(np.ones((2048, 2048), np.float32)).numpy())
+
+signal.signal(signal.SIGALRM, handler)
+values = np.ones((16001, 16003), np.float32)[:, ::2]
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+for _ in range(5):
+    ado.transpose(values, device="cuda")
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert copies[0].all()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 # --- Several GPUs ---------------------------------------------------------------------------------
 
 
@@ -779,6 +842,26 @@ class TestSeveralGpus:
         assert ado.to_device(self.values).device == "cuda:1"
         assert ado.transpose.problem(self.values).device_id == "cuda:1"
         np.testing.assert_array_equal(ado.transpose(self.values), self.values.T)
+
+    def test_custom_ladders_run_on_the_default_device(self, device_restored):
+        if reason := why_no_compiler():
+            pytest.skip(reason)
+        ado.set_device("cuda:1")
+        ladder = ado.ladder("doubled", reference=lambda x: 2 * x)
+        ladder.cuda(
+            "mine", block=256,
+            source="__global__ void twice(const float* x, float* out, int n) {"
+            "  const int i = blockIdx.x * blockDim.x + threadIdx.x;"
+            "  if (i < n) out[i] = 2 * x[i]; }",
+            kernel="twice",
+        )  # fmt: skip
+        ladder.variant(lambda x: 2 * x, name="numpy")
+        x = self.values.ravel()
+        assert ladder.problem(x).device == "cuda"
+        np.testing.assert_array_equal(ladder(x, variant="mine"), 2 * x)
+        with _core.BlockedStream() as blocked:
+            assert blocked.still_blocked
+        assert self.torch.cuda.current_device() == 0
 
     def test_streams_of_the_other_gpu(self):
         with self.torch.cuda.device(1):

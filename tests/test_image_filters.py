@@ -5,13 +5,14 @@ import re
 
 import numpy as np
 import pytest
-from choices import h200_choice
+from choices import T4, h200_choice
 from conftest import check, isa_levels, random_of, variants_of, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
 from adokernels import tasks
+from adokernels.ladders.choice import choose
 
 COLOUR = (ado.grayscale, ado.edge_detect)
 FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)
@@ -413,6 +414,22 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
 )
 def test_default_on_each_side_of_a_crossover(routine, shape, default):
     assert h200_choice(routine, np.zeros(shape, "u1")) == default
+
+
+def test_small_tiles_declines_more_tiles_than_blocks():
+    for images, reason in ((2**31 - 1, ""), (2**31, "there are more tiles than blocks in a grid")):
+        pixels = np.broadcast_to(np.zeros(4, "u1"), (images, 1, 1, 4))
+        problem = ado.edge_detect.problem(pixels, device="cpu")
+        assert problem.why_not("small_tiles") == reason
+
+
+@pytest.mark.parametrize("routine", [ado.gaussian_blur, ado.sobel], ids=lambda r: r.name)
+def test_default_on_a_gpu_with_little_shared_memory(routine):
+    narrow = np.zeros((800_000, 24), "u1")
+    assert h200_choice(routine, narrow) == "lane_per_row"
+    skipped = choose(routine, (narrow,), {}, "cuda", gpu=T4).skipped
+    assert skipped["lane_per_row"] == "the device has too little shared memory for the strips"
+    assert choose(routine, (narrow[:, :16],), {}, "cuda", gpu=T4).variant == "lane_per_row"
 
 
 def test_default_for_borders_and_taps():

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.custom.checking import CustomChecker
+from adokernels.custom.ladder import device_of
 from adokernels.custom.memory import GuardedArray
 from adokernels.custom.streams import _pointers
 from adokernels.custom.values import scaled_problems
@@ -388,6 +390,12 @@ def test_options_reach_custom_variants(rng):
 def test_wrong_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda:1", "cuda"), ("cpu", "cpu")])
+def test_the_default_device_is_a_type_of_device(monkeypatch, operands, device, expected):
+    monkeypatch.setattr(_core, "device", lambda: device)
+    assert device_of(operands, ()) == expected
 
 
 def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):

@@ -12,30 +12,35 @@ namespace ado::cuda {
 // All memory is allocated before the stream is blocked, because an allocation can wait for the
 // device.
 struct BlockedStream::State {
+  int device;
   cudaStream_t stream;
   cudaStream_t copies = nullptr;
   StreamBlock block;
   bool blocked = false;
 
-  explicit State(cudaStream_t blocked_stream) : stream(blocked_stream) {
+  State(cudaStream_t blocked_stream, int its_device) : device(its_device), stream(blocked_stream) {
     ADO_CUDA(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking));
   }
   ~State() { cudaStreamDestroy(copies); }
 };
 
-BlockedStream::BlockedStream(void* stream) {
+BlockedStream::BlockedStream(void* stream, int device) {
   require();
-  state_ = std::make_unique<State>(static_cast<cudaStream_t>(stream));
+  const DeviceScope scope(device);
+  state_ = std::make_unique<State>(static_cast<cudaStream_t>(stream), device);
 }
 
 BlockedStream::~BlockedStream() {
-  if (!state_->blocked) return;
-  state_->block.release();
-  cudaStreamSynchronize(state_->stream);  // the kernel accesses memory of state_
+  try {
+    release();  // the kernel accesses memory of state_
+  } catch (...) {
+    // CUDA has failed. The next call reports it.
+  }
 }
 
 void BlockedStream::block() {
   if (state_->blocked) throw ValueError("the stream must not be blocked already");
+  const DeviceScope scope(state_->device);
   state_->block.enqueue(state_->stream);
   ADO_CUDA(cudaGetLastError());
   state_->blocked = true;
@@ -45,6 +50,7 @@ void BlockedStream::release() {
   if (!state_->blocked) return;
   state_->block.release();
   state_->blocked = false;
+  const DeviceScope scope(state_->device);
   ADO_CUDA(cudaStreamSynchronize(state_->stream));
 }
 
@@ -52,6 +58,7 @@ bool BlockedStream::still_blocked() const { return state_->blocked && !state_->b
 
 void BlockedStream::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  const DeviceScope scope(state_->device);
   ADO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state_->copies));
   ADO_CUDA(cudaStreamSynchronize(state_->copies));
 }
@@ -64,7 +71,7 @@ namespace ado::cuda {
 
 struct BlockedStream::State {};
 
-BlockedStream::BlockedStream(void*) { throw Unavailable(why_unavailable()); }
+BlockedStream::BlockedStream(void*, int) { throw Unavailable(why_unavailable()); }
 BlockedStream::~BlockedStream() = default;
 void BlockedStream::block() {}
 void BlockedStream::release() {}

@@ -32,6 +32,7 @@ Properties query_properties() {
   p.memory_bytes = static_cast<std::int64_t>(prop.totalGlobalMem);
   p.l2_bytes = prop.l2CacheSize;
   p.shared_bytes_per_multiprocessor = static_cast<std::int64_t>(prop.sharedMemPerMultiprocessor);
+  p.shared_bytes_per_block = static_cast<std::int64_t>(prop.sharedMemPerBlockOptin);
   ADO_CUDA(cudaDriverGetVersion(&p.driver_version));
   ADO_CUDA(cudaRuntimeGetVersion(&p.runtime_version));
   return p;

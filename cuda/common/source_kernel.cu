@@ -84,8 +84,9 @@ cudaFuncAttributes attributes_of(const void* kernel) {
 
 }  // namespace
 
-CodeModule::CodeModule(std::string_view code) {
+CodeModule::CodeModule(std::string_view code, int device) : device_(device) {
   require();
+  const DeviceScope scope(device);
   // The driver reads the size from the header of the code.
   constexpr std::string_view kElf =
       "\x7f"
@@ -105,6 +106,7 @@ CodeModule::~CodeModule() { cudaLibraryUnload(static_cast<cudaLibrary_t>(handle_
 
 SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol)
     : module_(std::move(module)) {
+  const DeviceScope scope(device());
   cudaKernel_t kernel = nullptr;
   const cudaError_t status =
       cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module_->handle()), symbol.c_str());
@@ -116,7 +118,7 @@ SourceKernel::SourceKernel(std::shared_ptr<const CodeModule> module, const std::
   check_code(status, "cudaLibraryGetKernel(...)", __LINE__);
   // Functions of the runtime accept a cudaKernel_t instead of the address of a kernel.
   handle_ = kernel;
-  attributes_of(handle_);  // loads the code on the current device; throws if it fails
+  attributes_of(handle_);  // loads the code on the device; throws if it fails
   name_ = short_name(symbol.c_str());
   parameters_ = parameters_of(handle_);
 }
@@ -125,6 +127,7 @@ KernelLaunch::KernelLaunch(SourceKernel kernel, const Lengths& grid, const Lengt
                            std::int64_t shared_bytes,
                            const std::vector<std::string_view>& arguments)
     : kernel_(std::move(kernel)) {
+  const DeviceScope scope(kernel_.device());
   go_.grid = extent_of("grid", grid, 0,
                        {cudaDevAttrMaxGridDimX, cudaDevAttrMaxGridDimY, cudaDevAttrMaxGridDimZ});
   go_.block =
@@ -170,6 +173,7 @@ void KernelLaunch::copy_arguments(const std::vector<std::string_view>& arguments
 }
 
 void KernelLaunch::run(void* stream) const {
+  const DeviceScope scope(kernel_.device());
   std::vector<void*> pointers;
   for (const auto& [offset, bytes] : kernel_.parameters())
     pointers.push_back(const_cast<std::byte*>(arguments_.data() + offset));
@@ -178,7 +182,10 @@ void KernelLaunch::run(void* stream) const {
   launch_kernel(kernel_.handle(), go, pointers.data());
 }
 
-Kernel KernelLaunch::info() const { return resources_of(kernel_.handle(), go_); }
+Kernel KernelLaunch::info() const {
+  const DeviceScope scope(kernel_.device());
+  return resources_of(kernel_.handle(), go_);
+}
 
 }  // namespace ado::cuda
 
@@ -186,7 +193,7 @@ Kernel KernelLaunch::info() const { return resources_of(kernel_.handle(), go_); 
 
 namespace ado::cuda {
 
-CodeModule::CodeModule(std::string_view) {
+CodeModule::CodeModule(std::string_view, int device) : device_(device) {
   require();
   throw Unavailable("kernels from source need a build with CUDA 12.8 or newer");
 }

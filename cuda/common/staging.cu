@@ -7,6 +7,7 @@
 #include "common/per_device.cuh"
 #include "common/streams.cuh"
 #include "core/error.hpp"
+#include "core/interrupt.hpp"
 #include "runtime/device.hpp"
 
 #ifdef __CUDACC__
@@ -17,7 +18,6 @@
 namespace ado::cuda {
 namespace {
 
-constexpr std::size_t kChunkBytes = 8 << 20;
 constexpr std::size_t kChunks = 4;  // one is filled, one transferred; the others absorb jitter
 
 // Chunks of pinned memory, which copies use in cyclic order.
@@ -71,40 +71,55 @@ std::size_t size_of(std::size_t chunk, std::size_t bytes) {
   return std::min(kChunkBytes, bytes - chunk * kChunkBytes);
 }
 
+// Copies while no other thread copies. The threads that fill or empty a chunk do not poll, because
+// a Python signal handler, which poll() calls, may copy too. It would wait for its own thread.
+template <class Copy>
+void in_turn(const Staging& s, const Copy& copy) {
+  poll();
+  {
+    const std::lock_guard lock(*s.turn);
+    const WorksFor no_call(nullptr);
+    copy();
+  }
+  poll();
+}
+
 }  // namespace
 
 void upload(std::byte* device, std::size_t bytes, const Fill& fill, const Stream& stream) {
   const DeviceScope scope(stream.device);
   const Staging& s = staging();
-  const std::lock_guard lock(*s.turn);
-  for (std::size_t i = 0; i < chunks_of(bytes); ++i) {
-    const std::size_t first = i * kChunkBytes, size = size_of(i, bytes);
-    s.chunks.wait(i);
-    fill(s.chunks.memory(i), first, size);
-    ADO_CUDA(cudaMemcpyAsync(device + first, s.chunks.memory(i), size, cudaMemcpyHostToDevice,
-                             raw(stream)));
-    s.chunks.mark(i, raw(stream));
-  }
+  in_turn(s, [&] {
+    for (std::size_t i = 0; i < chunks_of(bytes); ++i) {
+      const std::size_t first = i * kChunkBytes, size = size_of(i, bytes);
+      s.chunks.wait(i);
+      fill(s.chunks.memory(i), first, size);
+      ADO_CUDA(cudaMemcpyAsync(device + first, s.chunks.memory(i), size, cudaMemcpyHostToDevice,
+                               raw(stream)));
+      s.chunks.mark(i, raw(stream));
+    }
+  });
 }
 
 void download(const std::byte* device, std::size_t bytes, const Empty& empty,
               const Stream& stream) {
   const DeviceScope scope(stream.device);
   const Staging& s = staging();
-  const std::lock_guard lock(*s.turn);
-  const std::size_t count = chunks_of(bytes);
-  const auto transfer = [&](std::size_t i) {
-    s.chunks.wait(i);
-    ADO_CUDA(cudaMemcpyAsync(s.chunks.memory(i), device + i * kChunkBytes, size_of(i, bytes),
-                             cudaMemcpyDeviceToHost, raw(stream)));
-    s.chunks.mark(i, raw(stream));
-  };
-  for (std::size_t i = 0; i < std::min(count, kChunks); ++i) transfer(i);
-  for (std::size_t i = 0; i < count; ++i) {
-    s.chunks.wait(i);
-    empty(s.chunks.memory(i), i * kChunkBytes, size_of(i, bytes));
-    if (i + kChunks < count) transfer(i + kChunks);
-  }
+  in_turn(s, [&] {
+    const std::size_t count = chunks_of(bytes);
+    const auto transfer = [&](std::size_t i) {
+      s.chunks.wait(i);
+      ADO_CUDA(cudaMemcpyAsync(s.chunks.memory(i), device + i * kChunkBytes, size_of(i, bytes),
+                               cudaMemcpyDeviceToHost, raw(stream)));
+      s.chunks.mark(i, raw(stream));
+    };
+    for (std::size_t i = 0; i < std::min(count, kChunks); ++i) transfer(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      s.chunks.wait(i);
+      empty(s.chunks.memory(i), i * kChunkBytes, size_of(i, bytes));
+      if (i + kChunks < count) transfer(i + kChunks);
+    }
+  });
 }
 
 }  // namespace ado::cuda

@@ -155,6 +155,7 @@ constexpr Variant<EdgeDetect> kVariants[] = {
      .changes =
          "Loads all pixels of a tile into shared memory at once and streams rows from there.",
      .device = Device::kCuda,
+     .why_not = why_not_small_tiles,
      .why_slower = why_small_tiles_slower,
      .blocks = {{kTileBlock}},
      .grid = grid_of_small_tiles,

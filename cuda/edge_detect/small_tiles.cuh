@@ -7,6 +7,8 @@
 // last lane of a warp do not store.
 #pragma once
 
+#include <limits>
+
 #include "common/grid.cuh"
 #include "image/bands.cuh"
 #include "image/luminance.cuh"
@@ -56,6 +58,14 @@ auto with_rows_per_warp(const EdgeDetect& p, Visit visit) {
   return number_of_small_tiles<kLow>(p) <= max_small_tiles(p)
              ? visit(std::integral_constant<int, kLow>{})
              : visit(std::integral_constant<int, kHigh>{});
+}
+
+inline const char* why_not_small_tiles(const EdgeDetect& p) {
+  constexpr std::int64_t kMaxBlocks = std::numeric_limits<int>::max();
+  return with_rows_per_warp(p, [&](auto rows) { return number_of_small_tiles<rows>(p); }) >
+                 kMaxBlocks
+             ? "there are more tiles than blocks in a grid"
+             : nullptr;
 }
 
 inline Extent grid_of_small_tiles(const EdgeDetect& p, Extent) {

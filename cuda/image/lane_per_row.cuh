@@ -102,11 +102,6 @@ const char* why_not_lanes(const Routine& p) {
 }
 
 template <class Routine>
-const char* why_lanes_slower(const Routine& p) {
-  return p.cols() > kNarrowCols ? "rows are wide enough for several lanes" : nullptr;
-}
-
-template <class Routine>
 Extent strip_grid(const Routine& p, Extent) {
   const Strips s = strips_of(p);
   return grid_of(ceil_div(s.all(), kStripThreads), 1);
@@ -118,6 +113,15 @@ std::size_t strip_shared_bytes(const Routine& p, Extent) {
     const StripMemory<words> memory(strips_of(p), kRadius);
     return static_cast<std::size_t>(memory.rows_bytes + memory.result_bytes);
   });
+}
+
+template <int kRadius, class Routine>
+const char* why_lanes_slower(const Routine& p, const Hardware& gpu) {
+  if (p.cols() > kNarrowCols) return "rows are wide enough for several lanes";
+  const auto shared = static_cast<std::int64_t>(strip_shared_bytes<Routine, kRadius>(p, {}));
+  return gpu.shared_bytes != 0 && shared > gpu.shared_bytes
+             ? "the device has too little shared memory for the strips"
+             : nullptr;
 }
 
 // Number of pixels that a stage processes, including the rows above and below the strips.

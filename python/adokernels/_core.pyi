@@ -354,12 +354,14 @@ class Routine:
         device: typing.Any = None,
         out: typing.Any = None,
         gpu: tuple[
-            typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
         ]
         | None = None,
     ) -> tuple:
         """
-        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes), the choice is for that GPU.
+        Return the variant that a call would run, and (variant, reason) of each later variant that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the choice is for that GPU.
         """
     def cost(self, variant: str, arguments: tuple, options: dict) -> Cost: ...
     def kernels(
@@ -450,7 +452,7 @@ class CudaKernel:
 
 class CudaModule:
     """
-    Machine code that is loaded on the GPU.
+    Machine code that is loaded on the default GPU.
     """
     def __init__(self, code: bytes) -> None: ...
     def kernel(self, symbol: str) -> CudaKernel:
@@ -460,7 +462,7 @@ class CudaModule:
 
 class BlockedStream:
     """
-    Context manager that blocks a stream until its exit, but at most for 250 ms.
+    Context manager that blocks a stream of the default GPU until its exit, but at most for 250 ms.
     """
     def __enter__(self) -> BlockedStream: ...
     def __exit__(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any) -> None: ...

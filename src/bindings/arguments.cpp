@@ -93,9 +93,12 @@ void PyCall::read_outputs(const py::object& out) {
 }
 
 // Without stream=, a call runs on the current stream of the library that owns its device operands.
-// If all device operands are DeviceArrays, the call runs on the stream of the first one.
+// If all device operands are DeviceArrays, the call runs on the stream of the first one. The
+// current streams of other libraries then wait for the call, so their users see its results.
 void PyCall::choose_stream() {
   if (stream_) return;
+  for (auto* list : {&inputs_, &outputs_})
+    for (PyArray& array : *list) array.make_library_wait();
   for (const bool of_device_arrays : {false, true})
     for (const auto* list : {&inputs_, &outputs_})
       for (const PyArray& array : *list)

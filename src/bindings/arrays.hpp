@@ -50,6 +50,9 @@ class PyArray final : public ArrayTraits {
   const DeviceId& memory() const { return memory_; }
   // Returns the current stream of the array's library, or the stream of a DeviceArray.
   const std::optional<StreamHandle>& stream() const { return stream_; }
+  // Makes the library's current stream wait for the call, if the call uses the array on another
+  // one.
+  void make_library_wait() { library_waits_ = true; }
   bool is_device_array() const { return buffer_ != nullptr; }
   // Imports the memory, for use on `stream` if it is in device memory.
   void open(const std::optional<cuda::Stream>& stream);
@@ -58,7 +61,9 @@ class PyArray final : public ArrayTraits {
   const py::object& object() const { return object_; }
   const Element& element() const { return element_; }
   const Array& view() const { return view_; }
-  py::array numpy() const;  // a view of host memory, or a copy of device memory
+  // Returns a view of host memory, or a copy of device memory. The view of an array of another
+  // library is read-only, and it keeps the memory alive.
+  py::array numpy() const;
 
   std::string type_name() const override { return element_.name(); }
   bool same_type(const ArrayTraits& other) const override;
@@ -79,12 +84,13 @@ class PyArray final : public ArrayTraits {
   Array view_;
   DeviceId memory_;
   ForeignType type_;
-  bool opened_ = true;                      // false: open() must call __dlpack__
-  ManagedTensor tensor_;                    // of an array that was imported with DLPack
-  std::shared_ptr<cuda::Buffer> buffer_;    // of a DeviceArray
-  std::optional<StreamHandle> stream_;      // the result of stream()
-  std::optional<StreamHandle> written_on_;  // the stream of __cuda_array_interface__
-  std::shared_ptr<cuda::Event> end_;        // of work on a stream unknown to the library
+  bool library_waits_ = false;
+  bool opened_ = true;                           // false: open() must call __dlpack__
+  std::shared_ptr<const ManagedTensor> tensor_;  // of an array that was imported with DLPack
+  std::shared_ptr<cuda::Buffer> buffer_;         // of a DeviceArray
+  std::optional<StreamHandle> stream_;           // the result of stream()
+  std::optional<StreamHandle> written_on_;       // the stream of __cuda_array_interface__
+  std::shared_ptr<cuda::Event> end_;             // of work on a stream unknown to the library
 };
 
 // Releases the arrays that calls kept alive and whose work has finished.

@@ -69,6 +69,17 @@ std::optional<cuda::Stream> consumer_stream(int device, const py::object& stream
   return cuda::stream_of(device, static_cast<std::uintptr_t>(handle));
 }
 
+// Returns a copy on the stream of the array. The copy must not belong to the stream of a consumer,
+// which can be destroyed before the memory is freed.
+DeviceArray copy_of(const DeviceArray& array) {
+  const cuda::Stream stream = cuda::nameable(array.memory->stream());
+  array.memory->before_use(stream, false);
+  DeviceArray copy(array.element, array.view, stream, array.memory->stream_owner);
+  cuda::copy_strided(copy.view, array.view, stream);
+  array.memory->after_use(stream, false);
+  return copy;
+}
+
 py::object dlpack(const DeviceArray& array, const py::object& stream,
                   const std::optional<std::pair<int, int>>& max_version,
                   const std::optional<std::pair<int, int>>& dl_device, std::optional<bool> copy) {
@@ -85,18 +96,12 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
                            std::to_string(dl_device->first) + ", " +
                            std::to_string(dl_device->second) + ")");
   const auto consumer = consumer_stream(own.device_id, stream);
-  const cuda::Stream order = consumer.value_or(array.memory->stream());
-  if (copy == true) {
-    array.memory->before_use(order, false);
-    DeviceArray copied(array.element, array.view, order);
-    cuda::copy_strided(copied.view, array.view, order);
-    array.memory->after_use(order, false);
-    return to_capsule(copied.view, copied.element, own, copied.memory,
-                      {.versioned = versioned, .copied = true});
-  }
-  if (consumer) stream_for_consumer(array, order);
-  return to_capsule(array.view, array.element, own,
-                    export_owner(array, order != array.memory->stream()), {.versioned = versioned});
+  const DeviceArray exported = copy == true ? copy_of(array) : array;
+  const cuda::Stream& home = exported.memory->stream();
+  const cuda::Stream order = consumer.value_or(home);
+  if (consumer) stream_for_consumer(exported, order);
+  return to_capsule(exported.view, exported.element, own, export_owner(exported, order != home),
+                    {.versioned = versioned, .copied = copy == true});
 }
 
 void copy_from(DeviceArray& array, const py::object& host) {

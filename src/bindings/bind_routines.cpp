@@ -55,7 +55,12 @@ class PyProblem {
       const cuda::DeviceScope scope(device_.ordinal);
       if (bound.on_device()) {
         bound.begin_use(stream());
-        packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+        try {
+          packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
+        } catch (...) {
+          bound.end_use(stream());
+          throw;
+        }
       } else {
         staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
       }
@@ -138,10 +143,13 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
 // skips.
 py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::dict& options,
                  const py::object& device, const py::object& out,
-                 const std::optional<std::pair<int, std::int64_t>>& gpu) {
+                 const std::optional<std::tuple<int, std::int64_t, std::int64_t>>& gpu) {
   const PyCall python(routine, arguments, options, out);
   Hardware hardware;
-  if (gpu) hardware = {.multiprocessors = gpu->first, .l2_bytes = gpu->second};
+  if (gpu)
+    hardware = {.multiprocessors = std::get<0>(*gpu),
+                .l2_bytes = std::get<1>(*gpu),
+                .shared_bytes = std::get<2>(*gpu)};
   const Choice choice =
       ado::choose(python.bound(), name_from_python(device, "device"), gpu ? &hardware : nullptr);
   py::list skipped;
@@ -265,7 +273,9 @@ void bind_routines(py::module_& m) {
       .def("choose", &choose, py::arg("arguments"), py::arg("options"),
            py::arg("device") = py::none(), py::arg("out") = py::none(), py::arg("gpu") = py::none(),
            "Return the variant that a call would run, and (variant, reason) of each later variant "
-           "that it skips. With gpu=(multiprocessors, L2 bytes), the choice is for that GPU.")
+           "that it skips. With gpu=(multiprocessors, L2 bytes, shared bytes per block), the "
+           "choice is "
+           "for that GPU.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
   bind_direct_call(m);

@@ -4,6 +4,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "runtime/blocked_stream.hpp"
+#include "runtime/device_id.hpp"
 #include "runtime/source_kernel.hpp"
 
 namespace ado::bindings {
@@ -14,6 +15,9 @@ using cuda::BlockedStream;
 using cuda::CodeModule;
 using cuda::KernelLaunch;
 using cuda::SourceKernel;
+
+// The GPU on which code is loaded and streams are blocked, as in to_device().
+int default_gpu() { return resolve_gpu(gpu(DeviceId::kAnyGpu)).ordinal; }
 
 KernelLaunch launch_of(const SourceKernel& kernel, const std::vector<std::int64_t>& grid,
                        const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
@@ -46,10 +50,10 @@ void bind_kernels(py::module_& m) {
       .def("launch", &launch_of, py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
            py::arg("arguments"),
            "Return a launch of the kernel. Each argument is the bytes of one parameter.");
-  py::class_<CodeModule, std::shared_ptr<CodeModule>>(m, "CudaModule",
-                                                      "Machine code that is loaded on the GPU.")
+  py::class_<CodeModule, std::shared_ptr<CodeModule>>(
+      m, "CudaModule", "Machine code that is loaded on the default GPU.")
       .def(py::init([](const py::bytes& code) {
-             return std::make_shared<CodeModule>(std::string_view(code));
+             return std::make_shared<CodeModule>(std::string_view(code), default_gpu());
            }),
            py::arg("code"))
       .def(
@@ -71,9 +75,10 @@ py::bytes copy_of(BlockedStream& blocked, std::uintptr_t pointer, std::size_t by
 void bind_blocked_stream(py::module_& m) {
   py::class_<BlockedStream>(
       m, "BlockedStream",
-      "Context manager that blocks a stream until its exit, but at most for 250 ms.")
+      "Context manager that blocks a stream of the default GPU until its exit, but at most for "
+      "250 ms.")
       .def(py::init([](std::uintptr_t stream) {
-             return std::make_unique<BlockedStream>(reinterpret_cast<void*>(stream));
+             return std::make_unique<BlockedStream>(reinterpret_cast<void*>(stream), default_gpu());
            }),
            py::arg("stream") = 0)
       .def(

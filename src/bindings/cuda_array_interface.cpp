@@ -55,6 +55,7 @@ CudaInterface read_cuda_interface(const std::string& who, const py::object& obje
     if (shape[d] < 0) malformed(who, "lengths of at least 0, got " + std::to_string(shape[d]));
     view.shape[d] = shape[d];
   }
+  check_shape(who, view);
   view = packed_like(view, reinterpret_cast<std::byte*>(data.first));
   const py::object strides =
       interface.contains("strides") ? py::object(interface["strides"]) : py::none();
@@ -63,7 +64,7 @@ CudaInterface read_cuda_interface(const std::string& who, const py::object& obje
     if (steps.size() != shape.size()) malformed(who, "one stride per dimension");
     std::copy(steps.begin(), steps.end(), view.stride);
   }
-  normalise_strides(view);
+  normalise_strides(who, view);
 
   cuda::require();
   read.device = view.elements() == 0 ? cuda::current_device() : cuda::device_of(view.data);

@@ -59,9 +59,13 @@ DeviceId device_of(const std::string& who, const DLDevice& device);
 // Returns a view of a tensor. Throws ValueError if it has too many dimensions or is malformed.
 Array view_of(const std::string& who, const DLTensor& tensor, const Element& element);
 
+// Throws ValueError if a length is negative or the size of the array in bytes overflows.
+void check_shape(const std::string& who, const Array& view);
+
 // The strides of dimensions of length 1, and all strides of an empty array, can have any value.
-// Sets them to those of a packed array.
-void normalise_strides(Array& view);
+// Sets them to those of a packed array. Throws ValueError if the distance between two elements
+// overflows.
+void normalise_strides(const std::string& who, Array& view);
 
 // Arguments of __dlpack__.
 struct ExportRequest {

@@ -66,6 +66,11 @@ py::object to_capsule(const Array& view, const Element& element, const DLDevice&
                       std::shared_ptr<void> owner, const ExportRequest& request) {
   const auto type = dlpack_type(element);
   if (!type) throw py::buffer_error("DLPack has no type for elements of " + element.name());
+  for (int d = 0; d < view.rank; ++d)
+    if (view.shape[d] > 1 && view.stride[d] % view.type.size != 0)
+      throw py::buffer_error("DLPack strides must be whole elements, got a stride of " +
+                             std::to_string(view.stride[d]) + " bytes for elements of " +
+                             std::to_string(view.type.size) + " bytes");
   const std::uint64_t flags = request.copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
   if (request.versioned)
     return make_capsule<DLManagedTensorVersioned>(view, *type, device, std::move(owner),

@@ -89,25 +89,28 @@ Array view_of(const std::string& who, const DLTensor& tensor, const Element& ele
   Array view;
   view.type = element_type(element.dtype);
   view.rank = tensor.ndim;
-  std::int64_t bytes = view.type.size;
-  for (int d = 0; d < view.rank; ++d) {
-    view.shape[d] = tensor.shape[d];
-    if (view.shape[d] < 0 ||
-        (view.shape[d] > 0 && __builtin_mul_overflow(bytes, view.shape[d], &bytes)))
-      throw ValueError(who + " has an invalid shape: dimension " + std::to_string(d) + " has " +
-                       std::to_string(view.shape[d]) + " elements");
-  }
+  std::copy_n(tensor.shape, view.rank, view.shape);
+  check_shape(who, view);
   view = packed_like(view, static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
   if (tensor.strides != nullptr)
     for (int d = 0; d < view.rank; ++d)
       if (!in_bytes(tensor.strides[d], view.type.size, view.stride[d]))
         throw ValueError(who + " has an invalid stride: " + std::to_string(tensor.strides[d]) +
                          " elements in dimension " + std::to_string(d));
-  normalise_strides(view);
+  normalise_strides(who, view);
   return view;
 }
 
-void normalise_strides(Array& view) {
+void check_shape(const std::string& who, const Array& view) {
+  std::int64_t bytes = view.type.size;
+  for (int d = 0; d < view.rank; ++d)
+    if (view.shape[d] < 0 ||
+        (view.shape[d] > 0 && __builtin_mul_overflow(bytes, view.shape[d], &bytes)))
+      throw ValueError(who + " has an invalid shape: dimension " + std::to_string(d) + " has " +
+                       std::to_string(view.shape[d]) + " elements");
+}
+
+void normalise_strides(const std::string& who, Array& view) {
   const Array packed = packed_like(view, view.data);
   if (view.elements() == 0) {
     view = packed;
@@ -115,6 +118,15 @@ void normalise_strides(Array& view) {
   }
   for (int d = 0; d < view.rank; ++d)
     if (view.shape[d] == 1) view.stride[d] = packed.stride[d];
+  std::int64_t low = 0, high = 0;  // offsets of the first and the last element in memory
+  for (int d = 0; d < view.rank; ++d) {
+    std::int64_t distance = 0;
+    std::int64_t& end = view.stride[d] < 0 ? low : high;
+    if (__builtin_mul_overflow(view.stride[d], view.shape[d] - 1, &distance) ||
+        __builtin_add_overflow(end, distance, &end))
+      throw ValueError(who + " has an invalid stride: " + std::to_string(view.stride[d]) +
+                       " bytes in dimension " + std::to_string(d));
+  }
 }
 
 }  // namespace ado::bindings

@@ -1,6 +1,8 @@
 #include "bindings/dtypes.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -11,36 +13,43 @@ namespace {
 struct CodeName {
   DLDataTypeCode code;
   const char* name;
-  bool has_width;  // the number of bits follows the name
+  int bits;  // of each type with this code; 0: the number of bits follows the name
 };
 
 constexpr CodeName kCodes[] = {
-    {kDLInt, "int", true},
-    {kDLUInt, "uint", true},
-    {kDLFloat, "float", true},
-    {kDLOpaqueHandle, "handle", true},
-    {kDLBfloat, "bfloat", true},
-    {kDLComplex, "complex", true},
-    {kDLBool, "bool", false},
-    {kDLFloat8_e3m4, "float8_e3m4", false},
-    {kDLFloat8_e4m3, "float8_e4m3", false},
-    {kDLFloat8_e4m3b11fnuz, "float8_e4m3b11fnuz", false},
-    {kDLFloat8_e4m3fn, "float8_e4m3fn", false},
-    {kDLFloat8_e4m3fnuz, "float8_e4m3fnuz", false},
-    {kDLFloat8_e5m2, "float8_e5m2", false},
-    {kDLFloat8_e5m2fnuz, "float8_e5m2fnuz", false},
-    {kDLFloat8_e8m0fnu, "float8_e8m0fnu", false},
-    {kDLFloat6_e2m3fn, "float6_e2m3fn", false},
-    {kDLFloat6_e3m2fn, "float6_e3m2fn", false},
-    {kDLFloat4_e2m1fn, "float4_e2m1fn", false},
+    {kDLInt, "int", 0},
+    {kDLUInt, "uint", 0},
+    {kDLFloat, "float", 0},
+    {kDLOpaqueHandle, "handle", 0},
+    {kDLBfloat, "bfloat", 0},
+    {kDLComplex, "complex", 0},
+    {kDLBool, "bool", 8},
+    {kDLFloat8_e3m4, "float8_e3m4", 8},
+    {kDLFloat8_e4m3, "float8_e4m3", 8},
+    {kDLFloat8_e4m3b11fnuz, "float8_e4m3b11fnuz", 8},
+    {kDLFloat8_e4m3fn, "float8_e4m3fn", 8},
+    {kDLFloat8_e4m3fnuz, "float8_e4m3fnuz", 8},
+    {kDLFloat8_e5m2, "float8_e5m2", 8},
+    {kDLFloat8_e5m2fnuz, "float8_e5m2fnuz", 8},
+    {kDLFloat8_e8m0fnu, "float8_e8m0fnu", 8},
+    {kDLFloat6_e2m3fn, "float6_e2m3fn", 6},
+    {kDLFloat6_e3m2fn, "float6_e3m2fn", 6},
+    {kDLFloat4_e2m1fn, "float4_e2m1fn", 4},
 };
 
 std::string name_of(const DLDataType& type) {
   std::string name = "type " + std::to_string(type.code);
   for (const CodeName& known : kCodes)
     if (known.code == type.code)
-      name = known.has_width ? known.name + std::to_string(type.bits) : known.name;
+      name = known.bits == 0 ? known.name + std::to_string(type.bits) : known.name;
   return type.lanes == 1 ? name : name + "x" + std::to_string(type.lanes);
+}
+
+// Returns true if types with this code cannot have this number of bits.
+bool has_wrong_bits(const DLDataType& type) {
+  return std::any_of(std::begin(kCodes), std::end(kCodes), [&](const CodeName& known) {
+    return known.code == type.code && known.bits != 0 && known.bits != type.bits;
+  });
 }
 
 DLDataType type_of(DLDataTypeCode code, py::ssize_t bytes) {
@@ -72,7 +81,8 @@ py::object extension_dtype(const std::string& name) {
   try {
     const py::object type = py::module_::import("ml_dtypes").attr(name.c_str());
     return py::dtype::from_args(type);
-  } catch (py::error_already_set&) {
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_ImportError) && !error.matches(PyExc_AttributeError)) throw;
     return py::none();
   }
 }
@@ -88,7 +98,8 @@ Element make_element(const DLDataType& type) {
 }  // namespace
 
 Element element_of(const std::string& who, const DLDataType& type) {
-  if (type.lanes != 1 || type.bits == 0 || type.bits % 8 != 0 || type.code == kDLOpaqueHandle)
+  if (type.lanes != 1 || type.bits == 0 || type.bits % 8 != 0 || type.code == kDLOpaqueHandle ||
+      has_wrong_bits(type))
     throw TypeError(who + " must have scalar numbers of whole bytes as elements, got " +
                     name_of(type));
   // Elements are cached, because NumPy would parse the name of the dtype each time. They are never
@@ -109,9 +120,13 @@ std::optional<DLDataType> dlpack_type(const Element& element) {
   // A kind does not identify a type: float8_e5m2 of ml_dtypes also has the kind 'f'.
   for (const DLDataTypeCode code : {kDLBool, kDLInt, kDLUInt, kDLFloat, kDLComplex})
     if (const DLDataType type = type_of(code, bytes); kind_of(type) == dtype.kind()) return type;
+  // NumPy's longdouble is not the type of 128 bits of IEEE 754.
+  if (dtype.kind() == 'f' && bytes > 8) return std::nullopt;
   const std::string name = element.name();
   for (const CodeName& known : kCodes)
-    if (const DLDataType type = type_of(known.code, bytes); name_of(type) == name) return type;
+    if (const DLDataType type = type_of(known.code, bytes);
+        name_of(type) == name && !has_wrong_bits(type))
+      return type;
   return std::nullopt;
 }
 

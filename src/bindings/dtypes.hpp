@@ -28,8 +28,8 @@ struct Element {
   }
 };
 
-// Throws TypeError for types that are not a whole number of bytes, for types with several lanes and
-// for handles. `who` names the array in messages.
+// Throws TypeError for types that are not a whole number of bytes, for types with several lanes,
+// for handles, and for codes with a wrong number of bits. `who` names the array in messages.
 Element element_of(const std::string& who, const DLDataType& type);
 // Returns the DLPack type of an element, or nothing if DLPack has none.
 std::optional<DLDataType> dlpack_type(const Element& element);

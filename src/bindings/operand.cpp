@@ -36,12 +36,23 @@ Array view_of_ndarray(const std::string& who, const py::array& array) {
   return view;
 }
 
+// Returns a Python object that keeps a tensor alive. The memory of a tensor may belong to the
+// tensor only, for example if the library has exported a copy.
+py::capsule owner_of(std::shared_ptr<const ManagedTensor> tensor) {
+  using Owner = std::shared_ptr<const ManagedTensor>;
+  auto owner = std::make_unique<Owner>(std::move(tensor));
+  const py::capsule capsule(owner.get(),
+                            [](void* pointer) { delete static_cast<Owner*>(pointer); });
+  static_cast<void>(owner.release());  // the capsule owns it
+  return capsule;
+}
+
 // Tensors and objects that are kept alive after a call has returned, because its work on a stream
 // still uses them. Later calls release them. The list is never freed.
 struct Kept {
   std::shared_ptr<cuda::Event> end;
   py::object object;
-  ManagedTensor tensor;
+  std::shared_ptr<const ManagedTensor> tensor;
 };
 std::vector<Kept>& kept() {
   static auto* const list = new std::vector<Kept>;
@@ -157,11 +168,11 @@ Argument PyArray::argument() {
 }
 
 void PyArray::set_tensor(ManagedTensor tensor) {
-  tensor_ = std::move(tensor);
-  const DLTensor& view = tensor_.tensor();
-  if (output_ && tensor_.has_flag(DLPACK_FLAG_BITMASK_READ_ONLY))
+  tensor_ = std::make_shared<const ManagedTensor>(std::move(tensor));
+  const DLTensor& view = tensor_->tensor();
+  if (output_ && tensor_->has_flag(DLPACK_FLAG_BITMASK_READ_ONLY))
     throw ValueError(who_ + " is read-only");
-  if (output_ && tensor_.has_flag(DLPACK_FLAG_BITMASK_IS_COPIED))
+  if (output_ && tensor_->has_flag(DLPACK_FLAG_BITMASK_IS_COPIED))
     throw ValueError(who_ + " must be exported without a copy, but its library has copied it");
   memory_ = device_of(who_, view.device);
   element_ = element_of(who_, view.dtype);
@@ -180,7 +191,10 @@ py::array PyArray::as_numpy() const {
   }
   const std::vector<py::ssize_t> shape(view_.shape, view_.shape + view_.rank);
   const std::vector<py::ssize_t> strides(view_.stride, view_.stride + view_.rank);
-  return py::array(element_.dtype, shape, strides, view_.data, object_);
+  const py::object owner = tensor_ != nullptr ? py::object(owner_of(tensor_)) : object_;
+  py::array array(element_.dtype, shape, strides, view_.data, owner);
+  py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return array;
 }
 
 bool PyArray::shares_memory(const ArrayTraits& other) const {
@@ -223,7 +237,9 @@ void PyArray::after_use(const cuda::Stream& stream, bool writes) {
     if (is_device_array()) return buffer_->after_use(stream, writes);
     // If the library knows the stream, it frees the memory in the order of that stream.
     const bool known = stream_ && cuda::stream_of(stream.device, stream_->handle) == stream;
-    if (memory_.kind == Device::kCuda && !known) end_ = std::make_shared<cuda::Event>(stream);
+    if (memory_.kind != Device::kCuda || known) return;
+    end_ = std::make_shared<cuda::Event>(stream);
+    if (stream_ && library_waits_) end_->block(cuda::stream_of(stream.device, stream_->handle));
   } catch (...) {
     // CUDA has failed. The next call reports it.
   }

@@ -45,6 +45,7 @@ struct Launch {
 struct Hardware {
   int multiprocessors = 0;
   std::int64_t l2_bytes = 0;
+  std::int64_t shared_bytes = 0;  // maximum per block; 0: unknown
 };
 
 // One step of a pipeline: a variant of another routine.

@@ -10,8 +10,8 @@ namespace ado::cuda {
 
 class BlockedStream {
  public:
-  explicit BlockedStream(void* stream);
-  ~BlockedStream();  // releases the stream
+  BlockedStream(void* stream, int device);  // a cudaStream_t of the device
+  ~BlockedStream();                         // releases the stream
   BlockedStream(const BlockedStream&) = delete;
   BlockedStream& operator=(const BlockedStream&) = delete;
 

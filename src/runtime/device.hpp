@@ -49,6 +49,7 @@ struct Properties {
   double core_hertz = 0, memory_hertz = 0;
   int memory_bus_bits = 0;
   std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes_per_multiprocessor = 0;
+  std::int64_t shared_bytes_per_block = 0;  // for kernels that opt in to the maximum
   int driver_version = 0, runtime_version = 0;
 };
 const Properties& properties();
@@ -106,8 +107,11 @@ void synchronize();  // waits for all work of the current device
 // chunk while others are transferred. They return after the copy is complete, or after the last
 // call of `fill` or `empty`, respectively. Only one thread per GPU copies at a time.
 //
+// Each chunk but the last has kChunkBytes.
+//
 // fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
 // empty(from, first, bytes) reads them.
+inline constexpr std::size_t kChunkBytes = 8 << 20;
 using Fill = std::function<void(std::byte* to, std::size_t first, std::size_t bytes)>;
 using Empty = std::function<void(const std::byte* from, std::size_t first, std::size_t bytes)>;
 void upload(std::byte* device, std::size_t bytes, const Fill& fill, const Stream& stream);

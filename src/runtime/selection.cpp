@@ -21,7 +21,9 @@ namespace {
 Hardware hardware_of(Device device) {
   if (device == Device::kCpu || !cuda::why_unavailable().empty()) return {};
   const cuda::Properties& gpu = cuda::properties();
-  return {.multiprocessors = gpu.multiprocessors, .l2_bytes = gpu.l2_bytes};
+  return {.multiprocessors = gpu.multiprocessors,
+          .l2_bytes = gpu.l2_bytes,
+          .shared_bytes = gpu.shared_bytes_per_block};
 }
 
 // Returns the reason why the default skips an available variant, or nullptr.

@@ -20,9 +20,13 @@ std::atomic<Isa>& current_isa() {
 }  // namespace
 
 DeviceId default_device() {
-  if (chosen_device.load() == kNotChosen)
-    chosen_device = cuda::why_unavailable().empty() ? gpu(DeviceId::kAnyGpu) : kHost;
-  return chosen_device;
+  DeviceId chosen = chosen_device.load();
+  if (chosen != kNotChosen) return chosen;
+  const DeviceId found = cuda::why_unavailable().empty() ? gpu(DeviceId::kAnyGpu) : kHost;
+  // Another thread may choose a device meanwhile.
+  while (chosen == kNotChosen)
+    if (chosen_device.compare_exchange_weak(chosen, found)) return found;
+  return chosen;
 }
 
 void set_default_device(const DeviceId& device) {

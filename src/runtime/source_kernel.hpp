@@ -15,18 +15,21 @@
 
 namespace ado::cuda {
 
-// Machine code. The driver loads it on a device at the first launch of one of its kernels.
+// Machine code for one GPU, whatever the current device of the calling thread is. The driver loads
+// it at the first launch of one of its kernels.
 class CodeModule {
  public:
   // Copies `code`, which must be a cubin for this GPU. Throws ValueError if it is not.
-  explicit CodeModule(std::string_view code);
+  CodeModule(std::string_view code, int device);
   ~CodeModule();
   CodeModule(const CodeModule&) = delete;
   CodeModule& operator=(const CodeModule&) = delete;
   void* handle() const { return handle_; }  // a cudaLibrary_t
+  int device() const { return device_; }
 
  private:
   void* handle_ = nullptr;
+  int device_;
 };
 
 // A kernel of a module. The module stays loaded as long as the kernel exists.
@@ -41,6 +44,7 @@ class SourceKernel {
   const std::string& name() const { return name_; }  // as Kernel::name
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const void* handle() const { return handle_; }  // a cudaKernel_t, for functions of the runtime
+  int device() const { return module_->device(); }
 
  private:
   std::shared_ptr<const CodeModule> module_;

@@ -1,4 +1,5 @@
 // Copies problems to device memory and results back.
+#include <bit>
 #include <memory>
 
 #include "runtime/call.hpp"
@@ -13,13 +14,18 @@ constexpr std::size_t kLarge = 4 << 20;
 
 std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.bytes()); }
 
+// Returns true if an array is copied in pinned chunks. Chunks must contain whole elements, so the
+// element size must be a power of two and must not exceed the size of a chunk.
+bool in_chunks(const Array& array) {
+  const auto size = static_cast<std::size_t>(array.type.size);
+  return size_of(array) >= kLarge && std::has_single_bit(size) && size <= cuda::kChunkBytes;
+}
+
 }  // namespace
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  // Chunks contain whole elements only if the element size is a power of two.
-  const bool whole = (host.type.size & (host.type.size - 1)) == 0;
-  if (bytes >= kLarge && whole) {
+  if (in_chunks(host)) {
     const auto fill = [&](std::byte* to, std::size_t first, std::size_t count) {
       pack_bytes(to, host, first, count);
     };
@@ -35,8 +41,7 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
 
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  const bool whole = (host.type.size & (host.type.size - 1)) == 0;
-  if (bytes >= kLarge && whole) {
+  if (in_chunks(host)) {
     const auto empty = [&](const std::byte* from, std::size_t first, std::size_t count) {
       unpack_bytes(host, from, first, count);
     };

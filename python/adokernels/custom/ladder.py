@@ -238,11 +238,11 @@ class Ladder(AnyLadder[CustomVariant]):
 
 
 def device_of(operands: Iterable[Any], variants: Iterable[CustomVariant]) -> str:
-    """The default device of a computation."""
+    """The default device of a computation: "cpu" or "cuda", which is the default GPU."""
     if any(map(is_on_device, operands)):
         return "cuda"
     devices = {v.device for v in variants}
-    return devices.pop() if len(devices) == 1 else _core.device()
+    return devices.pop() if len(devices) == 1 else _core.device().partition(":")[0]
 
 
 def _names(reference: Callable[..., Any], count: int) -> tuple[str, ...]:

@@ -49,11 +49,12 @@ def choose(
     options: Mapping[str, Any],
     device: str | None = None,
     out: Any = None,
-    gpu: tuple[int, int] | None = None,
+    gpu: tuple[int, int, int] | None = None,
 ) -> Choice:
     """Return the choice of :meth:`Routine.choose`, for this machine or for a given GPU.
 
-    `gpu` is the number of multiprocessors and the L2 capacity in bytes; with it, no GPU is needed.
+    `gpu` is the number of multiprocessors, the L2 capacity in bytes and the maximum shared memory
+    per block in bytes; with it, no GPU is needed.
     """
     variant, skipped = routine._core.choose(tuple(args), dict(options), device, out, gpu)
     return Choice(routine.name, variant, routine[variant].device, dict(skipped))
