@@ -210,7 +210,7 @@ Bands bands_of(const Routine& p) {
                        Shape::kStoringLanes;  // with bands of one row
   double most = Shape::kHaloWords && p.cols() < kFewCols ? std::min(kLowBandRows, Shape::kMaxRows)
                                                          : Shape::kMaxRows;
-  if (Shape::kTailPercent != 0)
+  if constexpr (Shape::kTailPercent != 0)
     most = std::min(
         most, std::sqrt(2 * Shape::kRadius * (warps / kResident) / (Shape::kTailPercent / 100.0)));
   auto height = static_cast<std::int64_t>(std::max(std::min(warps / kWarps, most), kMinRows));
