@@ -213,7 +213,8 @@ def spread(problem, seed):
 
 @functools.cache
 def spread_cases():
-    shapes = [(33, 6, 65, 2), *[(5, 4, 7, 2)] * 10, *[(2, 2, 2, 3)] * 20]
+    # As many that a seed without a term of the rarest branch is improbable (e^-15).
+    shapes = [*[(33, 6, 65, 2)] * 2, *[(5, 4, 7, 2)] * 30, *[(2, 2, 2, 3)] * 20]
     problems = [
         spread(ado.gpp_problem(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)
     ]

@@ -115,6 +115,7 @@ void PyCall::bind_arrays(bool out_given) {
       std::optional<cuda::Stream> stream;
       std::optional<cuda::DeviceScope> scope;  // torch exports tensors of the current device only
       if (array.memory().kind == Device::kCuda) {
+        cuda::require();
         stream = cuda::stream_of(array.memory().ordinal, stream_ ? stream_->handle : 0);
         scope.emplace(array.memory().ordinal);
       }

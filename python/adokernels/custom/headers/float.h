@@ -1,5 +1,9 @@
 // <float.h> for device code. In the CCCL of CUDA 13.0, <cuda/std/cfloat> is empty for NVRTC.
 #pragma once
+#if __has_include(<cuda/std/cfloat>)
+#include <cuda/std/cfloat>
+#endif
+#ifndef FLT_MAX
 #define FLT_RADIX 2
 #define FLT_EVAL_METHOD 0
 #define DECIMAL_DIG 17
@@ -27,3 +31,4 @@
 #define DBL_EPSILON 0x1p-52
 #define DBL_MIN 0x1p-1022
 #define DBL_TRUE_MIN 0x1p-1074
+#endif
