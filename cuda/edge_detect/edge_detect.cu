@@ -102,7 +102,8 @@ constexpr auto with_shape = [](const EdgeDetect& p, auto visit) {
 };
 
 // In narrow images, most lanes of a band of `fused` are outside the image or separate two bands.
-// With three channels, lanes also load more bytes that other lanes need. Tuned on an H200.
+// With three channels, lanes also load more bytes that other lanes need. The limits follow from
+// times of `fused` and of lane_per_row in sobel and gaussian_blur on an H200.
 const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
   constexpr std::int64_t kMaxColsRgb = 16, kMaxCols = 8, kFewNarrowPixels = 1 << 20;
   if (p.cols() > (p.channels() == 3 ? kMaxColsRgb : kMaxCols))

@@ -64,8 +64,7 @@ inline Items items_of(const Gpp& p) {
   // Selects the number of segments with the shortest estimated time, in units of one band: an item
   // costs its bands plus kItem, and adding the partial sums of kBlocks blocks costs one. Items with
   // many terms of the second branch end later than the others, by the time of the bands of kTail
-  // items. Tuned on
-  // an H200, on which 132 x 4 blocks are resident.
+  // items. Tuned on an H200, on which 132 x 4 blocks are resident.
   constexpr std::int64_t kWave = 528, kItem = 8, kBlocks = 64, kTail = 2;
   std::int64_t least = 0;
   const auto consider = [&](std::int64_t segments) {

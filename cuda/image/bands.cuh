@@ -27,6 +27,7 @@
 #include "common/vector.cuh"
 #include "common/warp.cuh"
 #include "core/array.hpp"
+#include "image/view.cuh"
 
 namespace ado::cuda {
 
@@ -166,8 +167,7 @@ struct WindowShape {
 // Returns true if 16 pixels per lane are faster than eight.
 template <class Routine>
 bool has_many_pixels(const Routine& p, bool aligned) {
-  return p.cols() >= kFewCols &&
-         p.images() * p.rows() * p.cols() >= (aligned ? kManyPixels : kManyUnalignedPixels);
+  return p.cols() >= kFewCols && pixels_of(p) >= (aligned ? kManyPixels : kManyUnalignedPixels);
 }
 
 // The bands of a batch, `height` rows each.
@@ -195,8 +195,8 @@ Bands bands_of_height(const Routine& p, std::int64_t height) {
 
 // Makes bands as high as possible, within limits, while there are enough warps for the device. A
 // band of h rows loads h + 2 kRadius rows, so low bands load more rows in total. High bands extend
-// the last phase of the kernel, in which only few blocks run. If the last phase has
-// a share `tail` of the time per band, and a warp processes n rows in total, the overhead in rows,
+// the last phase of the kernel, in which only few blocks run. If the last phase has a share `tail`
+// of the time per band, and a warp processes n rows in total, the overhead in rows,
 // 2 kRadius n / h + tail h, is smallest at h = sqrt(2 kRadius n / tail). For aligned rows, this
 // limit was not faster. Two other changes were not faster either: lower bands in the last quarter
 // of an image, and a number of bands that fills the multiprocessors evenly.

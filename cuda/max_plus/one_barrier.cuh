@@ -19,19 +19,14 @@ inline constexpr int kOneBarrierThreads = 256;
 using OneBarrierBatch = ColumnBatch<1, 1, 8>;
 
 // Each team of a block has one thread per point. Terms are split over blocks as long as every
-// thread has at least `min_batches` batches of rows. `max_blocks` limits the number of atomic
-// operations.
-inline TermSplit one_barrier_split_of(const MaxPlus& p, int threads = kOneBarrierThreads,
-                                      int batch_rows = OneBarrierBatch::kRows,
-                                      std::int64_t min_batches = 1,
-                                      std::int64_t max_blocks = kBusyBlocks) {
+// thread has at least one batch of rows. kBusyBlocks limits the number of atomic operations.
+inline TermSplit one_barrier_split_of(const MaxPlus& p) {
   if (p.points() == 0) return {.lanes = 1, .blocks_x = 0, .blocks_y = 1, .rows_per_block = 1};
-  const std::int64_t lanes = std::min<std::int64_t>(p.points(), threads);
+  const std::int64_t lanes = std::min<std::int64_t>(p.points(), kOneBarrierThreads);
   const std::int64_t blocks_x = ceil_div(p.points(), lanes);
-  const std::int64_t rows_at_once = threads / lanes * batch_rows;
-  const std::int64_t splits =
-      std::clamp<std::int64_t>(p.terms() / (min_batches * rows_at_once), 1,
-                               std::max<std::int64_t>(max_blocks / blocks_x, 1));
+  const std::int64_t rows_at_once = kOneBarrierThreads / lanes * OneBarrierBatch::kRows;
+  const std::int64_t splits = std::clamp<std::int64_t>(
+      p.terms() / rows_at_once, 1, std::max<std::int64_t>(kBusyBlocks / blocks_x, 1));
   const std::int64_t rows =
       std::max<std::int64_t>(ceil_div(p.terms(), splits * rows_at_once), 1) * rows_at_once;
   return {.lanes = static_cast<int>(lanes),

@@ -16,8 +16,8 @@ namespace ado::bindings {
 namespace py = pybind11;
 
 // The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
-// Such a type is represented by the dtype of the package ml_dtypes or, if that is not installed, by
-// an opaque dtype such as V2 and the DLPack code.
+// The package ml_dtypes has dtypes for them. Without this package, `dtype` is an opaque type of the
+// same size, for example V2, and `opaque` is the type code of DLPack.
 struct Element {
   py::dtype dtype;
   std::optional<DLDataTypeCode> opaque = std::nullopt;
