@@ -1,0 +1,184 @@
+"""Items of "Accelerating HPC Applications with NVIDIA Nsight Compute Roofline Analysis"."""
+
+from __future__ import annotations
+
+from documents.row import Document, Row
+
+_V100 = "05: The published steps on a V100"
+_HERE = "05: The same steps here"
+_BOTH = "05: The V100's results and the results here"
+_COUNTED = "gpp-counted"
+
+ROWS = (
+    Row(
+        "E1",
+        "The roofline model: arithmetic intensity and FLOPs per second.",
+        ("ado.roofline", "05: What is the limit?"),
+    ),
+    Row(
+        "E2",
+        "The roofline section of the profiler.",
+        ("ado.roofline", "adokernels profile"),
+        note="The chart is drawn from counters, without the profiler's section.",
+    ),
+    Row(
+        "E3",
+        "The mini-application GPP of BerkeleyGW.",
+        ("gpp[collapse3]", "05: The physics and the loops"),
+    ),
+    Row(
+        "E4",
+        "The triple loop, and the order of its indices in memory.",
+        ("05: The physics and the loops", "gpp[collapse3]"),
+    ),
+    Row(
+        "E5",
+        "The baseline: all three loops collapsed.",
+        ("gpp[collapse3]", _HERE),
+        ("collapse3.seconds",),
+    ),
+    Row(
+        "E6",
+        "Arithmetic intensity of the baseline, and the balance of the machine.",
+        (_V100, "ado.roofline"),
+        ("collapse3.dram_intensity", "machine balance"),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E7",
+        "The point of the single-precision operations.",
+        ("ado.Profile",),
+        ("collapse3.flops_fp32", "collapse3.flops_fp64"),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E8",
+        "Why the loop over bands goes inside: it has the largest stride.",
+        ("gpp[bands_inside]", _V100),
+        ("collapse3.load_sectors_per_request", "bands_inside.load_sectors_per_request"),
+    ),
+    Row(
+        "E9",
+        "Step 1: collapse two loops. The kernel becomes slower.",
+        ("gpp[bands_inside]", _HERE),
+        ("bands_inside.seconds", "collapse3 > bands_inside"),
+    ),
+    Row(
+        "E10",
+        "Utilisation of memory before and after step 1.",
+        ("ado.speed_of_light", _V100),
+        ("collapse3.memory_sol", "bands_inside.memory_sol"),
+    ),
+    Row(
+        "E11",
+        "After step 1 the kernel is compute-bound.",
+        (_BOTH, "ado.limiter"),
+        ("bands_inside.dram_intensity", "bands_inside.limiter"),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E12",
+        "Step 3: a reciprocal instead of a complex division.",
+        ("gpp[reciprocal]", _HERE),
+        ("frequency_outside > reciprocal",),
+    ),
+    Row(
+        "E13",
+        "Step 3: squared moduli instead of moduli.",
+        ("gpp[squared_moduli]", _HERE),
+        ("reciprocal > squared_moduli",),
+    ),
+    Row(
+        "E14",
+        "Sampled warps of the lines, and the stall reason wait, before and after step 3.",
+        ("ado.warp_states", "ado.hotspots"),
+        ("frequency_outside.stall_wait", "reciprocal.stall_wait", "squared_moduli.stall_wait"),
+    ),
+    Row(
+        "E15",
+        "The rate and the time after step 3.",
+        ("gpp[squared_moduli]", _BOTH),
+        (
+            "frequency_outside.flop_rate",
+            "squared_moduli.flop_rate",
+            "frequency_outside > squared_moduli",
+        ),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E16",
+        "After step 3 the intensity is lower, and the kernel is memory-bound again.",
+        (_BOTH, "ado.roofline"),
+        ("squared_moduli.dram_intensity", "squared_moduli.limiter"),
+        note="On an H200 the caches hold the operands, so it stays compute-bound.",
+        stored=_COUNTED,
+    ),
+    Row(
+        "E17",
+        "The hierarchical roofline: roofs of L1 and L2 too.",
+        ("ado.roofline", "ado.machine"),
+        ("squared_moduli.l1_intensity", "squared_moduli.l2_intensity"),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E18",
+        "A section file that adds the hierarchical roofline to the profiler.",
+        ("ado.roofline",),
+        note="Not used: the chart is drawn from the same counters, without the profiler.",
+    ),
+    Row(
+        "E19",
+        "How to read the hierarchy: each level has its own intensity.",
+        ("ado.roofline", _HERE),
+        (
+            "squared_moduli.l1_intensity",
+            "squared_moduli.l2_intensity",
+            "squared_moduli.dram_intensity",
+        ),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E20",
+        "Summary: the roof above a kernel tells what to look at next.",
+        ("ado.diagnose", "docs/diagnosis.md"),
+        ("collapse3.next_step",),
+    ),
+    Row(
+        "E21",
+        "Knowing when to stop.",
+        ("05: Fewer FLOPs, not more FLOPs per second", "gpp[two_rows]"),
+        ("two_rows.seconds", "collapse3 > two_rows"),
+    ),
+    Row(
+        "E22",
+        "FLOPs counted by the profiler.",
+        ("ado.Profile", _HERE),
+        ("collapse3.flops", "collapse3.executed_flops"),
+        stored=_COUNTED,
+    ),
+    Row(
+        "E23",
+        "The other steps of the repository: frequencies outside, blocks of 512 threads.",
+        ("gpp[frequency_outside]", "gpp[large_blocks]"),
+        ("bands_inside > frequency_outside", "swapped_indices > large_blocks"),
+    ),
+    Row(
+        "E24",
+        "Further reading: papers and the documentation of NERSC.",
+        ("05: The published steps on a V100",),
+        note="The paper on the same code is used in notebook 05.",
+    ),
+)
+
+DOCUMENT = Document(
+    letter="E",
+    count=24,
+    title="Accelerating HPC Applications with NVIDIA Nsight Compute Roofline Analysis",
+    address=(
+        "https://developer.nvidia.com/blog/accelerating-hpc-applications-with-nsight-compute-"
+        "roofline-analysis/"
+    ),
+    published="gpp",
+    stored="gpp-si214",
+    rows=ROWS,
+)
