@@ -23,6 +23,8 @@ from adokernels.course.published.figure import Published, written
 from adokernels.tables.numbers import percent, quantity, ratio
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Most published figures of an item that are listed.
+_MOST = 8
 
 INTRODUCTION = """\
 # The five documents, item by item
@@ -195,16 +197,16 @@ QUANTITIES = {
     "dominant_stall": ("dominant stall", _dominant_stall),
     "excess_store_sectors": ("excess store sectors", _excess),
     "unused_registers": ("registers left unused", _unused_registers),
-    "flop_rate": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
+    "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
     "executed_flops": ("FLOPs by formula", lambda m: quantity(m.executed_flops, "")),
     "l2_rate": ("L2", lambda m: quantity(m.profile["l2_bytes"] / m.profile["seconds"], "B/s")),
     "dram_rate": (
         "DRAM",
         lambda m: quantity(m.profile["dram_bytes"] / m.profile["seconds"], "B/s"),
     ),
-    "l1_intensity": _intensity("L1"),
-    "l2_intensity": _intensity("L2"),
-    "dram_intensity": _intensity("DRAM"),
+    "intensity_L1": _intensity("L1"),
+    "intensity_L2": _intensity("L2"),
+    "intensity_DRAM": _intensity("DRAM"),
 }
 #: Quantities of the machine: text for a machine.
 MACHINE = {
@@ -213,12 +215,17 @@ MACHINE = {
         f"{machine.context['cuda']['multiprocessors']} multiprocessors"
     ),
     "machine balance": lambda machine: (
-        "balance "
-        + written(machine["FP64 fma"].measured / machine["DRAM copy"].measured, "FLOP/B")
+        "balance " + written(machine["FP64 fma"].measured / machine["DRAM copy"].measured, "FLOP/B")
     ),
     "machine FP32 fma / FP64 fma": lambda machine: (
         "FP32 to FP64 " + ratio(machine["FP32 fma"].measured / machine["FP64 fma"].measured)
     ),
+}
+MACHINE |= {
+    f"machine {level}": lambda machine, level=level: (
+        f"{level} {quantity(machine[f'{level} read'].measured, 'B/s')}"
+    )
+    for level in ("L1", "L2")
 }
 #: Units of quantities of profiles without one, by section.
 _UNITS = {"warp states": "cycles"}
@@ -329,27 +336,29 @@ def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
 
 def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator[str]:
     known = published_of(document)
-    devices = ", ".join(dict.fromkeys(p.device for p in known)) or "the device of the document"
+    device = known[0].device if known else "the device of the document"
     machine = stored[document.stored].machine
     yield f"## {document.letter}. {document.title}\n"
     if document.address:
         yield f"<{document.address}>\n"
     yield f"Ours: `{document.stored}` in notebooks/data, unless another ladder is named.\n"
-    headers = ("item", "content", "shown by", f"published, {devices}")
+    headers = ("item", "content", "shown by", f"published, {device}")
     headers += (f"here, {machine.name if machine else ''}",)
     yield _table(headers, (_cells(row, document, known, stored) for row in document.rows)) + "\n"
 
 
 def _cells(
-    row: Row, document: Document, known: Iterable[Published], stored: Mapping[str, ado.Sweep]
+    row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> tuple[str, ...]:
-    published = [_published(p) for p in known if p.item == row.item]
+    published = [p for p in known if p.item == row.item]
+    shown = [_published(p, known[0].device) for p in published[:_MOST]]
+    shown += ["..."] if len(published) > _MOST else []
     where = ", ".join(map(link, row.where))
-    return row.item, row.text, where, "; ".join(published), _here(row, document, known, stored)
+    return row.item, row.text, where, "; ".join(shown), _here(row, document, known, stored)
 
 
 def _here(
-    row: Row, document: Document, known: Iterable[Published], stored: Mapping[str, ado.Sweep]
+    row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> str:
     name = row.stored or document.stored
     figures = _figures(row, [p for p in known if p.item == row.item], stored[name])
@@ -357,9 +366,9 @@ def _here(
     return ". ".join([*remarks, *([row.note] if row.note else [])])
 
 
-def _published(p: Published) -> str:
-    variant = f" ({p.variant})" if p.variant else ""
-    return f"{p.shown_as} {p.text}{variant}"
+def _published(p: Published, device: str) -> str:
+    about = [part for part in (p.variant, p.device if p.device != device else "") if part]
+    return f"{p.shown_as} {p.text}" + (f" ({', '.join(about)})" if about else "")
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -22,7 +22,7 @@ ROWS = (
         "C4",
         "Edges with the weights of Sobel.",
         ("sobel[naive]", "02: The application"),
-        note="The slide prints the root of Gx + Gy. Its code and ours take the root of the squares.",
+        note="The slide shows the root of Gx + Gy. Its code and ours add the squares.",
     ),
     Row(
         "C5",

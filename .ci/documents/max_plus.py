@@ -43,13 +43,13 @@ ROWS = (
         "D6",
         "The number of terms must be even.",
         ("max_plus[vector_load_small]",),
-        note="The kernels compute odd numbers of terms too; the last term has its own load.",
+        note="The kernels compute any number of terms; the last ones are loaded one by one.",
     ),
     Row(
         "D7",
         "The small array must be aligned.",
         ("max_plus[vector_load_small]",),
-        note="An array that is not aligned is copied or loaded by elements; the tests cover it.",
+        note="If it is not aligned, the kernels load its terms one by one.",
     ),
     Row(
         "D8",
@@ -61,14 +61,14 @@ ROWS = (
         "D9",
         "The number of points must be even, and rows aligned.",
         ("max_plus[vector_load_both]", "max_plus[vectorised]"),
-        note="The variant declines rows that are not aligned, and another one computes them.",
+        note="The variant declines rows that are not aligned. `vectorised` handles them.",
     ),
     Row(
         "D10",
         "The gain of wide loads of both arrays.",
         (_WIDE, "max_plus[vector_load_both]"),
         ("one_block > vector_load_both",),
-        note="It is larger here: the variant also has twice as many loads in flight in one block.",
+        note="The kernel of the post had more blocks. One block, as here, lacks loads in flight.",
     ),
     Row(
         "D11",

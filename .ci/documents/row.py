@@ -18,8 +18,8 @@ class Row:
     where
         Targets that show it. A variant: ``"transpose[tiled]"``; a section of a notebook:
         ``"01: The ladder"``; a name of the package or the course: ``"ado.diagnose"``,
-        ``"course.figures"``; a card: ``"card occupancy"``; a command: ``"adokernels profile"``, also
-        with an option; or a file of the repository: ``"docs/diagnosis.md"``.
+        ``"course.figures"``; a card: ``"card occupancy"``; a command, also with an option:
+        ``"adokernels profile"``; or a file of the repository: ``"docs/diagnosis.md"``.
     here
         Our figures, from the stored ladder: ``"tiled.seconds"``, a quantity of a variant, or
         ``"naive > tiled"``, the ratio of two times. Those that correspond to a published figure

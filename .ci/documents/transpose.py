@@ -16,7 +16,7 @@ ROWS = (
     Row(
         "B2",
         "The matrix transpose on the CPU.",
-        ("transpose[textbook]", "01: The same steps on this machine's CPU, live"),
+        ("transpose[naive_loops]", "01: The same steps on this machine's CPU, live"),
     ),
     Row(
         "B3",

@@ -66,6 +66,9 @@ from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
+from adokernels.patterns.banks import BankConflicts, bank_conflicts
+from adokernels.patterns.divergence import Divergence, divergence
+from adokernels.patterns.sectors import Sectors, sectors
 from adokernels.report.page import write_report
 from adokernels.tasks.gpp import GppProblem, gpp_problem
 
@@ -73,6 +76,7 @@ __version__ = version("adokernels")
 
 __all__ = [  # noqa: PLE0604
     *_names,
+    "BankConflicts",
     "Card",
     "Ceiling",
     "Checked",
@@ -85,6 +89,7 @@ __all__ = [  # noqa: PLE0604
     "DeviceArray",
     "Diagnosis",
     "Diff",
+    "Divergence",
     "ExtendedRoutine",
     "FunctionVariant",
     "GppProblem",
@@ -99,6 +104,7 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Sectors",
     "Setting",
     "Source",
     "Sweep",
@@ -106,10 +112,12 @@ __all__ = [  # noqa: PLE0604
     "Unavailable",
     "Variant",
     "Verdict",
+    "bank_conflicts",
     "cards",
     "check",
     "cuda_variant",
     "diagnose",
+    "divergence",
     "gpp_problem",
     "hotspots",
     "ladder",
@@ -121,6 +129,7 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "read_image",
     "roofline",
+    "sectors",
     "set_device",
     "set_isa",
     "speed_of_light",
