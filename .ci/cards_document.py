@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import adokernels as ado
+from adokernels.course.published import image_filters
 from adokernels.diagnosis.card import CardEvidence, Example
 from adokernels.diagnosis.card_tables import evidence_table
 from adokernels.tables.numbers import ratio
@@ -49,16 +50,26 @@ def _summary(stored: Mapping[str, ado.Sweep]) -> str:
         for example in card.examples:
             evidence = _evidence(card, example, stored)
             verdict, gain, _ = evidence.comparison
+            theirs = _published_gain(example) if example.published else None
             rows.append(
                 (
                     f"[`{card.key}`](#{_anchor(card)})" if example is card.examples[0] else "",
                     str(card.validity) if example is card.examples[0] else "",
                     f"{example}{', step of the talk' if example.published else ''}",
                     "yes" if evidence.applied else "no",
+                    ratio(theirs) if theirs else "",
                     f"{ratio(gain)} ({verdict})",
                 )
             )
-    return _table(("card", "advice on an H200", "step", "indicators hold", "ratio of times"), rows)
+    headers = ("card", "advice on an H200", "step", "indicators hold")
+    headers += (f"ratio of times, {image_filters.DEVICE}", "ratio of times, H200")
+    return _table(headers, rows)
+
+
+def _published_gain(example: Example) -> float:
+    """The ratio of the times of a step in the talk."""
+    seconds = {p.variant: float(p.value) for p in image_filters.TIMES}
+    return seconds[example.before] / seconds[example.after]
 
 
 def _anchor(card: ado.Card) -> str:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
-import inspect
-import io
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from documents import DOCUMENTS
+from documents.figures import Figure, counterparts, of_document, ours, published_of
 from documents.row import Document, Row
+from documents.targets import ROOT, link
 
 import adokernels as ado
-from adokernels import cli, course
-from adokernels.counters.metrics import BY_KEY
-from adokernels.course.published.figure import Published, written
-from adokernels.tables.numbers import percent, quantity, ratio
+from adokernels.course.published.figure import Published
 
-ROOT = Path(__file__).resolve().parent.parent
 #: Most published figures of an item that are listed.
 _MOST = 8
 
@@ -34,261 +26,42 @@ INTRODUCTION = """\
 The ladders of this package come from five documents about analysis-driven optimisation. This page
 lists the {count} technical items of these documents in their order, with the variant, chart,
 function, card or notebook section that shows each item. The published figures are those of the
-document on its device. Ours are computed from the stored measurements on the named device, so they
-are not typed by hand. "a to b" is the ratio of the times of two variants.
+document on its device. Ours are computed from stored measurements, so they are not typed by hand.
+"`a` to `b`" is the ratio of the times of two variants. Counters are those of the longest kernel.
 """
 
 
-# --- targets --------------------------------------------------------------------------------------
+def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
+    """Return the document in Markdown.
+
+    Raises
+    ------
+    ValueError
+        If a row is missing, or names a target or a figure that does not exist.
+    """
+    if found := problems(sweeps):
+        raise ValueError("\n".join(f"docs/documents.md: {problem}" for problem in found))
+    stored = stored_by_name(sweeps)
+    parts = [INTRODUCTION.format(count=sum(document.count for document in DOCUMENTS))]
+    parts.append(_summary(stored))
+    for document in DOCUMENTS:
+        parts += _section_of(document, stored)
+    return "\n".join(parts).rstrip() + "\n"
 
 
-@cache
-def headings() -> Mapping[str, tuple[Path, tuple[str, ...]]]:
-    """The notebooks by number: path, and the headings of their Markdown cells."""
-    found = {}
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-        titles = re.findall(r"^#+ (.+?)\s*$", "\n".join(texts), re.M)
-        found[path.name[:2]] = (path, tuple(titles))
+def stored_by_name(sweeps: Mapping[Path, ado.Sweep]) -> dict[str, ado.Sweep]:
+    """The ladders by name, and those that only the notebooks use: ``"course/NAME"``."""
+    found = {path.stem: sweep for path, sweep in sweeps.items()}
+    for path in sorted((ROOT / "notebooks" / "data" / "course").glob("*.json")):
+        if isinstance(record := ado.load(path), ado.Sweep):
+            found[f"course/{path.stem}"] = record
     return found
-
-
-def link(target: str) -> str:
-    """The Markdown of a target.
-
-    Raises
-    ------
-    ValueError
-        If it does not exist.
-    """
-    kinds = (
-        (r"(\d\d): (.+)", _section),
-        (r"(\w+)\[(\w+)\]", _variant),
-        (r"card (\w+)", _card),
-        (r"(ado|course)\.([\w.]+)", _name),
-        (r"adokernels (\w+)(?: (--[\w-]+))?", _command),
-        (r"((?:docs|benchmarks|examples|notebooks)/[\w./-]+)", _file),
-    )
-    for pattern, make in kinds:
-        if match := re.fullmatch(pattern, target):
-            return make(target, *match.groups())
-    raise ValueError(f"target must be of a known kind, got {target!r}")
-
-
-def _section(target: str, number: str, heading: str) -> str:
-    path, titles = headings().get(number, (None, ()))
-    if path is None or heading not in titles:
-        raise ValueError(f"no notebook section {target!r}")
-    anchor = heading.replace(" ", "-")
-    return f"[notebook {number}, {heading}](../notebooks/{path.name}#{anchor})"
-
-
-def _variant(target: str, routine: str, variant: str) -> str:
-    if routine not in ado.routines or variant not in [v.name for v in ado.routines[routine]]:
-        raise ValueError(f"no variant {target!r}")
-    return f"`{target}`"
-
-
-def _card(target: str, key: str) -> str:
-    if key not in ado.cards:
-        raise ValueError(f"no {target!r}")
-    return f"[card {key}](cards.md)"
-
-
-def _name(target: str, package: str, dotted: str) -> str:
-    found: object = ado if package == "ado" else course
-    for name in dotted.split("."):
-        if not hasattr(found, name) or (inspect.ismodule(found) and name not in found.__all__):
-            raise ValueError(f"no name {target!r}")
-        found = getattr(found, name)
-    return f"`{target}`"
-
-
-def _command(target: str, command: str, option: str | None) -> str:
-    shown = help_of(command)
-    if shown is None:
-        raise ValueError(f"no command {target!r}")
-    if option is not None and option not in re.findall(r"--[\w-]+", shown):
-        raise ValueError(f"no option {target!r}")
-    return f"`{target}`"
-
-
-@cache
-def help_of(command: str) -> str | None:
-    """The help of a command; None if there is no such command."""
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(io.StringIO()):
-        try:
-            cli.main([command, "--help"])
-        except SystemExit as ended:
-            return None if ended.code else shown.getvalue()
-    return None
-
-
-def _file(target: str, path: str) -> str:
-    if not (ROOT / path).is_file():
-        raise ValueError(f"no file {target!r}")
-    return f"[{path}]({'../' if not path.startswith('docs/') else ''}{path.removeprefix('docs/')})"
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def published_of(document: Document) -> tuple[Published, ...]:
-    """All figures of a document that are typed in its module; empty without a module."""
-    name = f"adokernels.course.published.{document.published}"
-    if importlib.util.find_spec(name) is None:
-        return ()
-    found: dict[int, Published] = {}
-    for value in vars(importlib.import_module(name)).values():
-        found |= {id(p): p for p in _figures_in(value)}
-    return tuple(found.values())
-
-
-def _figures_in(value: object) -> Iterator[Published]:
-    if isinstance(value, Published):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (p for part in value.values() for p in _figures_in(part))
-    elif isinstance(value, tuple | list):
-        yield from (p for part in value for p in _figures_in(part))
-
-
-def _dominant_stall(m: ado.Measurement) -> str:
-    shares = {k: v for k, v in m.profile.longest.quantities.items() if k.startswith("stall_")}
-    shares.pop("stall_selected", None)
-    return BY_KEY[max(shares, key=shares.__getitem__)].title
-
-
-def _excess(m: ado.Measurement) -> str:
-    return written(m.profile["store_sectors"] - m.profile["ideal_store_sectors"], "")
-
-
-def _unused_registers(m: ado.Measurement) -> str:
-    free = ado.cards["instruction_parallelism"].indicators[-1]
-    value = free.of(m)
-    return "" if value is None else free.shown(value)
-
-
-def _intensity(level: str) -> tuple[str, object]:
-    def of(m: ado.Measurement) -> str:
-        return written(m.profile["flops"] / m.profile[f"{level.lower()}_bytes"], "FLOP/B")
-
-    return f"FLOPs per byte of {level}", of
-
-
-def _kernel(m: ado.Measurement) -> ado.Kernel:
-    return m.profile.longest.kernel if m.profile else m.kernels[0]
-
-
-#: Quantities that are not in a profile, by name: title, and text for a measurement.
-QUANTITIES = {
-    "seconds": ("time", lambda m: quantity(m.seconds, "s")),
-    "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
-    "max_warps": ("warps per multiprocessor", lambda m: str(_kernel(m).max_warps)),
-    "grid": ("blocks", lambda m: " x ".join(map(str, _kernel(m).grid))),
-    "block": ("threads per block", lambda m: " x ".join(map(str, _kernel(m).block))),
-    "theoretical_occupancy": ("theoretical occupancy", lambda m: percent(_kernel(m).occupancy)),
-    "cycles_per_issue": (
-        "cycles per issue",
-        lambda m: written(1 / m.profile["issue_active"], ""),
-    ),
-    "dominant_stall": ("dominant stall", _dominant_stall),
-    "excess_store_sectors": ("excess store sectors", _excess),
-    "unused_registers": ("registers left unused", _unused_registers),
-    "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
-    "executed_flops": ("FLOPs by formula", lambda m: quantity(m.executed_flops, "")),
-    "l2_rate": ("L2", lambda m: quantity(m.profile["l2_bytes"] / m.profile["seconds"], "B/s")),
-    "dram_rate": (
-        "DRAM",
-        lambda m: quantity(m.profile["dram_bytes"] / m.profile["seconds"], "B/s"),
-    ),
-    "intensity_L1": _intensity("L1"),
-    "intensity_L2": _intensity("L2"),
-    "intensity_DRAM": _intensity("DRAM"),
-}
-#: Quantities of the machine: text for a machine.
-MACHINE = {
-    "machine": lambda machine: machine.name,
-    "machine multiprocessors": lambda machine: (
-        f"{machine.context['cuda']['multiprocessors']} multiprocessors"
-    ),
-    "machine balance": lambda machine: (
-        "balance " + written(machine["FP64 fma"].measured / machine["DRAM copy"].measured, "FLOP/B")
-    ),
-    "machine FP32 fma / FP64 fma": lambda machine: (
-        "FP32 to FP64 " + ratio(machine["FP32 fma"].measured / machine["FP64 fma"].measured)
-    ),
-}
-MACHINE |= {
-    f"machine {level}": lambda machine, level=level: (
-        f"{level} {quantity(machine[f'{level} read'].measured, 'B/s')}"
-    )
-    for level in ("L1", "L2")
-}
-#: Units of quantities of profiles without one, by section.
-_UNITS = {"warp states": "cycles"}
-#: Sections that are named before the title of a quantity.
-_NAMED = {"speed of light": "", "warp states": "stall "}
-
-
-def ours(sweep: ado.Sweep, text: str) -> str:
-    """One of our figures, from a stored ladder.
-
-    Raises
-    ------
-    ValueError
-        If the ladder does not contain it.
-    """
-    try:
-        if text in MACHINE:
-            return MACHINE[text](sweep.machine)
-        if match := re.fullmatch(r"(\w+) > (\w+)", text):
-            before, after = (sweep[name] for name in match.groups())
-            return f"{before.variant} to {after.variant} {ratio(before.seconds / after.seconds)}"
-        variant, _, key = text.partition(".")
-        title, value = _of_variant(sweep, sweep[variant], key)
-    except KeyError as error:
-        raise ValueError(f"no figure {text!r} in {sweep.title}: {error}") from None
-    return f"{title} {value} ({variant})"
-
-
-def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> tuple[str, str]:
-    if key in ("limiter", "next_step"):
-        finding = ado.diagnose(sweep)[m.variant]
-        step = finding.advice.step if finding.advice else "none"
-        return key.replace("_", " "), finding.limiter.name if key == "limiter" else str(step)
-    if key in QUANTITIES:
-        title, text = QUANTITIES[key]
-        return title, text(m)
-    q = BY_KEY[key]
-    value = m.profile.longest[key]
-    title = q.title if q.section not in _NAMED else f"{_NAMED[q.section]}{q.title}"
-    return title, written(value, q.unit or _UNITS.get(q.section, ""))
-
-
-def _figures(row: Row, published: Sequence[Published], sweep: ado.Sweep) -> list[str]:
-    """Our figures of a row: those that it names, and the counterparts of published ones."""
-    names = dict.fromkeys(row.here)
-    known = {m.variant: m for m in sweep}
-    for p in published:
-        counted = known[p.variant].profile if p.variant in known else None
-        if p.variant in known and (
-            p.quantity in QUANTITIES
-            or (p.quantity in BY_KEY and counted and counted.get(p.quantity) is not None)
-        ):
-            names.setdefault(f"{p.variant}.{p.quantity}")
-    return [ours(sweep, name) for name in names]
-
-
-# --- the document ---------------------------------------------------------------------------------
 
 
 def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
     """What is wrong with the rows: missing items, targets and figures."""
     found = []
-    stored = {path.stem: sweep for path, sweep in sweeps.items()}
+    stored = stored_by_name(sweeps)
     for document in DOCUMENTS:
         items = [row.item for row in document.rows]
         expected = [f"{document.letter}{n}" for n in range(1, document.count + 1)]
@@ -296,14 +69,14 @@ def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
             found.append(f"{document.letter}: items must be {expected}, got {items}")
         known = published_of(document)
         found += [
-            f"{p.item}: {p.document} publishes {p.quantity}, but has no such item"
+            f"{p.item}: {p.quantity} is published, but {document.title} has no such item"
             for p in known
             if p.item not in items
         ]
         for row in document.rows:
-            if not row.where and not row.note:
-                found.append(f"{row.item}: neither shown nor explained")
-            checks = [partial(link, target) for target in row.where]
+            if not row.where and not row.cannot:
+                found.append(f"{row.item}: neither a target nor a reason")
+            checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
             checks.append(partial(_here, row, document, known, stored))
             found += [f"{row.item}: {error}" for error in filter(None, map(_error_of, checks))]
     return found
@@ -317,21 +90,29 @@ def _error_of(check: Callable[[], object]) -> str:
     return ""
 
 
-def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
-    """Return the document in Markdown.
-
-    Raises
-    ------
-    ValueError
-        If a row is missing, or names a target or a figure that does not exist.
-    """
-    if found := problems(sweeps):
-        raise ValueError("\n".join(f"docs/documents.md: {problem}" for problem in found))
-    stored = {path.stem: sweep for path, sweep in sweeps.items()}
-    parts = [INTRODUCTION.format(count=sum(document.count for document in DOCUMENTS))]
+def _summary(stored: Mapping[str, ado.Sweep]) -> str:
+    headers = ("document", "items", "with published figures", "with figures here", "not shown")
+    rows = []
     for document in DOCUMENTS:
-        parts += _section_of(document, stored)
-    return "\n".join(parts).rstrip() + "\n"
+        known = published_of(document)
+        items = {p.item for p in known}
+        here = [_figures(row, document, known, stored) for row in document.rows]
+        rows.append(
+            (
+                f"[{document.letter}. {document.title}](#{_anchor(document)})",
+                str(len(document.rows)),
+                str(sum(row.item in items for row in document.rows)),
+                str(sum(map(bool, here))),
+                str(sum(bool(row.cannot) for row in document.rows)),
+            )
+        )
+    return _table(headers, rows) + "\n"
+
+
+def _anchor(document: Document) -> str:
+    """The link to a heading, as GitHub forms it."""
+    heading = f"{document.letter}. {document.title}".lower().replace(" ", "-")
+    return "".join(c for c in heading if c.isalnum() or c in "-_")
 
 
 def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator[str]:
@@ -350,25 +131,39 @@ def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator
 def _cells(
     row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> tuple[str, ...]:
-    published = [p for p in known if p.item == row.item]
-    shown = [_published(p, known[0].device) for p in published[:_MOST]]
-    shown += ["..."] if len(published) > _MOST else []
+    published = [of_document(p, known[0].device) for p in known if p.item == row.item]
+    shown = _listed(published[:_MOST]) + ("; ..." if len(published) > _MOST else "")
     where = ", ".join(map(link, row.where))
-    return row.item, row.text, where, "; ".join(shown), _here(row, document, known, stored)
+    return row.item, row.text, where, shown, _here(row, document, known, stored)
 
 
 def _here(
     row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> str:
-    name = row.stored or document.stored
-    figures = _figures(row, [p for p in known if p.item == row.item], stored[name])
-    remarks = [f"`{name}`: " * bool(row.stored) + "; ".join(figures)] if figures else []
+    """Our figures of a row, and its remarks."""
+    figures = _listed(_figures(row, document, known, stored))
+    remarks = [f"{row.stored}: " * bool(row.stored) + figures] if figures else []
+    remarks += [f"Not shown: {row.cannot}"] if row.cannot else []
     return ". ".join([*remarks, *([row.note] if row.note else [])])
 
 
-def _published(p: Published, device: str) -> str:
-    about = [part for part in (p.variant, p.device if p.device != device else "") if part]
-    return f"{p.shown_as} {p.text}" + (f" ({', '.join(about)})" if about else "")
+def _figures(
+    row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
+) -> list[Figure]:
+    """Our figures of a row: those that it names, and the counterparts of published ones."""
+    sweep = stored[row.stored or document.stored]
+    published = [p for p in known if p.item == row.item]
+    names = dict.fromkeys([*row.here, *counterparts(published, sweep)])
+    return [ours(sweep, name) for name in names]
+
+
+def _listed(figures: Iterable[Figure]) -> str:
+    """List figures; those of one variant follow its name."""
+    groups = [
+        (f"`{variant}`: " if variant else "") + ", ".join(figure for _, figure in group)
+        for variant, group in groupby(figures, key=lambda figure: figure[0])
+    ]
+    return "; ".join(groups)
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import cards_document
 import diagnosis_document
+import documents_document
 import shapes_document
 from matplotlib.figure import Figure
 from PIL import Image
@@ -193,6 +194,7 @@ def main() -> int:
         ROOT / "docs" / "shapes.md": lambda: shapes_document.text(RESULTS),
         ROOT / "docs" / "diagnosis.md": lambda: diagnosis_document.text(sweeps),
         ROOT / "docs" / "cards.md": lambda: cards_document.text(sweeps),
+        ROOT / "docs" / "documents.md": lambda: documents_document.text(sweeps),
         ROOT / "docs" / "diagnosis.json": lambda: diagnosis_document.record(sweeps),
     }
     stale = False

@@ -19,7 +19,7 @@ ROWS = (
         "E2",
         "The roofline section of the profiler.",
         ("ado.roofline", "adokernels profile"),
-        note="The chart is drawn from counters, without the profiler's section.",
+        note="The chart is drawn from counters. It needs no section of the profiler.",
     ),
     Row(
         "E3",
@@ -42,7 +42,6 @@ ROWS = (
         "Arithmetic intensity of the baseline, and the balance of the machine.",
         (_V100, "ado.roofline"),
         ("collapse3.intensity_DRAM", "machine balance"),
-        stored=_COUNTED,
     ),
     Row(
         "E7",
@@ -74,7 +73,6 @@ ROWS = (
         "After step 1 the kernel is compute-bound.",
         (_BOTH, "ado.limiter"),
         ("bands_inside.intensity_DRAM", "bands_inside.limiter"),
-        stored=_COUNTED,
     ),
     Row(
         "E12",
@@ -92,7 +90,6 @@ ROWS = (
             "frequency_outside > squared_moduli",
             "squared_moduli.intensity_DRAM",
         ),
-        stored=_COUNTED,
     ),
     Row(
         "E14",
@@ -106,14 +103,12 @@ ROWS = (
         (_BOTH, "ado.limiter"),
         ("squared_moduli.limiter",),
         note="On an H200, it stays compute-bound.",
-        stored=_COUNTED,
     ),
     Row(
         "E16",
         "The hierarchical roofline: intensities with the bytes of each cache.",
         ("ado.roofline", _HERE),
         ("squared_moduli.intensity_L1", "squared_moduli.intensity_L2"),
-        stored=_COUNTED,
     ),
     Row(
         "E17",
@@ -125,7 +120,7 @@ ROWS = (
         "E18",
         "A section file that adds the hierarchical roofline to the profiler.",
         ("ado.roofline",),
-        note="Not used: the chart is drawn from the same counters, without the profiler.",
+        cannot="the profiler is not used; the chart is drawn from the same counters",
     ),
     Row(
         "E19",
@@ -136,7 +131,6 @@ ROWS = (
             "squared_moduli.intensity_L2",
             "squared_moduli.intensity_DRAM",
         ),
-        stored=_COUNTED,
     ),
     Row(
         "E20",
@@ -166,8 +160,8 @@ ROWS = (
     Row(
         "E24",
         "Further reading: papers and the documentation of NERSC.",
-        ("05: The published steps on a V100",),
-        note="The paper on the same code is used in notebook 05.",
+        (_V100,),
+        cannot="the lists of references are not repeated",
     ),
 )
 

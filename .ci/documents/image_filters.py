@@ -34,19 +34,19 @@ ROWS = (
         "C6",
         "Prerequisites: memory spaces and the execution model.",
         ("ado.memory_chart", "ado.Kernel"),
-        note="Not taught here; the memory chart shows global, local and shared memory.",
+        cannot="prerequisites of the talk, which are not taught here",
     ),
     Row(
         "C7",
         "A new session of the profiler.",
         ("ado.profile", "adokernels profile"),
-        note="The talk's profiler no longer exists. One call replaces the session.",
+        cannot="the profiler of the talk no longer exists; one call replaces the session",
     ),
     Row(
         "C8",
         "The timeline of the application.",
         (_HOTSPOTS, "edge_detect[pipeline_naive]"),
-        note="No timeline is drawn. A pipeline is timed per kernel instead, in the same rounds.",
+        cannot="no timeline is drawn; a pipeline is timed per kernel instead",
     ),
     Row(
         "C9",
@@ -152,7 +152,7 @@ ROWS = (
         "C30",
         "Bandwidth of L2 and of device memory.",
         ("ado.memory_chart",),
-        ("occupancy.l2_rate", "occupancy.dram_rate"),
+        ("occupancy.rate_L2", "occupancy.rate_DRAM"),
     ),
     Row(
         "C31",
@@ -248,8 +248,7 @@ ROWS = (
     Row(
         "C48",
         "References: guides, talks and blogs.",
-        note="Not repeated here. docs/diagnosis.md and docs/cards.md name the sources they use.",
-        where=("docs/diagnosis.md", "docs/cards.md"),
+        cannot="the lists of references are not repeated",
     ),
     Row(
         "C49",

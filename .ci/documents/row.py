@@ -25,9 +25,11 @@ class Row:
         ``"naive > tiled"``, the ratio of two times. Those that correspond to a published figure
         of the item are added.
     note
-        What differs, or why the item is not shown.
+        What differs here.
+    cannot
+        Why the item itself is not shown; empty if it is.
     stored
-        The stored ladder; by default that of the document.
+        The stored ladder, a file of notebooks/data; by default that of the document.
     """
 
     item: str
@@ -35,6 +37,7 @@ class Row:
     where: tuple[str, ...] = ()
     here: tuple[str, ...] = ()
     note: str = ""
+    cannot: str = ""
     stored: str = ""
 
 

@@ -140,7 +140,7 @@ ROWS = (
         "B23",
         "Ratio of the peak rates in single and double precision.",
         ("ado.machine", "01: What is the limit?"),
-        ("machine FP32 fma / FP64 fma",),
+        ("machine FP32 / FP64",),
     ),
     Row(
         "B24",
@@ -161,7 +161,11 @@ ROWS = (
     Row(
         "B27",
         "Exercise: complete the transpose with a tile in shared memory.",
-        ("ado.Routine.with_variants", "course.check_exercise"),
+        (
+            "notebooks/exercises/tiled_transpose.cu",
+            "ado.Routine.with_variants",
+            "course.check_exercise",
+        ),
     ),
     Row(
         "B28",
