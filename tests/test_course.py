@@ -1,6 +1,9 @@
 """What the notebooks share: text, figures of documents beside ours, steps, exercises."""
 
 import dataclasses
+import importlib
+import pkgutil
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,8 @@ import pytest
 import adokernels as ado
 from adokernels import course
 from adokernels.course import Published, checking
+from adokernels.course import published as published_figures
+from adokernels.course.published import transpose
 from adokernels.measuring.checked import Checked
 from adokernels.tables.numbers import quantity
 
@@ -65,7 +70,8 @@ def test_rows_must_have_a_cell_for_each_column():
         (0.5922, "%", "59.22 %"),
         (0.49, "%", "49.0 %"),
         (67_108_864, "", "67,108,864"),
-        (4.0, "times", "4 times"),
+        (4.0, "times", f"{TIMES}4.00"),
+        (14, "", "14"),
         (109.1, "cycles", "109.1 cycles"),
         (236.7e9, "B/s", "236.7 GB/s"),
         ("latency", "", "latency"),
@@ -73,6 +79,43 @@ def test_rows_must_have_a_cell_for_each_column():
 )
 def test_published_values_keep_their_digits(value, unit, text):
     assert published(value=value, unit=unit).text == text
+
+
+DOCUMENTS = [m.name for m in pkgutil.iter_modules(published_figures.__path__) if m.name != "figure"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_figures_of_documents_are_complete(name):
+    found = importlib.import_module(f"adokernels.course.published.{name}").FIGURES
+    variants = {v.name for routine in ado.routines for v in getattr(ado, routine)}
+    keys = [(p.quantity, p.title, p.variant, p.device) for p in found]
+    assert len(set(keys)) == len(keys)
+    for p in found:
+        assert re.fullmatch(r"[A-E]\d+", p.item)
+        assert p.variant in variants | {""}
+        assert p.text
+        assert all((p.document, p.quantity, p.device, p.source))
+
+
+def test_the_figures_of_the_slides_agree_with_each_other():
+    value = {p.quantity: p.value for p in transpose.FIGURES}
+    excess = value["store_sectors"] - value["ideal_store_sectors"]
+    assert excess == value["excess_store_sectors"]
+    ratio = value["store_sectors"] / value["ideal_store_sectors"]
+    assert ratio == value["store_sectors_over_ideal"]
+
+
+def test_figures_show_published_sectors_beyond_the_ideal(ladder):
+    given = [p for p in transpose.FIGURES if p.item in ("B7", "B26")]
+    header, rows = rows_of(course.figures(ladder["naive"], published=given))
+    assert header[1] == "Course slides, A100"
+    profile = ladder["naive"].profile
+    ratio = profile["store_sectors_per_request"] / 8
+    assert rows["store sectors relative to the ideal"] == [f"{TIMES}4.00", f"{TIMES}{ratio:.2f}"]
+    excess = profile["store_sectors"] - profile["ideal_store_sectors"]
+    assert rows["store sectors beyond the ideal"] == ["50,331,648", f"{excess:,.0f}"]
+    header, _ = rows_of(course.figures(ladder["tiled"], published=given, variant="naive"))
+    assert header == ["quantity", "Course slides, A100", "tiled, NVIDIA H200"]
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adokernels.counters.metrics import BY_KEY, STALLS
-from adokernels.course.published.figure import Published, written
+from adokernels.course.published.figure import TIMES, Published, written
 from adokernels.course.text import Text, say, table
 from adokernels.tables.numbers import ratio
 
@@ -107,6 +107,17 @@ def _dominant_text(subject: _Subject) -> str:
     return f"{BY_KEY[key].title}, {written(subject.get(key) or 0.0, 'cycles')}"
 
 
+def _over_ideal(subject: _Subject, access: str) -> float | None:
+    ideal = subject.counters and subject.counters.ideal_sectors_per_request(access)
+    found = subject.get(f"{access}_sectors_per_request")
+    return found / ideal if found and ideal else None
+
+
+def _excess(subject: _Subject, access: str) -> float | None:
+    ideal, found = subject.get(f"ideal_{access}_sectors"), subject.get(f"{access}_sectors")
+    return None if ideal is None or found is None else found - ideal
+
+
 _ROWS = (
     _Row("seconds", "time", "s", lambda s: s.measurement.seconds),
     *map(_counted, ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")),
@@ -130,6 +141,27 @@ _ROWS = (
     ),
 )
 
+
+def _derived(access: str) -> list[_Row]:
+    return [
+        _Row(
+            f"{access}_sectors_over_ideal",
+            f"{access} sectors relative to the ideal",
+            TIMES,
+            lambda subject: _over_ideal(subject, access),
+        ),
+        _Row(
+            f"excess_{access}_sectors",
+            f"{access} sectors beyond the ideal",
+            "",
+            lambda subject: _excess(subject, access),
+        ),
+    ]
+
+
+#: Rows that are shown only if a document has published the quantity.
+_DERIVED = {row.key: row for access in ("load", "store") for row in _derived(access)}
+
 #: The columns of the table with a row per variant.
 _OVERVIEW = (
     *("seconds", "compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol", "dominant_stall"),
@@ -141,6 +173,7 @@ def figures(
     m: Measurement,
     *,
     published: Iterable[Published] = (),
+    variant: str = "",
     baseline: Measurement | None = None,
     longest: bool = False,
 ) -> Text:
@@ -157,13 +190,15 @@ def figures(
         The measurement; its time is the median of the sweep.
     published
         Figures of documents; those of other variants are omitted.
+    variant
+        The variant of the published figures. Default: that of the measurement.
     baseline
         A measurement to show beside it, with the ratio of each value to the baseline's.
     longest
         Whether to show only the kernel with the longest time. Default: all kernels together.
     """
     ours = [_subject(x, longest=longest) for x in (baseline, m) if x is not None]
-    mine = [p for p in published if p.variant == m.variant]
+    mine = [p for p in published if p.variant == (variant or m.variant)]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
     header += [f"{s.measurement.variant}, {_device(s.measurement)}" for s in ours]
@@ -209,6 +244,8 @@ def _further(published: Iterable[Published]) -> list[_Row]:
 
 def _row_of(p: Published) -> _Row:
     key = p.quantity
+    if key in _DERIVED:
+        return _DERIVED[key]
     if key in BY_KEY and not p.title:
         return _counted(key)
     return _Row(key, p.shown_as, p.unit, lambda subject: subject.get(key))
