@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from documents import DOCUMENTS
-from documents.figures import Figure, counterparts, of_document, ours, published_of
+from documents.figures import Figure, counterparts, of_document, ours, published_gains, published_of
 from documents.row import Document, Row
 from documents.targets import ROOT, link
 
@@ -131,8 +131,9 @@ def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator
 def _cells(
     row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> tuple[str, ...]:
-    published = [of_document(p, known[0].device) for p in known if p.item == row.item]
-    shown = _listed(published[:_MOST]) + ("; ..." if len(published) > _MOST else "")
+    published = [of_document(p, known[0].device) for p in _published(row, known)[:_MOST]]
+    published += published_gains(row.here, known)
+    shown = _listed(published) + ("; ..." if len(_published(row, known)) > _MOST else "")
     where = ", ".join(map(link, row.where))
     return row.item, row.text, where, shown, _here(row, document, known, stored)
 
@@ -152,9 +153,12 @@ def _figures(
 ) -> list[Figure]:
     """Our figures of a row: those that it names, and the counterparts of published ones."""
     sweep = stored[row.stored or document.stored]
-    published = [p for p in known if p.item == row.item]
-    names = dict.fromkeys([*row.here, *counterparts(published, sweep)])
+    names = dict.fromkeys([*row.here, *counterparts(_published(row, known), sweep)])
     return [ours(sweep, name) for name in names]
+
+
+def _published(row: Row, known: Iterable[Published]) -> list[Published]:
+    return [p for p in known if p.item in (row.item, *row.with_items)]
 
 
 def _listed(figures: Iterable[Figure]) -> str:

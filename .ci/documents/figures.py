@@ -15,6 +15,7 @@ from documents.row import Document
 
 #: The variant that a figure belongs to, or an empty text; and the figure with its name.
 Figure = tuple[str, str]
+_GAIN = re.compile(r"(\w+) > (\w+)")
 
 
 # --- published ------------------------------------------------------------------------------------
@@ -44,6 +45,15 @@ def of_document(p: Published, device: str) -> Figure:
     """A published figure; its device is named if it is not `device`."""
     title = _title(p.quantity) if p.quantity in BY_KEY and not p.title else p.shown_as
     return p.variant, f"{title} {p.text}" + (f" ({p.device})" if p.device != device else "")
+
+
+def published_gains(here: Iterable[str], known: Iterable[Published]) -> Iterator[Figure]:
+    """The published ratios of times of the steps ``"a > b"``, if both times are published."""
+    seconds = {p.variant: p.value for p in known if p.quantity == "seconds" and p.variant}
+    for match in filter(None, map(_GAIN.fullmatch, here)):
+        before, after = (seconds.get(name) for name in match.groups())
+        if isinstance(before, float) and isinstance(after, float):
+            yield "", f"`{match[1]}` to `{match[2]}` {ratio(before / after)}"
 
 
 # --- ours -----------------------------------------------------------------------------------------
@@ -145,7 +155,7 @@ def ours(sweep: ado.Sweep, text: str) -> Figure:
     try:
         if text in MACHINE:
             return "", MACHINE[text](sweep.machine)
-        if match := re.fullmatch(r"(\w+) > (\w+)", text):
+        if match := _GAIN.fullmatch(text):
             before, after = (sweep[name] for name in match.groups())
             gain = ratio(before.seconds / after.seconds)
             return "", f"`{before.variant}` to `{after.variant}` {gain}"

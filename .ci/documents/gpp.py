@@ -36,6 +36,7 @@ ROWS = (
         "The baseline: all three loops collapsed.",
         ("gpp[collapse3]", _HERE),
         ("collapse3.seconds",),
+        note="Published with item E9.",
     ),
     Row(
         "E6",

@@ -13,7 +13,7 @@ ROWS = (
         "D1",
         "The device: resident warps per multiprocessor, number of multiprocessors.",
         ("ado.machine", "ado.Kernel"),
-        ("machine", "machine multiprocessors", "one_block.max_warps"),
+        ("one_block.max_warps", "machine multiprocessors"),
     ),
     Row(
         "D2",

@@ -26,6 +26,8 @@ class Row:
         of the item are added.
     note
         What differs here.
+    with_items
+        Other items whose published figures are repeated.
     cannot
         Why the item itself is not shown; empty if it is.
     stored
@@ -37,6 +39,7 @@ class Row:
     where: tuple[str, ...] = ()
     here: tuple[str, ...] = ()
     note: str = ""
+    with_items: tuple[str, ...] = ()
     cannot: str = ""
     stored: str = ""
 

@@ -23,6 +23,7 @@ ROWS = (
         "The naive kernel: 64-bit integers, 8192 x 8192.",
         ("transpose[naive]", _STEPS),
         ("naive.seconds",),
+        with_items=("B4",),
         note="The slides use blocks of 32 x 32 threads, the variant 32 x 8 by default.",
     ),
     Row(
