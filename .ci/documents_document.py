@@ -8,7 +8,15 @@ from itertools import groupby
 from pathlib import Path
 
 from documents import DOCUMENTS
-from documents.figures import Figure, counterparts, of_document, ours, published_gains, published_of
+from documents.figures import (
+    Figure,
+    counterparts,
+    device_of,
+    of_document,
+    ours,
+    published_gains,
+    published_of,
+)
 from documents.row import Document, Row
 from documents.targets import ROOT, link
 
@@ -117,13 +125,13 @@ def _anchor(document: Document) -> str:
 
 def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator[str]:
     known = published_of(document)
-    device = known[0].device if known else "the device of the document"
+    device = device_of(known)
     machine = stored[document.stored].machine
     yield f"## {document.letter}. {document.title}\n"
     if document.address:
         yield f"<{document.address}>\n"
     yield f"Ours: `{document.stored}` in notebooks/data, unless another ladder is named.\n"
-    headers = ("item", "content", "shown by", f"published, {device}")
+    headers = ("item", "content", "shown by", f"published, {device}" if device else "published")
     headers += (f"here, {machine.name if machine else ''}",)
     yield _table(headers, (_cells(row, document, known, stored) for row in document.rows)) + "\n"
 
@@ -131,7 +139,7 @@ def _section_of(document: Document, stored: Mapping[str, ado.Sweep]) -> Iterator
 def _cells(
     row: Row, document: Document, known: Sequence[Published], stored: Mapping[str, ado.Sweep]
 ) -> tuple[str, ...]:
-    published = [of_document(p, known[0].device) for p in _published(row, known)[:_MOST]]
+    published = [of_document(p, device_of(known)) for p in _published(row, known)[:_MOST]]
     published += published_gains(row.here, known)
     shown = _listed(published) + ("; ..." if len(_published(row, known)) > _MOST else "")
     where = ", ".join(map(link, row.where))

@@ -239,7 +239,6 @@ DOCUMENT = Document(
         "https://developer.nvidia.com/blog/analysis-driven-optimization-analyzing-and-improving-"
         "performance-with-nvidia-nsight-compute-part-2/"
     ),
-    published="average_matvec",
     stored="average_matvec-1024",
     rows=ROWS,
 )

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import pkgutil
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+
+import numpy as np
 
 import adokernels as ado
 from adokernels.counters.metrics import BY_KEY
+from adokernels.course import published
+from adokernels.course.published import access_patterns
 from adokernels.course.published.figure import Published, written
 from adokernels.tables.numbers import percent, quantity, ratio
 from documents.row import Document
@@ -22,13 +28,16 @@ _GAIN = re.compile(r"(\w+) > (\w+)")
 
 
 def published_of(document: Document) -> tuple[Published, ...]:
-    """All figures of a document that are typed in its module; empty without a module."""
-    name = f"adokernels.course.published.{document.published}"
-    if importlib.util.find_spec(name) is None:
-        return ()
+    """All published figures with an item of a document, from all modules that type figures."""
+    return tuple(p for p in _all_published() if p.item.startswith(document.letter))
+
+
+@cache
+def _all_published() -> tuple[Published, ...]:
     found: dict[int, Published] = {}
-    for value in vars(importlib.import_module(name)).values():
-        found |= {id(p): p for p in _figures_in(value)}
+    for module in pkgutil.iter_modules(published.__path__, f"{published.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            found |= {id(p): p for p in _figures_in(value)}
     return tuple(found.values())
 
 
@@ -41,10 +50,17 @@ def _figures_in(value: object) -> Iterator[Published]:
         yield from (p for part in value for p in _figures_in(part))
 
 
+def device_of(theirs: Iterable[Published]) -> str:
+    """The device of most figures; empty without figures."""
+    return next((device for device, _ in Counter(p.device for p in theirs).most_common(1)), "")
+
+
 def of_document(p: Published, device: str) -> Figure:
-    """A published figure; its device is named if it is not `device`."""
+    """A published figure; its device is named if it is not `device` or any."""
     title = _title(p.quantity) if p.quantity in BY_KEY and not p.title else p.shown_as
-    return p.variant, f"{title} {p.text}" + (f" ({p.device})" if p.device != device else "")
+    return p.variant, f"{title} {p.text}" + (
+        f" ({p.device})" if p.device not in (device, access_patterns.DEVICE) else ""
+    )
 
 
 def published_gains(here: Iterable[str], known: Iterable[Published]) -> Iterator[Figure]:
@@ -145,7 +161,7 @@ def _title(key: str) -> str:
 
 
 def ours(sweep: ado.Sweep, text: str) -> Figure:
-    """One of our figures, from a stored ladder.
+    """One of our figures, from a stored ladder or from the model of an access pattern.
 
     Raises
     ------
@@ -159,10 +175,28 @@ def ours(sweep: ado.Sweep, text: str) -> Figure:
             before, after = (sweep[name] for name in match.groups())
             gain = ratio(before.seconds / after.seconds)
             return "", f"`{before.variant}` to `{after.variant}` {gain}"
+        if match := re.fullmatch(r"pattern ([\w ]+?)(?: of (\d+) bytes)?", text):
+            return _of_pattern(match[1], int(match[2] or 4))
+        if text == "divergence":
+            return "", _divergence()
         variant, _, key = text.partition(".")
         return variant, _of_variant(sweep, sweep[variant], key)
     except KeyError as error:
         raise ValueError(f"no figure {text!r} in {sweep.title}: {error}") from None
+
+
+def _of_pattern(name: str, itemsize: int) -> Figure:
+    """The sectors that a warp accesses, from the model."""
+    model = ado.sectors(name, itemsize)
+    shown = f"sectors {model.sectors}, lines {model.lines}"
+    shown += f", utilisation {written(model.utilisation, '%')}"
+    return name if itemsize == 4 else f"{name}, {itemsize} bytes", shown
+
+
+def _divergence() -> str:
+    """The cost of a branch that neighbouring lanes take differently, from the model."""
+    model = ado.divergence(np.arange(32) % 2)
+    return f"branch by parity: {model.passes} passes, {percent(model.lane_efficiency)} of the lanes"
 
 
 def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
@@ -177,10 +211,10 @@ def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
     return f"{_title(key)} {written(value, q.unit or _UNITS.get(q.section, ''))}"
 
 
-def counterparts(published: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
+def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
     """Names of our figures that correspond to published ones."""
     known = {m.variant: m for m in sweep}
-    for p in published:
+    for p in theirs:
         if m := known.get(p.variant):
             counted = p.quantity in BY_KEY and m.profile and m.profile.longest.get(p.quantity)
             if p.quantity in QUANTITIES or counted not in (None, False):

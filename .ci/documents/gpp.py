@@ -174,7 +174,6 @@ DOCUMENT = Document(
         "https://developer.nvidia.com/blog/accelerating-hpc-applications-with-nsight-compute-"
         "roofline-analysis/"
     ),
-    published="gpp",
     stored="gpp-si214",
     rows=ROWS,
 )

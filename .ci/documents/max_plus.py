@@ -75,12 +75,11 @@ ROWS = (
         "Sectors per request of loads of 8 and 16 bytes; their sum does not change.",
         ("ado.sectors", "ado.memory_chart"),
         (
-            "one_block.load_sectors_per_request",
-            "vector_load_both.load_sectors_per_request",
+            "pattern aligned of 8 bytes",
+            "pattern aligned of 16 bytes",
             "one_block.load_sectors",
             "vector_load_both.load_sectors",
         ),
-        note="The mean includes loads of the small array, which all lanes share.",
     ),
     Row(
         "D12",
@@ -199,7 +198,6 @@ DOCUMENT = Document(
         "https://developer.nvidia.com/blog/boosting-application-performance-with-gpu-memory-access-"
         "tuning/"
     ),
-    published="max_plus",
     stored="max_plus-float64",
     rows=ROWS,
 )

@@ -22,8 +22,9 @@ class Row:
         ``"adokernels profile"``; or a file of the repository: ``"docs/diagnosis.md"``.
     here
         Our figures, from the stored ladder: ``"tiled.seconds"``, a quantity of a variant, or
-        ``"naive > tiled"``, the ratio of two times. Those that correspond to a published figure
-        of the item are added.
+        ``"naive > tiled"``, the ratio of two times; or the model of an access pattern,
+        ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``. Those that correspond to a
+        published figure of the item are added.
     note
         What differs here.
     with_items
@@ -56,8 +57,6 @@ class Document:
         The number of its items.
     title, address
         Its title and where it is published.
-    published
-        The module of ``adokernels.course.published`` with its figures.
     stored
         The stored ladder from which our figures are taken.
     rows
@@ -68,6 +67,5 @@ class Document:
     count: int
     title: str
     address: str
-    published: str
     stored: str
     rows: tuple[Row, ...]

@@ -60,37 +60,43 @@ ROWS = (
         "B9",
         "Sectors of 32 bytes, cache lines of 128 bytes.",
         ("ado.sectors",),
+        ("pattern aligned",),
     ),
     Row(
         "B10",
         "Transactions are naturally aligned.",
         ("ado.sectors", "transpose[unaligned_rows]"),
+        ("pattern shifted 1",),
     ),
     Row(
         "B11",
         "Degree of coalescing: bytes requested, of the bytes transferred.",
         ("ado.sectors", "card coalescing_bandwidth"),
+        ("pattern stride 2",),
     ),
     Row(
         "B12",
         "Unit stride: all bytes of the sectors are used.",
         ("ado.sectors", "transpose[copy]"),
-        ("tiled.load_sectors_per_request",),
+        ("pattern aligned",),
     ),
     Row(
         "B13",
         "Stride 32 and random access: one sector per lane.",
         ("ado.sectors",),
+        ("pattern stride 32", "pattern random"),
     ),
     Row(
         "B14",
         "Access shifted by one element: one sector more.",
         ("ado.sectors",),
+        ("pattern shifted 1",),
     ),
     Row(
         "B15",
         "Stride 3: a third of the bytes is used.",
         ("ado.sectors",),
+        ("pattern stride 3",),
     ),
     Row(
         "B16",
@@ -101,6 +107,7 @@ ROWS = (
         "B17",
         "All lanes read the same word.",
         ("ado.sectors",),
+        ("pattern same word",),
     ),
     Row(
         "B18",
@@ -193,6 +200,7 @@ ROWS = (
         "B32",
         "Divergence by the parity of the lane.",
         ("ado.divergence",),
+        ("divergence",),
     ),
     Row(
         "B33",
@@ -206,7 +214,6 @@ DOCUMENT = Document(
     count=33,
     title="GPU performance optimisation, slides of a course (JSC and NVIDIA)",
     address="",
-    published="transpose",
     stored="transpose-int64-8192",
     rows=ROWS,
 )
