@@ -80,8 +80,9 @@ def test_the_stored_controls_are_those_of_the_notebook():
 def test_the_stored_hot_spots_are_lines_of_the_controls(name):
     lines = control(name).text.splitlines()
     hot = ado.load(DATA / f"average_matvec-plain_{name}-hotspots.json")
-    assert hot.lines
-    for line in hot.lines:
+    own = [line for line in hot.lines if line.path.endswith(f"{name}.cu")]  # without CUDA headers
+    assert own
+    for line in own:
         assert line.text.strip() == lines[line.line - 1].strip()
 
 
