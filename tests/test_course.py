@@ -68,7 +68,8 @@ def test_rows_must_have_a_cell_for_each_column():
         (2.72e-3, "s", "2.72 ms"),
         (5.233e-3, "s", "5.233 ms"),
         (0.5922, "%", "59.22 %"),
-        (0.49, "%", "49.0 %"),
+        (0.49, "%", "49 %"),
+        (0.2, "%", "20 %"),
         (67_108_864, "", "67,108,864"),
         (4.0, "times", f"{TIMES}4.00"),
         (14, "", "14"),
@@ -136,7 +137,7 @@ def test_figures_show_the_documents_value_beside_ours(ladder):
     assert rows["speed of light: memory"][0] == "59.22 %"
     ours = 100 * naive.profile["memory_sol"]
     assert rows["speed of light: memory"][2] == f"{ours:.1f} %"
-    assert rows["speed of light: DRAM"][:2] == ["", "26.0 %"]
+    assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
 
 
 def test_figures_show_sectors_beside_their_ideal(ladder):
@@ -186,6 +187,21 @@ def test_figures_compare_with_a_baseline(ladder):
     assert header[1:] == ["tiled, NVIDIA H200", "padded, NVIDIA H200", "ratio"]
     ratio = ladder["padded"].seconds / ladder["tiled"].seconds
     assert rows["time"][2] == f"{TIMES}{ratio:.3f}"
+
+
+def test_figures_can_show_only_published_rows(ladder):
+    given = [published(), published(quantity="registers", value=16, unit="")]
+    text = course.figures(ladder["naive"], published=given, rows="published")
+    assert list(rows_of(text)[1]) == ["time", "registers per thread"]
+
+
+def test_figures_can_show_only_what_has_changed(ladder):
+    before, after = ladder["tiled"], ladder["padded"]
+    _, rows = rows_of(course.figures(after, baseline=before, rows="changed"))
+    assert {"time", "dominant stall reason", "wavefronts that are bank conflicts"} <= set(rows)
+    assert not {"registers per thread", "sectors per load request", "L1 hit rate"} & set(rows)
+    same = course.figures(before, baseline=before, rows="changed")
+    assert not rows_of(same)[1]
 
 
 def test_figures_of_the_longest_kernel(ladder):
@@ -258,10 +274,10 @@ def test_steps_that_were_not_measured_say_why(ladder):
 
 
 def test_steps_name_unmeasured_steps_between():
-    gpp = ado.load(DATA / "gpp-si214.json")
-    assert "This includes steps that were not measured: single_launch." in str(
-        course.step(gpp, "tiled")
-    )
+    text = str(course.step(ado.load(DATA / "gpp-si214.json"), "tiled"))
+    assert "Steps between them that were not measured: single_launch." in text
+    text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
+    assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
 
 
 def test_steps_tell_the_bytes_of_each_level(ladder):

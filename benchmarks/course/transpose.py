@@ -39,7 +39,9 @@ def naive_blocks(a: Any, seconds: float) -> ado.Sweep:
     tuning = ado.tune(ado.transpose["naive"], a, seconds=seconds, progress=False)
     by_block = {m.block: m for m in tuning.sweep}
     measurements = tuple(
-        dataclasses.replace(by_block[block], profile=counters(a, block)) for block in BLOCKS
+        dataclasses.replace(m, variant=f"naive {m.variant}", profile=counters(a, block))
+        for block in BLOCKS
+        for m in [by_block[block]]
     )
     return dataclasses.replace(tuning.sweep, measurements=measurements, machine=ado.machine("cuda"))
 

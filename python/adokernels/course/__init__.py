@@ -11,6 +11,7 @@ from adokernels.course.published.figure import Published
 from adokernels.course.steps import between, step
 from adokernels.course.strides import stride_chart
 from adokernels.course.text import Text, say, table
+from adokernels.course.tile_picture import draw_tile_transpose
 
 __all__ = [
     "EXERCISES",
@@ -19,6 +20,7 @@ __all__ = [
     "Text",
     "between",
     "check_exercise",
+    "draw_tile_transpose",
     "exercise",
     "figures",
     "model_beside_counters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adokernels.counters.metrics import BY_KEY, STALLS
 from adokernels.course.published.figure import TIMES, Published, written
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from adokernels.ladders.resources import Kernel
     from adokernels.measuring.records import Measurement, Sweep
 
+#: A value has changed if it differs from the baseline by more than this fraction.
+_CHANGED = 0.05
 #: The unit of quantities without one, by section.
 _UNITS = {"warp states": "cycles"}
 #: Sections whose name is part of the title of a quantity.
@@ -176,6 +178,7 @@ def figures(
     variant: str = "",
     baseline: Measurement | None = None,
     longest: bool = False,
+    rows: Literal["all", "published", "changed"] = "all",
 ) -> Text:
     """Show a profiler's figures of a variant: those of the documents beside ours.
 
@@ -196,6 +199,9 @@ def figures(
         A measurement to show beside it, with the ratio of each value to the baseline's.
     longest
         Whether to show only the kernel with the longest time. Default: all kernels together.
+    rows
+        ``"all"``; only those with published figures; or only those that differ from the baseline by
+        more than 5 %.
     """
     ours = [_subject(x, longest=longest) for x in (baseline, m) if x is not None]
     mine = [p for p in published if p.variant == (variant or m.variant)]
@@ -203,14 +209,19 @@ def figures(
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
     header += [f"{s.measurement.variant}, {_device(s.measurement)}" for s in ours]
     header += ["ratio"] if baseline else []
-    rows = []
+    lines = []
     for row in (*_ROWS, *_further(mine)):
         theirs = [_cell(row, [p for p in mine if (p.document, p.device) == s]) for s in sources]
         here = [row.shown(s) for s in ours]
-        if any(theirs) or any(here):
-            rows.append([row.title, *theirs, *here, *([_change(row, ours)] if baseline else [])])
+        wanted = {
+            "all": any(theirs) or any(here),
+            "published": any(theirs),
+            "changed": baseline is not None and _has_changed(row, ours),
+        }
+        if wanted[rows]:
+            lines.append([row.title, *theirs, *here, *([_change(row, ours)] if baseline else [])])
     notes = list(dict.fromkeys(p.source for p in mine))
-    return say(table(header, rows), *(["Source: " + "; ".join(notes) + "."] if notes else []))
+    return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
 
 
 def speed_of_light_table(sweep: Sweep) -> Text:
@@ -253,6 +264,16 @@ def _row_of(p: Published) -> _Row:
 
 def _cell(row: _Row, published: Iterable[Published]) -> str:
     return "; ".join(p.text for p in published if p.quantity == row.key)
+
+
+def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
+    """Whether the value is not that of the baseline; for text, whether the text is another."""
+    before, after = (row.number(subject) for subject in ours)
+    if row.key == "dominant_stall":
+        return _stall_of(ours[0]) != _stall_of(ours[1])
+    if not before or after is None:
+        return bool(before) != bool(after)
+    return abs(after / before - 1) > _CHANGED
 
 
 def _change(row: _Row, ours: list[_Subject]) -> str:

@@ -55,11 +55,11 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The value with its unit, with all published digits."""
+        """The value with its unit, with as many digits as were published."""
         if isinstance(self.value, str):
             return self.value
         digits = len(Decimal(repr(self.value)).normalize().as_tuple().digits)
-        return written(self.value, self.unit, max(digits, DIGITS))
+        return written(self.value, self.unit, digits)
 
     @property
     def shown_as(self) -> str:
