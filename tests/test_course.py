@@ -49,9 +49,16 @@ def test_text_is_markdown_in_a_notebook_and_plain_elsewhere():
     assert text._repr_markdown_() == repr(text) == "**a**\n\n| x |\n| :--- |\n| 1 |"
 
 
-def test_tables_align_their_first_column_left():
+def test_numbers_are_aligned_right():
     text = str(course.table(["variant", "time"], [("naive", None), ("tiled", 2)]))
     assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
+
+
+def test_columns_of_text_are_aligned_left():
+    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
+    text = str(course.table(["variant", "it is", "ratio", "share"], rows))
+    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
+    assert str(course.table(["a", "b"], [])).splitlines()[1] == "| :--- | ---: |"
 
 
 def test_rows_must_have_a_cell_for_each_column():
