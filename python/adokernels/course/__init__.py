@@ -7,7 +7,7 @@ from adokernels.course.exercises import EXERCISES, Exercise, exercise
 from adokernels.course.figures import figures, speed_of_light_table
 from adokernels.course.predictions import predicted
 from adokernels.course.published.figure import Published
-from adokernels.course.steps import between, step
+from adokernels.course.steps import between, libraries, step
 from adokernels.course.text import Text, say, table
 from adokernels.course.tile_picture import draw_tile_transpose
 
@@ -21,6 +21,7 @@ __all__ = [
     "draw_tile_transpose",
     "exercise",
     "figures",
+    "libraries",
     "predicted",
     "say",
     "speed_of_light_table",
