@@ -1,9 +1,9 @@
 """Records what notebooks/05_gpp_roofline.ipynb shows beyond the stored ladders of gpp.
 
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
-post), and counts the sectors that pass between L1, L2 and DRAM by their source. It needs a GPU
-whose counters can be read, and 40 seconds on an H200. It exits with status 1 if a record is
-missing.
+post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
+copies of an array with the three ways of loading. It needs the extra ``kernels``, a GPU whose
+counters can be read, and 40 seconds on an H200. It exits with status 1 if a record is missing.
 
     python benchmarks/course/gpp.py FOLDER
 """
@@ -15,8 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 import adokernels as ado
 from adokernels import _core
+
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "gpp" / "staging.cu"
 
 #: The problem of notebooks/data/gpp-counted.json, and the post's.
 SMALL, SI214 = (400, 256, 4096, 2), "si214"
@@ -25,6 +29,9 @@ SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
 #: The baseline; loads that share lines between blocks, or within one; copies that bypass L1.
 TRAFFIC = ("collapse3", "bands_inside", "blocked", "blocks_2d", "tiled", "two_rows")
 SECONDS = 1.0  # of sampling per variant
+#: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
+#: loads at a time: those of two_rows for its operands aqsn, aqsm, wx, occ and the range.
+METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 128, 16, 8, 2), 1 << 22
 #: Sectors at each level by their source. Those that the chip does not have are left out.
 METRICS = (
     "gpu__time_duration.sum",
@@ -55,6 +62,22 @@ METRICS = (
 )
 
 
+def staging() -> ado.Ladder:
+    """Copies of an array, one per way of loading and number of vectors."""
+    ladder = ado.ladder("staging", reference=lambda x: x.copy())
+    for method, name in enumerate(METHODS):
+        for vectors in VECTORS:
+            ladder.cuda(
+                f"{name}_{vectors}",
+                source=SOURCE.read_text(encoding="utf-8"),
+                kernel=f"staging<{method}, {vectors}>",
+                block=128,
+                grid=1024,
+                file=SOURCE.name,
+            )
+    return ladder
+
+
 def record(folder: Path) -> list[str]:
     """Write the records; return what is missing."""
     start, missing = time.perf_counter(), []
@@ -75,6 +98,21 @@ def record(folder: Path) -> list[str]:
         print(f"== {name} ({time.perf_counter() - start:.1f} s)", dict(profile.values), flush=True)
         if not profile.get("lts__t_sectors_srcunit_tex.sum"):
             missing.append(f"traffic of {name}")
+
+    copies = staging()
+    x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))
+
+    def every_copy() -> None:
+        for variant in copies:
+            variant(x)
+
+    profile = ado.profile(every_copy, metrics=metrics)
+    profile.save(folder / "gpp-staging.json")
+    for kernel in profile:
+        print(kernel.kernel.name, dict(kernel.values), flush=True)
+    if len(profile) != len(METHODS) * len(VECTORS):
+        missing.append(f"profile of every copy: {len(profile)} kernels")
+    print(f"finished after {time.perf_counter() - start:.1f} s")
     return missing
 
 
