@@ -1,0 +1,23 @@
+"""What the notebooks of the course share: sentences, tables, figures of documents, exercises."""
+
+from __future__ import annotations
+
+from adokernels.course.exercises import check_exercise
+from adokernels.course.figures import figures, speed_of_light_table
+from adokernels.course.predictions import predicted
+from adokernels.course.published.figure import Published
+from adokernels.course.steps import between, step
+from adokernels.course.text import Text, say, table
+
+__all__ = [
+    "Published",
+    "Text",
+    "between",
+    "check_exercise",
+    "figures",
+    "predicted",
+    "say",
+    "speed_of_light_table",
+    "step",
+    "table",
+]
