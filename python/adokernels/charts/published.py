@@ -128,13 +128,16 @@ class PublishedLayer:
                 for x in xs.values():
                     top = self._roof_at(x)
                     places = [
-                        {"position": (x, bottom * (top / bottom) ** up), "ha": ha}
+                        {
+                            "position": (x, bottom * (top / bottom) ** up),
+                            "ha": ha,
+                            "transform": canvas.ax.transData + canvas.shift(away),
+                        }
                         for up in (0.03, 0.12, 0.25, 0.4, 0.6)
-                        for ha in ("right", "left")
+                        for ha, away in (("right", -2), ("left", 2))
                     ]
-                    canvas.label(
-                        point.label, places, rotation=90, va="bottom", color=FADED, bbox=None
-                    )
+                    style: dict[str, Any] = {"va": "bottom", "color": FADED, "bbox": None}
+                    canvas.label(point.label, places, rotation=90, **style)
             elif not xs:
                 start = self._start_of(y)
                 places = [
