@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from adokernels.course.exercises import check_exercise
+from adokernels.course.checking import check_exercise
+from adokernels.course.exercises import EXERCISES, Exercise, exercise
 from adokernels.course.figures import figures, speed_of_light_table
 from adokernels.course.predictions import predicted
 from adokernels.course.published.figure import Published
@@ -10,10 +11,13 @@ from adokernels.course.steps import between, step
 from adokernels.course.text import Text, say, table
 
 __all__ = [
+    "EXERCISES",
+    "Exercise",
     "Published",
     "Text",
     "between",
     "check_exercise",
+    "exercise",
     "figures",
     "predicted",
     "say",
