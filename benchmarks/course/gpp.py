@@ -2,8 +2,9 @@
 
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
-copies of an array with the three ways of loading. It needs the extra ``kernels``, a GPU whose
-counters can be read, and 40 seconds on an H200. It exits with status 1 if a record is missing.
+copies of an array with the three ways of loading. It runs benchmarks/fp64_operands.cu, and checks
+the solution of the exercise. It needs the extra ``kernels``, nvcc, a GPU whose counters can be
+read, and 45 seconds on an H200. It exits with status 1 if a record is missing.
 
     python benchmarks/course/gpp.py FOLDER
 """
@@ -11,27 +12,38 @@ counters can be read, and 40 seconds on an H200. It exits with status 1 if a rec
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import adokernels as ado
-from adokernels import _core
+from adokernels import _core, course
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "kernels" / "gpp" / "staging.cu"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
+OPERANDS = ROOT / "benchmarks" / "fp64_operands.cu"
+EXERCISES = ROOT / "notebooks" / "exercises"
 
 #: The problem of notebooks/data/gpp-counted.json, and the post's.
 SMALL, SI214 = (400, 256, 4096, 2), "si214"
 #: The step before the reciprocals, the reciprocals, and the squared moduli.
 SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
 #: The baseline; loads that share lines between blocks, or within one; copies that bypass L1.
-TRAFFIC = ("collapse3", "bands_inside", "blocked", "blocks_2d", "tiled", "two_rows")
-SECONDS = 1.0  # of sampling per variant
+TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
+SECONDS = 0.5  # of sampling per variant, and of timing in the check
 #: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
-#: loads at a time: those of two_rows for its operands aqsn, aqsm, wx, occ and the range.
-METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 128, 16, 8, 2), 1 << 22
+#: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.
+METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
 #: Sectors at each level by their source. Those that the chip does not have are left out.
 METRICS = (
     "gpu__time_duration.sum",
@@ -78,26 +90,70 @@ def staging() -> ado.Ladder:
     return ladder
 
 
-def record(folder: Path) -> list[str]:
-    """Write the records; return what is missing."""
-    start, missing = time.perf_counter(), []
+def rates_of_operands() -> ado.Machine:
+    """The ceilings of the GPU, and the rates of FP64 instructions by the source of operands."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/fp64_operands"
+        subprocess.run(
+            [nvcc, "-O3", "-std=c++20", "-arch=native", "-o", program, OPERANDS], check=True
+        )
+        text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    rates = re.findall(r"^(.+?) +([0-9.]+) T FP64", text, re.MULTILINE)
+    machine = ado.machine("cuda")
+    found = tuple(
+        ado.Ceiling(
+            kind="instructions",
+            level="FP64",
+            operation=name,
+            measured=1e12 * float(rate) / 32,  # warp instructions
+            basis="benchmarks/fp64_operands.cu",
+        )
+        for name, rate in rates
+    )
+    return dataclasses.replace(machine, ceilings=(*machine.ceilings, *found))
+
+
+class Recorder:
+    """Saves records in a folder, and notes what is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.start = folder, time.perf_counter()
+        self.missing: list[str] = []
+
+    def save(self, name: str, make: Callable[[], Any], complete: Callable[[Any], object]) -> None:
+        """Make and save a record; note its name if that fails or if it is not complete."""
+        try:
+            record = make()
+        except Exception as error:  # the other records must be written
+            self.missing.append(f"{name}: {error}")
+            return
+        record.save(self.folder / f"gpp-{name}.json")
+        print(f"== {name} ({time.perf_counter() - self.start:.1f} s)\n{record!r}\n", flush=True)
+        if not complete(record):
+            self.missing.append(f"{name}: incomplete")
+
+
+def record(to: Recorder) -> None:
+    """Write the records."""
     small = ado.gpp_problem(SMALL, seed=0)
     for name in SAMPLED:
-        hotspots = ado.hotspots(ado.gpp[name], *small, seconds=SECONDS)
-        hotspots.save(folder / f"gpp-samples-{name}.json")
-        print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{hotspots!r}\n", flush=True)
-        if not hotspots.samples:
-            missing.append(f"samples of {name}")
+        variant = ado.gpp[name]
+        to.save(
+            f"samples-{name}",
+            partial(ado.hotspots, variant, *small, seconds=SECONDS),
+            lambda hotspots: hotspots.samples,
+        )
 
     metrics = _core.existing_metrics(list(METRICS), _core.chip("cuda"))
     print("not on this chip:", ", ".join(m for m in METRICS if m not in metrics) or "none")
     operands = [ado.to_device(a) for a in ado.gpp_problem(SI214, seed=0)]
     for name in TRAFFIC:
-        profile = ado.profile(ado.gpp[name], *operands, metrics=metrics)
-        profile.save(folder / f"gpp-traffic-{name}.json")
-        print(f"== {name} ({time.perf_counter() - start:.1f} s)", dict(profile.values), flush=True)
-        if not profile.get("lts__t_sectors_srcunit_tex.sum"):
-            missing.append(f"traffic of {name}")
+        to.save(
+            f"traffic-{name}",
+            partial(ado.profile, ado.gpp[name], *operands, metrics=metrics),
+            lambda profile: profile.get("lts__t_sectors_srcunit_tex.sum"),
+        )
 
     copies = staging()
     x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))
@@ -106,14 +162,28 @@ def record(folder: Path) -> list[str]:
         for variant in copies:
             variant(x)
 
-    profile = ado.profile(every_copy, metrics=metrics)
-    profile.save(folder / "gpp-staging.json")
-    for kernel in profile:
-        print(kernel.kernel.name, dict(kernel.values), flush=True)
-    if len(profile) != len(METHODS) * len(VECTORS):
-        missing.append(f"profile of every copy: {len(profile)} kernels")
-    print(f"finished after {time.perf_counter() - start:.1f} s")
-    return missing
+    to.save(
+        "staging",
+        partial(ado.profile, every_copy, metrics=metrics),
+        lambda profile: len(profile) == len(copies),
+    )
+    to.save("operands", rates_of_operands, lambda machine: machine["FP64 DADD"])
+
+    exercise = course.exercise("hoisting", folder=EXERCISES)
+    solution = ado.cuda_variant("hoisting", source=exercise.solution, **exercise.launch)
+    to.save(
+        "exercise",
+        partial(
+            ado.check,
+            solution,
+            exercise.ladder,
+            *exercise.operands(),
+            against=[exercise.faster_than],
+            seconds=SECONDS,
+            progress=False,
+        ),
+        bool,
+    )
 
 
 def main() -> None:
@@ -122,10 +192,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of the records, which is created")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    missing = record(folder.resolve())
-    for name in missing:
-        print(f"FAILED: no {name}", file=sys.stderr)
-    raise SystemExit(bool(missing))
+    recorder = Recorder(folder.resolve())
+    record(recorder)
+    for name in recorder.missing:
+        print(f"FAILED: {name}", file=sys.stderr)
+    raise SystemExit(bool(recorder.missing))
 
 
 if __name__ == "__main__":
