@@ -3,7 +3,17 @@
 import dataclasses
 
 import pytest
-from charting import H200, SIZES, clashes, draw, legend_words, make_gpp, make_machine, outside
+from charting import (
+    H200,
+    SIZES,
+    ceiling,
+    clashes,
+    draw,
+    legend_words,
+    make_gpp,
+    make_machine,
+    outside,
+)
 
 from adokernels.charts.published import PublishedPoint, PublishedPoints
 
@@ -52,6 +62,17 @@ def test_only_the_levels_asked_for_are_shown():
     assert {p for p in markers(dram) if p[0] == "o" and p[2] < 30e12} <= markers(everything)
     assert not [text for text in dram.texts if text.get_text().startswith("L2")]
     assert not clashes(dram)
+
+
+def test_part_of_each_ceiling_that_is_asked_for_is_visible():
+    l1 = ceiling("bandwidth", "L1 read", 33e12)
+    machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
+    sweep = make_gpp(machine, counters=True)
+    assert any("off scale" in w and "L1 read" in w for w in legend_words(draw(sweep)))
+    ax = draw(sweep, levels=["DRAM", "L2", "L1"])
+    ridge = 33.4e12 / 33e12
+    assert ax.get_xlim()[0] < ridge / 3
+    assert not any("off scale" in w and "L1 read" in w for w in legend_words(ax))
 
 
 @pytest.mark.parametrize("levels", [["L7"], [], ["DRAM", "L7"]])

@@ -55,6 +55,8 @@ METRICS = (
     "l1tex__m_xbar2l1tex_read_sectors.sum",
     "l1tex__m_xbar2l1tex_read_bytes.sum",
     "l1tex__m_l1tex2xbar_write_bytes.sum",
+    "lrc__xbar2gpc_sectors_op_read.sum",
+    "lrc__lts2lrc_sectors_op_read.sum",
     "smsp__inst_executed_op_ldgsts.sum",
     "smsp__inst_executed_op_ldgsts_cache_bypass.sum",
     "lts__t_sectors.sum",

@@ -38,11 +38,14 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
+    from adokernels.charts.canvas import Point
     from adokernels.charts.published import PublishedLayer
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
+#: Part of a roof below its ridge point that is visible if its level was asked for, as a factor.
+_BELOW_RIDGE = 3.0
 #: Precisions whose FLOPs are counted, the one with more points to label last.
 _PRECISIONS = ("FP32", "FP64")
 
@@ -103,7 +106,8 @@ def draw_flops(
     tracks = [_with_mix(t, roofs) for t in tracks]
     limits = [r for r in roofs if not r.name.endswith("add")]
     roofs += [r for t in tracks if sweep.variants and t.m is sweep.fastest for r in t.own]
-    draw_frame(canvas, tracks, roofs, full=known if options.full else (), more=points_of(layer))
+    more = [*points_of(layer), *_visible_parts(roofs, options)]
+    draw_frame(canvas, tracks, roofs, full=known if options.full else (), more=more)
     canvas.ax.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=canvas.font + 1)
     canvas.ax.set_ylabel("Performance [FLOP/s]", fontsize=canvas.font + 1)
     visible = draw_roofs(canvas, roofs)
@@ -126,6 +130,12 @@ def draw_flops(
     _shade(canvas, roofs)
     found = finding(tracks, limits, sweep) if tracks else "Ceilings"
     return found, layer.words if layer else ""
+
+
+def _visible_parts(roofs: Sequence[Roof], options: FlopsOptions) -> list[Point]:
+    """Points on the roofs of the levels that were asked for, below the ridge points."""
+    height = max(r.value for r in roofs if not r.slope) / _BELOW_RIDGE
+    return [(height / r.value, height) for r in roofs if r.slope] if options.levels else []
 
 
 def _layer(machine: Machine, roofs: Sequence[Roof], options: FlopsOptions) -> PublishedLayer | None:

@@ -78,7 +78,8 @@ def roofline(
         labels all rows.
     levels
         The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
-        for the classic roofline. Default: all.
+        for the classic roofline. The axes contain part of each of these ceilings. Default: all
+        levels, with the axes around the points.
     by_precision
         Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
         of its FMAs, as the section "GPU Speed Of Light Roofline Chart" of Nsight Compute. It needs

@@ -143,8 +143,8 @@ V100_MACHINE = Machine(
     ),
     context={"source": SOURCES[TOOLKIT]},
 )
-#: L2 in bytes, and L1 with shared memory per multiprocessor: data sheet of the V100.
-V100_L2, V100_L1 = 6 << 20, 128 << 10
+#: Bytes of L2, and of L1 with shared memory per multiprocessor, from the data sheets.
+V100_L2, V100_L1, H200_L1 = 6 << 20, 128 << 10, 256 << 10
 
 #: The points of the post and of the paper.
 STEPS = PublishedPoints(
