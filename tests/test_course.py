@@ -1,6 +1,9 @@
 """What the notebooks share: text, figures of documents beside ours, steps, exercises."""
 
 import dataclasses
+import importlib
+import pkgutil
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,8 @@ import pytest
 import adokernels as ado
 from adokernels import course
 from adokernels.course import Published, checking
+from adokernels.course import published as published_figures
+from adokernels.course.published import transpose
 from adokernels.measuring.checked import Checked
 from adokernels.tables.numbers import quantity
 
@@ -63,9 +68,11 @@ def test_rows_must_have_a_cell_for_each_column():
         (2.72e-3, "s", "2.72 ms"),
         (5.233e-3, "s", "5.233 ms"),
         (0.5922, "%", "59.22 %"),
-        (0.49, "%", "49.0 %"),
+        (0.49, "%", "49 %"),
+        (0.2, "%", "20 %"),
         (67_108_864, "", "67,108,864"),
-        (4.0, "times", "4 times"),
+        (4.0, "times", f"{TIMES}4.00"),
+        (14, "", "14"),
         (109.1, "cycles", "109.1 cycles"),
         (236.7e9, "B/s", "236.7 GB/s"),
         ("latency", "", "latency"),
@@ -73,6 +80,43 @@ def test_rows_must_have_a_cell_for_each_column():
 )
 def test_published_values_keep_their_digits(value, unit, text):
     assert published(value=value, unit=unit).text == text
+
+
+DOCUMENTS = [m.name for m in pkgutil.iter_modules(published_figures.__path__) if m.name != "figure"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_figures_of_documents_are_complete(name):
+    found = importlib.import_module(f"adokernels.course.published.{name}").FIGURES
+    variants = {v.name for routine in ado.routines for v in getattr(ado, routine)}
+    keys = [(p.quantity, p.title, p.variant, p.device) for p in found]
+    assert len(set(keys)) == len(keys)
+    for p in found:
+        assert re.fullmatch(r"[A-E]\d+", p.item)
+        assert p.variant in variants | {""}
+        assert p.text
+        assert all((p.document, p.quantity, p.device, p.source))
+
+
+def test_the_figures_of_the_slides_agree_with_each_other():
+    value = {p.quantity: p.value for p in transpose.FIGURES}
+    excess = value["store_sectors"] - value["ideal_store_sectors"]
+    assert excess == value["excess_store_sectors"]
+    ratio = value["store_sectors"] / value["ideal_store_sectors"]
+    assert ratio == value["store_sectors_over_ideal"]
+
+
+def test_figures_show_published_sectors_beyond_the_ideal(ladder):
+    given = [p for p in transpose.FIGURES if p.item in ("B7", "B26")]
+    header, rows = rows_of(course.figures(ladder["naive"], published=given))
+    assert header[1] == "Course slides, A100"
+    profile = ladder["naive"].profile
+    ratio = profile["store_sectors_per_request"] / 8
+    assert rows["store sectors relative to the ideal"] == [f"{TIMES}4.00", f"{TIMES}{ratio:.2f}"]
+    excess = profile["store_sectors"] - profile["ideal_store_sectors"]
+    assert rows["store sectors beyond the ideal"] == ["50,331,648", f"{excess:,.0f}"]
+    header, _ = rows_of(course.figures(ladder["tiled"], published=given, variant="naive"))
+    assert header == ["quantity", "Course slides, A100", "tiled, NVIDIA H200"]
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -93,7 +137,7 @@ def test_figures_show_the_documents_value_beside_ours(ladder):
     assert rows["speed of light: memory"][0] == "59.22 %"
     ours = 100 * naive.profile["memory_sol"]
     assert rows["speed of light: memory"][2] == f"{ours:.1f} %"
-    assert rows["speed of light: DRAM"][:2] == ["", "26.0 %"]
+    assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
 
 
 def test_figures_show_sectors_beside_their_ideal(ladder):
@@ -143,6 +187,21 @@ def test_figures_compare_with_a_baseline(ladder):
     assert header[1:] == ["tiled, NVIDIA H200", "padded, NVIDIA H200", "ratio"]
     ratio = ladder["padded"].seconds / ladder["tiled"].seconds
     assert rows["time"][2] == f"{TIMES}{ratio:.3f}"
+
+
+def test_figures_can_show_only_published_rows(ladder):
+    given = [published(), published(quantity="registers", value=16, unit="")]
+    text = course.figures(ladder["naive"], published=given, rows="published")
+    assert list(rows_of(text)[1]) == ["time", "registers per thread"]
+
+
+def test_figures_can_show_only_what_has_changed(ladder):
+    before, after = ladder["tiled"], ladder["padded"]
+    _, rows = rows_of(course.figures(after, baseline=before, rows="changed"))
+    assert {"time", "dominant stall reason", "wavefronts that are bank conflicts"} <= set(rows)
+    assert not {"registers per thread", "sectors per load request", "L1 hit rate"} & set(rows)
+    same = course.figures(before, baseline=before, rows="changed")
+    assert not rows_of(same)[1]
 
 
 def test_figures_of_the_longest_kernel(ladder):
@@ -215,10 +274,10 @@ def test_steps_that_were_not_measured_say_why(ladder):
 
 
 def test_steps_name_unmeasured_steps_between():
-    gpp = ado.load(DATA / "gpp-si214.json")
-    assert "This includes steps that were not measured: single_launch." in str(
-        course.step(gpp, "tiled")
-    )
+    text = str(course.step(ado.load(DATA / "gpp-si214.json"), "tiled"))
+    assert "Steps between them that were not measured: single_launch." in text
+    text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
+    assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
 
 
 def test_steps_tell_the_bytes_of_each_level(ladder):

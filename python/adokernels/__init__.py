@@ -64,6 +64,9 @@ from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
+from adokernels.patterns.banks import BankConflicts, bank_conflicts
+from adokernels.patterns.divergence import Divergence, divergence
+from adokernels.patterns.sectors import Sectors, sectors
 from adokernels.report.page import write_report
 from adokernels.tasks.gpp import GppProblem, gpp_problem
 
@@ -71,6 +74,7 @@ __version__ = version("adokernels")
 
 __all__ = [  # noqa: PLE0604
     *_names,
+    "BankConflicts",
     "Ceiling",
     "Checked",
     "Choice",
@@ -82,6 +86,7 @@ __all__ = [  # noqa: PLE0604
     "DeviceArray",
     "Diagnosis",
     "Diff",
+    "Divergence",
     "ExtendedRoutine",
     "FunctionVariant",
     "GppProblem",
@@ -96,6 +101,7 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Sectors",
     "Setting",
     "Source",
     "Sweep",
@@ -103,9 +109,11 @@ __all__ = [  # noqa: PLE0604
     "Unavailable",
     "Variant",
     "Verdict",
+    "bank_conflicts",
     "check",
     "cuda_variant",
     "diagnose",
+    "divergence",
     "gpp_problem",
     "hotspots",
     "ladder",
@@ -117,6 +125,7 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "read_image",
     "roofline",
+    "sectors",
     "set_device",
     "set_isa",
     "speed_of_light",

@@ -9,6 +9,7 @@ from adokernels.course.predictions import predicted
 from adokernels.course.published.figure import Published
 from adokernels.course.steps import between, step
 from adokernels.course.text import Text, say, table
+from adokernels.course.tile_picture import draw_tile_transpose
 
 __all__ = [
     "EXERCISES",
@@ -17,6 +18,7 @@ __all__ = [
     "Text",
     "between",
     "check_exercise",
+    "draw_tile_transpose",
     "exercise",
     "figures",
     "predicted",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adokernels.counters.metrics import BY_KEY, STALLS
-from adokernels.course.published.figure import Published, written
+from adokernels.course.published.figure import TIMES, Published, written
 from adokernels.course.text import Text, say, table
 from adokernels.tables.numbers import ratio
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from adokernels.ladders.resources import Kernel
     from adokernels.measuring.records import Measurement, Sweep
 
+#: A value has changed if it differs from the baseline by more than this fraction.
+_CHANGED = 0.05
 #: The unit of quantities without one, by section.
 _UNITS = {"warp states": "cycles"}
 #: Sections whose name is part of the title of a quantity.
@@ -107,6 +109,17 @@ def _dominant_text(subject: _Subject) -> str:
     return f"{BY_KEY[key].title}, {written(subject.get(key) or 0.0, 'cycles')}"
 
 
+def _over_ideal(subject: _Subject, access: str) -> float | None:
+    ideal = subject.counters and subject.counters.ideal_sectors_per_request(access)
+    found = subject.get(f"{access}_sectors_per_request")
+    return found / ideal if found and ideal else None
+
+
+def _excess(subject: _Subject, access: str) -> float | None:
+    ideal, found = subject.get(f"ideal_{access}_sectors"), subject.get(f"{access}_sectors")
+    return None if ideal is None or found is None else found - ideal
+
+
 _ROWS = (
     _Row("seconds", "time", "s", lambda s: s.measurement.seconds),
     *map(_counted, ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")),
@@ -130,6 +143,27 @@ _ROWS = (
     ),
 )
 
+
+def _derived(access: str) -> list[_Row]:
+    return [
+        _Row(
+            f"{access}_sectors_over_ideal",
+            f"{access} sectors relative to the ideal",
+            TIMES,
+            lambda subject: _over_ideal(subject, access),
+        ),
+        _Row(
+            f"excess_{access}_sectors",
+            f"{access} sectors beyond the ideal",
+            "",
+            lambda subject: _excess(subject, access),
+        ),
+    ]
+
+
+#: Rows that are shown only if a document has published the quantity.
+_DERIVED = {row.key: row for access in ("load", "store") for row in _derived(access)}
+
 #: The columns of the table with a row per variant.
 _OVERVIEW = (
     *("seconds", "compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol", "dominant_stall"),
@@ -141,8 +175,10 @@ def figures(
     m: Measurement,
     *,
     published: Iterable[Published] = (),
+    variant: str = "",
     baseline: Measurement | None = None,
     longest: bool = False,
+    rows: Literal["all", "published", "changed"] = "all",
 ) -> Text:
     """Show a profiler's figures of a variant: those of the documents beside ours.
 
@@ -157,25 +193,35 @@ def figures(
         The measurement; its time is the median of the sweep.
     published
         Figures of documents; those of other variants are omitted.
+    variant
+        The variant of the published figures. Default: that of the measurement.
     baseline
         A measurement to show beside it, with the ratio of each value to the baseline's.
     longest
         Whether to show only the kernel with the longest time. Default: all kernels together.
+    rows
+        ``"all"``; only those with published figures; or only those that differ from the baseline by
+        more than 5 %.
     """
     ours = [_subject(x, longest=longest) for x in (baseline, m) if x is not None]
-    mine = [p for p in published if p.variant == m.variant]
+    mine = [p for p in published if p.variant == (variant or m.variant)]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
     header += [f"{s.measurement.variant}, {_device(s.measurement)}" for s in ours]
     header += ["ratio"] if baseline else []
-    rows = []
+    lines = []
     for row in (*_ROWS, *_further(mine)):
         theirs = [_cell(row, [p for p in mine if (p.document, p.device) == s]) for s in sources]
         here = [row.shown(s) for s in ours]
-        if any(theirs) or any(here):
-            rows.append([row.title, *theirs, *here, *([_change(row, ours)] if baseline else [])])
+        wanted = {
+            "all": any(theirs) or any(here),
+            "published": any(theirs),
+            "changed": baseline is not None and _has_changed(row, ours),
+        }
+        if wanted[rows]:
+            lines.append([row.title, *theirs, *here, *([_change(row, ours)] if baseline else [])])
     notes = list(dict.fromkeys(p.source for p in mine))
-    return say(table(header, rows), *(["Source: " + "; ".join(notes) + "."] if notes else []))
+    return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
 
 
 def speed_of_light_table(sweep: Sweep) -> Text:
@@ -209,6 +255,8 @@ def _further(published: Iterable[Published]) -> list[_Row]:
 
 def _row_of(p: Published) -> _Row:
     key = p.quantity
+    if key in _DERIVED:
+        return _DERIVED[key]
     if key in BY_KEY and not p.title:
         return _counted(key)
     return _Row(key, p.shown_as, p.unit, lambda subject: subject.get(key))
@@ -216,6 +264,16 @@ def _row_of(p: Published) -> _Row:
 
 def _cell(row: _Row, published: Iterable[Published]) -> str:
     return "; ".join(p.text for p in published if p.quantity == row.key)
+
+
+def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
+    """Whether the value is not that of the baseline; for text, whether the text is another."""
+    before, after = (row.number(subject) for subject in ours)
+    if row.key == "dominant_stall":
+        return _stall_of(ours[0]) != _stall_of(ours[1])
+    if not before or after is None:
+        return bool(before) != bool(after)
+    return abs(after / before - 1) > _CHANGED
 
 
 def _change(row: _Row, ours: list[_Subject]) -> str:

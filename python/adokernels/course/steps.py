@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adokernels.course.published.figure import Published
 from adokernels.course.text import Text
 from adokernels.ladders import registry
+from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 def between(faster: Measurement, slower: Measurement) -> str:
     """The ratio of the times, its interval, and the verdict, as part of a sentence."""
     verdict, factor, (low, high) = faster.compare(slower)
+    digits = 4 if verdict is Verdict.SAME else 3
+    interval = f"{low:.{digits}g} to {high:.{digits}g}"
     return (
-        f"{ratio(factor)} (median of the paired ratios, 99.9 % interval {low:.3g} to {high:.3g}), "
-        f"**{verdict}**"
+        f"{ratio(factor)} (median of the paired ratios, 99.9 % interval {interval}), **{verdict}**"
     )
 
 
@@ -59,7 +61,7 @@ def step(
     if baseline:
         parts.append(f"Compared with {baseline.variant}: {between(m, baseline)}.")
         if skipped := _unmeasured(sweep, baseline.variant, name):
-            parts.append(f"This includes steps that were not measured: {', '.join(skipped)}.")
+            parts.append(f"Steps between them that were not measured: {', '.join(skipped)}.")
     parts += _published_step(list(published), m, baseline)
     parts += [_traffic(m), more]
     return Text(" ".join(part for part in parts if part))
@@ -88,7 +90,9 @@ def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:
     if before not in names:
         return []
     measured = {m.variant for m in sweep}
-    return [n for n in names[names.index(before) + 1 : names.index(name)] if n not in measured]
+    between = [n for n in names[names.index(before) + 1 : names.index(name)] if n not in measured]
+    reasons = {n: f" ({sweep.skipped[n]})" for n in between if sweep.skipped.get(n)}
+    return [n + reasons.get(n, "") for n in between]
 
 
 def _published_step(

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from adokernels.counters.metrics import BY_KEY
-from adokernels.tables.numbers import DIGITS, number, quantity
+from adokernels.tables.numbers import DIGITS, number, quantity, ratio
 
 #: Units that get a decimal prefix in text.
 _SI = ("s", "B", "B/s", "Hz", "FLOP/s")
+#: The unit of factors, such as speed-ups.
+TIMES = "times"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,8 @@ class Published:
     value
         In SI units; a share is a fraction. Or text.
     unit
-        ``"s"``, ``"B"``, ``"%"`` (the value is a fraction), or any other unit; empty if none.
+        ``"s"``, ``"B"``, ``"%"`` (the value is a fraction), ``"times"`` (a factor), or any other
+        unit; empty if none.
     device
         The device of the document.
     variant
@@ -52,11 +55,11 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The value with its unit, with all published digits."""
+        """The value with its unit, with as many digits as were published."""
         if isinstance(self.value, str):
             return self.value
         digits = len(Decimal(repr(self.value)).normalize().as_tuple().digits)
-        return written(self.value, self.unit, max(digits, DIGITS))
+        return written(self.value, self.unit, digits)
 
     @property
     def shown_as(self) -> str:
@@ -69,6 +72,8 @@ def written(value: float, unit: str, digits: int = DIGITS) -> str:
     """Write a value with its unit: a share in percent, an integer with all of its digits."""
     if unit == "%":
         return f"{number(100 * value, digits)} %"
+    if unit == TIMES:
+        return ratio(value)
     if unit in _SI:
         return quantity(value, unit, digits)
     amount = f"{value:,.0f}" if value == int(value) else number(value, digits)
