@@ -5,7 +5,8 @@
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement has its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
-  component.json, branch.json, instruction_parallelism.json: the ladders with all counters.
+  component-structures.json, component-arrays.json, branch.json, instruction_parallelism.json: the
+  ladders with all counters.
 
     python benchmarks/course/access_patterns.py FOLDER [--only NAME ...]
 """
@@ -26,6 +27,7 @@ import adokernels as ado
 
 ELEMENTS = 64 << 20
 OFFSET_ELEMENTS = 16 << 20
+POINTS = 16 << 20
 STRIDES, OFFSETS = range(1, 33), range(34)
 #: Warps of the kernels with a named pattern.
 WARPS = 1 << 15
@@ -124,6 +126,11 @@ def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> 
     )
 
 
+def points() -> Any:
+    """An array of structures with three numbers each."""
+    return numbers(POINTS * 3).reshape(POINTS, 3)
+
+
 def gathered(width: int, seconds: float) -> ado.Sweep:
     """The ladder of gather, with an index that is random within blocks of some elements."""
     lane = np.random.default_rng(7).integers(0, width, ELEMENTS, dtype=np.int32)
@@ -143,8 +150,9 @@ RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
     ),
     "gather-random": lambda s: gathered(ELEMENTS, s),
     "gather-neighbours": lambda s: gathered(32, s),
-    "component": lambda s: ladder(
-        ado.component, numbers(ELEMENTS // 4 * 3).reshape(-1, 3), c=0, seconds=s
+    "component-structures": lambda s: ladder(ado.component, points(), c=1, seconds=s),
+    "component-arrays": lambda s: ladder(
+        ado.component, np.ascontiguousarray(points().T).T, c=1, seconds=s
     ),
     "branch": lambda s: ladder(ado.branch, numbers(ELEMENTS), seconds=s),
     "instruction_parallelism": lambda s: ladder(
