@@ -115,6 +115,12 @@ def test_the_table_has_the_model_beside_the_counter_and_the_time():
     assert sectors == ["", "load sectors", "393,216", "409,600", "+4.17 %", "", ""]
 
 
+def test_the_rate_is_that_of_flops_if_there_are_some():
+    m = dataclasses.replace(strided(1), flops=2e9)
+    rows = cells_of(course.model_beside_counters([("x", m, {"load_requests": WARPS})]))
+    assert rows[2][6].endswith(" TFLOP/s")
+
+
 def test_shares_are_percentages():
     m = strided(1)
     profile = with_counts(m.profile, **{"l1tex__t_sector_hit_rate.pct": 25.0})
