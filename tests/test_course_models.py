@@ -85,6 +85,9 @@ def test_accesses_of_a_warp_predict_the_counts_of_a_kernel():
 def test_several_requests_are_a_sample_of_all_warps():
     sample = ado.sectors([range(32), range(0, 64, 2)])
     assert course.modelled(warps=100, loads=[sample])["load_sectors"] == 600
+    sample = ado.bank_conflicts([range(32), range(0, 64, 2)])
+    counts = course.modelled(warps=100, shared_stores=[sample])
+    assert counts == {"shared_store_wavefronts": 150, "shared_store_conflicts": 50}
 
 
 def test_accesses_to_shared_memory_predict_wavefronts_and_conflicts():
@@ -186,6 +189,14 @@ def test_the_stride_chart_tells_the_largest_difference_from_the_model():
     found = strides(count=1, load_sectors=5 * WARPS)
     upper, _ = course.stride_chart(found, "stride", model)
     assert "at most 20 %" in upper.get_title(loc="left")
+    plt.close(upper.figure)
+
+
+def test_bytes_that_lanes_share_are_used_once():
+    found = strides(count=1, load_sectors=WARPS)
+    upper, _ = course.stride_chart(found, "stride", lambda _: ado.sectors("same word"))
+    predicted, counted = (line.get_ydata()[0] for line in upper.lines[:2])
+    assert predicted == counted == 1 / 8
     plt.close(upper.figure)
 
 
