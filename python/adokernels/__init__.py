@@ -37,6 +37,7 @@ from adokernels.arrays.pictures import read_image
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.steps import steps
 from adokernels.charts.warp_states import warp_states
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
@@ -120,6 +121,7 @@ __all__ = [  # noqa: PLE0604
     "set_device",
     "set_isa",
     "speed_of_light",
+    "steps",
     "sweep",
     "synchronize",
     "to_device",
