@@ -39,6 +39,7 @@ from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.steps import steps
 from adokernels.charts.warp_states import warp_states
+from adokernels.comparing import Change, Changes, compare
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.custom.compiler import CompilationError
@@ -73,6 +74,8 @@ __version__ = version("adokernels")
 __all__ = [  # noqa: PLE0604
     *_names,
     "Ceiling",
+    "Change",
+    "Changes",
     "Checked",
     "Choice",
     "Comparison",
@@ -105,6 +108,7 @@ __all__ = [  # noqa: PLE0604
     "Variant",
     "Verdict",
     "check",
+    "compare",
     "cuda_variant",
     "diagnose",
     "gpp_problem",

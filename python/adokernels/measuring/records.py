@@ -225,8 +225,23 @@ class Measurement(StoredRecord):
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
-    def compare(self, other: Measurement) -> Comparison:
+    @property
+    def machine_title(self) -> str:
+        """Name of the device, for a CPU with the number of threads; empty if unknown."""
+        name = str(self.context.get("device_name", ""))
+        threads = number_in(self.context, "threads")
+        return f"{name}, {threads:.0f} threads" if name and threads else name
+
+    def compare(self, other: Measurement, *, across_machines: bool = False) -> Comparison:
         """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
+
+        Parameters
+        ----------
+        other
+            The measurement to compare with.
+        across_machines
+            Whether the two may come from different machines. The names in the result then include
+            the machines.
 
         Returns
         -------
@@ -237,7 +252,7 @@ class Measurement(StoredRecord):
         ------
         ValueError
             If one is cold and the other warm, or if the problems differ: these are different
-            quantities.
+            quantities. Also if the machines differ, unless `across_machines` is true.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
@@ -246,6 +261,14 @@ class Measurement(StoredRecord):
         paired = bool(self.session) and self.session == other.session
         found = statistics.compare(self.samples, other.samples, paired=paired)
         names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        machines = [m.machine_title for m in (self, other)]
+        if all(machines) and machines[0] != machines[1]:
+            if not across_machines:
+                raise ValueError(
+                    f"measured on different machines, {machines[0]} and {machines[1]}: pass "
+                    "across_machines=True to compare them"
+                )
+            names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
         return Comparison(*found, ours=names[0], theirs=names[1])
 
     def __repr__(self) -> str:
