@@ -361,20 +361,13 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(_stored_sweep(options.measurements)))
+    console.print(ado.diagnose(ado.Sweep.load(options.measurements)))
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = [_stored_sweep(path) for path in options.measurements]
+    sweeps = [ado.Sweep.load(path) for path in options.measurements]
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")
-
-
-def _stored_sweep(path: Path) -> ado.Sweep:
-    record = ado.load(path)
-    if not isinstance(record, ado.Sweep):
-        raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
-    return record
 
 
 def _routine(name: str) -> ado.Routine:

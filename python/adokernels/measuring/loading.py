@@ -12,7 +12,7 @@ from adokernels.fields import InvalidField
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.measuring.schema_one import converted
-from adokernels.storage import SCHEMA
+from adokernels.storage import SCHEMA, StoredRecord
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked
 
@@ -60,3 +60,6 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
         return _KINDS[kind].from_dict(converted(document) if version == 1 else document)
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+StoredRecord.read = staticmethod(load)

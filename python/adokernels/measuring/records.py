@@ -5,12 +5,14 @@ All values are in seconds, bytes, FLOPs and hertz; they are converted only for d
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -37,12 +39,13 @@ from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Comparison
-from adokernels.storage import StoredRecord
+from adokernels.storage import StoredRecord, replace_file
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     import pandas as pd
     from rich.table import Table
@@ -491,6 +494,31 @@ class Sweep(StoredRecord, ShownAsTables):
         shares += [m.flops_per_second / peak] if peak else []
         return max(shares, default=None)
 
+    def records(self) -> list[dict[str, Any]]:
+        """The step table as one dictionary per measurement, in SI units; peers come last.
+
+        Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
+        ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
+        relative to the previous variant, the median ratio of the rounds in which both were sampled.
+        A value that does not apply is None.
+        """
+        return sweep_records(self)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the step table as a CSV file, in SI units, with one line per measurement.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        table = self.records()
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(table[0]) if table else [])
+        writer.writeheader()
+        writer.writerows(table)
+        replace_file(path, text.getvalue().encode())
+
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.
 
@@ -501,7 +529,7 @@ class Sweep(StoredRecord, ShownAsTables):
         """
         import pandas as pd
 
-        return pd.DataFrame(sweep_records(self)).set_index("variant")
+        return pd.DataFrame(self.records()).set_index("variant")
 
     def _tables(self) -> list[Table]:
         return sweep_tables(self)
