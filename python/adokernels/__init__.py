@@ -34,6 +34,7 @@ from adokernels._core import (
     to_device,
 )
 from adokernels.arrays.pictures import read_image
+from adokernels.charts import scans as _scans  # noqa: F401, draws a Scan
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
@@ -64,6 +65,8 @@ from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import profile
 from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.measuring.scanning import scan
+from adokernels.measuring.scans import Scan
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
 from adokernels.report.page import write_report
@@ -100,6 +103,7 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Scan",
     "Setting",
     "Source",
     "Sweep",
@@ -122,6 +126,7 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "read_image",
     "roofline",
+    "scan",
     "set_device",
     "set_isa",
     "speed_of_light",

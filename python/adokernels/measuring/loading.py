@@ -11,13 +11,15 @@ from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.measuring.scans import Scan
 from adokernels.measuring.schema_one import converted
 from adokernels.storage import SCHEMA, StoredRecord
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan
 
 _KINDS: dict[str, type[Record]] = {
-    kind.KIND: kind for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked)
+    kind.KIND: kind
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan)
 }
 
 
