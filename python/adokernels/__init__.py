@@ -48,6 +48,8 @@ from adokernels.custom.cuda_source import CudaVariant, cuda_variant
 from adokernels.custom.extended import ExtendedRoutine
 from adokernels.custom.functions import FunctionVariant, variant
 from adokernels.custom.ladder import Ladder, ladder
+from adokernels.diagnosis.card import Card
+from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -69,6 +71,9 @@ from adokernels.measuring.scanning import scan
 from adokernels.measuring.scans import Scan
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
+from adokernels.patterns.banks import BankConflicts, bank_conflicts
+from adokernels.patterns.divergence import Divergence, divergence
+from adokernels.patterns.sectors import Sectors, sectors
 from adokernels.report.page import write_report
 from adokernels.tasks.gpp import GppProblem, gpp_problem
 
@@ -76,6 +81,8 @@ __version__ = version("adokernels")
 
 __all__ = [  # noqa: PLE0604
     *_names,
+    "BankConflicts",
+    "Card",
     "Ceiling",
     "Change",
     "Changes",
@@ -89,6 +96,7 @@ __all__ = [  # noqa: PLE0604
     "DeviceArray",
     "Diagnosis",
     "Diff",
+    "Divergence",
     "ExtendedRoutine",
     "FunctionVariant",
     "GppProblem",
@@ -104,6 +112,7 @@ __all__ = [  # noqa: PLE0604
     "Resources",
     "Routine",
     "Scan",
+    "Sectors",
     "Setting",
     "Source",
     "Sweep",
@@ -111,10 +120,13 @@ __all__ = [  # noqa: PLE0604
     "Unavailable",
     "Variant",
     "Verdict",
+    "bank_conflicts",
+    "cards",
     "check",
     "compare",
     "cuda_variant",
     "diagnose",
+    "divergence",
     "gpp_problem",
     "hotspots",
     "ladder",
@@ -127,6 +139,7 @@ __all__ = [  # noqa: PLE0604
     "read_image",
     "roofline",
     "scan",
+    "sectors",
     "set_device",
     "set_isa",
     "speed_of_light",

@@ -286,6 +286,12 @@ def _is_note(handle: Artist) -> bool:
     return handle.get_linestyle() == "None" and handle.get_marker() in ("None", "", None)
 
 
+def ink_on(colour: str) -> str:
+    """Choose black or white for text on a colour, given as ``"#RRGGBB"``."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return "black" if np.dot([red, green, blue], [0.299, 0.587, 0.114]) > 0.45 else "white"
+
+
 def entry(words: str, **style: Any) -> Line2D:
     """Make a legend entry: text with an optional marker."""
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})

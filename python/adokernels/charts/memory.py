@@ -232,12 +232,12 @@ class _Column:
         for op in ("load", "store"):
             per_request = self.profile.get(f"{op}_sectors_per_request")
             sectors = self.profile.get(f"{op}_sectors")
-            ideal = self.profile.get(f"ideal_{op}_sectors")
+            ideal = self.profile.ideal_sectors_per_request(op)
             if per_request is None or not sectors:
                 continue
-            best = per_request if ideal is None else per_request * ideal / sectors
-            known = "" if ideal is None else f", ideal {number(best)}"
-            lines.append((f"{op}: {number(per_request)}{known}", per_request > _LOSS * best))
+            known = "" if ideal is None else f", ideal {number(ideal)}"
+            loss = ideal is not None and per_request > _LOSS * ideal
+            lines.append((f"{op}: {number(per_request)}{known}", loss))
         if spilled := self.profile.get("local_bytes"):
             lines.append((f"spills: {quantity(spilled, 'B')}", True))
         head = "global: sectors/request" if lines else "global memory: not used"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib.patches import Patch
 
-from adokernels.charts.canvas import FADED, Canvas
+from adokernels.charts.canvas import FADED, Canvas, ink_on
 from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
 from adokernels.counters.metrics import STALLS
 from adokernels.tables.numbers import number, percent
@@ -175,7 +174,7 @@ def _bar(canvas: Canvas, row: int, parts: dict[str, float], font: float) -> None
                 position=(left + share / 2, row),
                 ha="center",
                 va="center",
-                color=_ink_on(_COLOURS[name]),
+                color=ink_on(_COLOURS[name]),
                 fontsize=font,
                 bbox=None,
                 zorder=3,
@@ -203,11 +202,6 @@ def _columns(
         canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
         if issued is not None:
             canvas.label(percent(issued), position=(_ISSUED, row), **style)
-
-
-def _ink_on(colour: str) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return "black" if np.dot([red, green, blue], [0.299, 0.587, 0.114]) > 0.45 else "white"
 
 
 def _limit(profile: Profile) -> str:

@@ -45,6 +45,17 @@ class _Counted:
             return quantity.of(self.values)
         return self.values.get(name)
 
+    def ideal_sectors_per_request(self, access: str) -> float | None:
+        """The sectors per request with full utilisation; None if they were not counted.
+
+        Parameters
+        ----------
+        access
+            ``"load"`` or ``"store"``, of global memory.
+        """
+        ideal, requests = self.get(f"ideal_{access}_sectors"), self.get(f"{access}_requests")
+        return ideal / requests if requests and ideal is not None else None
+
     @property
     def quantities(self) -> dict[str, float]:
         """All quantities that were collected, in SI units; shares are fractions."""

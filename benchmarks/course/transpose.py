@@ -1,0 +1,67 @@
+"""Records what notebooks/01_transpose.ipynb shows beside the stored ladders, on a GPU.
+
+* transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
+  each with the counters of the ladders and those of branches.
+* transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants.
+
+    python benchmarks/course/transpose.py FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.counters.metrics import METRIC_SETS
+
+SHAPE = (8192, 8192)
+#: The blocks that the notebook compares: that of the slides, the default, and a narrow one.
+BLOCKS = ((32, 32), (32, 8), (8, 32))
+#: Branch instructions, and branches whose lanes take different targets.
+BRANCHES = ("smsp__inst_executed_op_branch.sum", "smsp__sass_branch_targets_threads_divergent.avg")
+SAMPLED = ("naive", "tiled", "padded")
+
+
+def counters(a: Any, block: tuple[int, ...]) -> ado.Profile:
+    """The counters of the naive kernel with a block shape."""
+    names = _core.existing_metrics([*METRIC_SETS["default"], *BRANCHES], _core.chip("cuda"))
+    return ado.profile(ado.transpose["naive"], a, block=block, metrics=names)
+
+
+def naive_blocks(a: Any, seconds: float) -> ado.Sweep:
+    """The naive kernel with each of the blocks, as a sweep with counters."""
+    tuning = ado.tune(ado.transpose["naive"], a, seconds=seconds, progress=False)
+    by_block = {m.block: m for m in tuning.sweep}
+    measurements = tuple(
+        dataclasses.replace(m, variant=f"naive {m.variant}", profile=counters(a, block))
+        for block in BLOCKS
+        for m in [by_block[block]]
+    )
+    return dataclasses.replace(tuning.sweep, measurements=measurements, machine=ado.machine("cuda"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="upper limit of the time per block shape"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    a = np.random.default_rng(7).integers(-(2**62), 2**62, SHAPE)
+    records: dict[str, Any] = {"transpose-naive-blocks": naive_blocks(a, options.seconds)}
+    for name in SAMPLED:
+        records[f"transpose-hotspots-{name}"] = ado.hotspots(ado.transpose[name], a, seconds=0.3)
+    for name, record in records.items():
+        record.save(options.folder / f"{name}.json")
+        print(f"== {name}\n{record!r}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Figures that the five documents publish, one module per document; each is typed here only."""

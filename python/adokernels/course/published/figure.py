@@ -1,0 +1,80 @@
+"""The record of a published figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from adokernels.counters.metrics import BY_KEY
+from adokernels.tables.numbers import DIGITS, number, quantity, ratio
+
+#: Units that get a decimal prefix in text.
+_SI = ("s", "B", "B/s", "Hz", "FLOP/s")
+#: The unit of factors, such as speed-ups.
+TIMES = "times"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A figure of a document, for the device of that document.
+
+    Attributes
+    ----------
+    document
+        The document, as it is named in tables.
+    item
+        The item of the audit that it belongs to, for example ``"A12"``.
+    quantity
+        What it is: ``"seconds"``, ``"speedup"`` or ``"registers"``; a quantity of profiles
+        (``"compute_sol"``) or a metric of Nsight Compute, for which notebooks show ours beside it;
+        or any other name, which is shown as it is.
+    value
+        In SI units; a share is a fraction. Or text.
+    unit
+        ``"s"``, ``"B"``, ``"%"`` (the value is a fraction), ``"times"`` (a factor), or any other
+        unit; empty if none.
+    device
+        The device of the document.
+    variant
+        The variant of ours that corresponds to what was measured; empty if none does.
+    source
+        The place in the document: title, page or section, and address.
+    title
+        The name in tables. Default: that of the quantity.
+    """
+
+    document: str
+    item: str
+    quantity: str
+    value: float | str
+    unit: str
+    device: str
+    variant: str
+    source: str
+    title: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value with its unit, with as many digits as were published."""
+        if isinstance(self.value, str):
+            return self.value
+        digits = len(Decimal(repr(self.value)).normalize().as_tuple().digits)
+        return written(self.value, self.unit, digits)
+
+    @property
+    def shown_as(self) -> str:
+        """The name in tables."""
+        known = BY_KEY.get(self.quantity)
+        return self.title or (known.title if known else self.quantity.replace("_", " "))
+
+
+def written(value: float, unit: str, digits: int = DIGITS) -> str:
+    """Write a value with its unit: a share in percent, an integer with all of its digits."""
+    if unit == "%":
+        return f"{number(100 * value, digits)} %"
+    if unit == TIMES:
+        return ratio(value)
+    if unit in _SI:
+        return quantity(value, unit, digits)
+    amount = f"{value:,.0f}" if value == int(value) else number(value, digits)
+    return f"{amount} {unit}".rstrip()

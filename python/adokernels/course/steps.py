@@ -1,0 +1,148 @@
+"""Sentences about the steps of a ladder: what a variant changes, and what this gains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adokernels.course.published.figure import Published
+from adokernels.course.text import Text
+from adokernels.ladders import registry
+from adokernels.measuring.statistics import Verdict
+from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adokernels.measuring.records import Measurement, Sweep
+
+
+def between(faster: Measurement, slower: Measurement) -> str:
+    """The ratio of the times, its interval, and the verdict, as part of a sentence."""
+    verdict, factor, (low, high) = faster.compare(slower)
+    digits = 4 if verdict is Verdict.SAME else 3
+    interval = f"{low:.{digits}g} to {high:.{digits}g}"
+    return (
+        f"{ratio(factor)} (median of the paired ratios, 99.9 % interval {interval}), **{verdict}**"
+    )
+
+
+def step(
+    sweep: Sweep,
+    name: str,
+    *,
+    published: Iterable[Published] = (),
+    before: str | None = None,
+    more: str = "",
+) -> Text:
+    """Tell what a variant changes, its time, its share of the roof, and its gain.
+
+    Parameters
+    ----------
+    sweep
+        The measured ladder.
+    name
+        The variant.
+    published
+        Figures of the documents. The time or the speed-up of the same step is told beside ours.
+    before
+        The variant to compare with. Default: the measured variant before it.
+    more
+        Sentences to append.
+    """
+    if name not in [m.variant for m in sweep]:
+        why = sweep.skipped.get(name, "it was not measured")
+        changes = _changes(sweep, name)
+        return Text(f"**{name}** — {changes} There is no measurement of it here: {why}.")
+    m = sweep[name]
+    baseline = sweep[before] if before else sweep.steps().get(m)
+    parts = [
+        f"**{name}** — {m.changes} It takes **{quantity(m.seconds, 's')}**{_of_roof(sweep, m)}."
+    ]
+    if baseline:
+        parts.append(f"Compared with {baseline.variant}: {between(m, baseline)}.")
+        if skipped := _unmeasured(sweep, baseline.variant, name):
+            parts.append(f"Steps between them that were not measured: {', '.join(skipped)}.")
+    parts += _published_step(list(published), m, baseline)
+    parts += [_traffic(m), more]
+    return Text(" ".join(part for part in parts if part))
+
+
+def _changes(sweep: Sweep, name: str) -> str:
+    if sweep.routine not in registry.__all__:
+        return ""
+    return str(getattr(registry, sweep.routine)[name].changes)
+
+
+def _of_roof(sweep: Sweep, m: Measurement) -> str:
+    share = sweep.share_of_roof(m)
+    threads = f", in blocks of {' x '.join(map(str, m.block))} threads" if m.block else ""
+    if share is None or share > NO_LIMIT:
+        return threads
+    return f"{threads}, {percent(share)} of the roof"
+
+
+def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:
+    """The steps of the ladder between two variants that the sweep does not contain."""
+    if sweep.routine not in registry.__all__:
+        return []
+    ladder = getattr(registry, sweep.routine)
+    names = [v.name for v in ladder if v.device == ladder[name].device and not v.ceiling]
+    if before not in names:
+        return []
+    measured = {m.variant for m in sweep}
+    between = [n for n in names[names.index(before) + 1 : names.index(name)] if n not in measured]
+    reasons = {n: f" ({sweep.skipped[n]})" for n in between if sweep.skipped.get(n)}
+    return [n + reasons.get(n, "") for n in between]
+
+
+def _published_step(
+    published: list[Published], m: Measurement, baseline: Measurement | None
+) -> list[str]:
+    """One sentence per document and device that published the time or the speed-up of the step."""
+    sentences = []
+    for p in published:
+        if p.variant != m.variant or not isinstance(p.value, float | int):
+            continue
+        if p.quantity == "seconds":
+            earlier = _matching(published, p, baseline)
+            if earlier is None:
+                sentences.append(f"{p.document}: {p.text} on {_article(p.device)}.")
+            else:
+                gain = float(earlier.value) / p.value
+                sentences.append(
+                    f"{p.document}: from {earlier.text} to {p.text} on {_article(p.device)}, "
+                    f"{ratio(gain)}."
+                )
+        elif p.quantity == "speedup":
+            earlier = _matching(published, p, baseline)
+            gain = p.value / float(earlier.value) if earlier else p.value
+            since = baseline.variant if earlier and baseline else "the document's baseline"
+            sentences.append(
+                f"{p.document}: {ratio(gain)} compared with {since} on {_article(p.device)}."
+            )
+    return sentences
+
+
+def _matching(
+    published: list[Published], p: Published, baseline: Measurement | None
+) -> Published | None:
+    """The same quantity of the same document and device for the variant before."""
+    for other in published:
+        same = (other.document, other.device, other.quantity) == (p.document, p.device, p.quantity)
+        if same and baseline and other.variant == baseline.variant:
+            return other
+    return None
+
+
+def _article(device: str) -> str:
+    return f"an {device}" if device[:1] in "AEIO" else f"a {device}"
+
+
+def _traffic(m: Measurement) -> str:
+    """The bytes that it requests and that each level moves, relative to the compulsory bytes."""
+    if not m.bytes:
+        return ""
+    moved = {"requested": m.requested_bytes, **m.counted_bytes}
+    moved.pop("shared", None)
+    shares = ", ".join(f"{level} {number(value / m.bytes)}" for level, value in moved.items())
+    return f"Bytes relative to the compulsory bytes: {shares}."

@@ -1,0 +1,64 @@
+"""Markdown that a notebook shows: sentences and tables. IPython is not needed to make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, repr=False)
+class Text:
+    """Text in Markdown: rendered in a notebook, plain in a terminal.
+
+    Attributes
+    ----------
+    markdown
+        The text.
+    """
+
+    markdown: str
+
+    def __str__(self) -> str:
+        return self.markdown
+
+    def __repr__(self) -> str:
+        return self.markdown
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown
+
+
+def say(*parts: object) -> Text:
+    """Make text from parts, for example sentences and tables: each is a paragraph."""
+    return Text("\n\n".join(map(str, parts)))
+
+
+def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
+    """Make a table with a left-aligned first column and right-aligned other columns.
+
+    Parameters
+    ----------
+    header
+        The headings of the columns.
+    rows
+        The cells of each row, from left to right. None is an empty cell.
+
+    Raises
+    ------
+    ValueError
+        If a row does not have one cell per column.
+    """
+    rules = [":---", *["---:"] * (len(header) - 1)]
+    lines = [_line(header), _line(rules)]
+    for row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"row must have {len(header)} cells, got {len(row)}: {row!r}")
+        lines.append(_line(row))
+    return Text("\n".join(lines))
+
+
+def _line(cells: Iterable[object]) -> str:
+    return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"

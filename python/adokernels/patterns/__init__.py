@@ -1,0 +1,1 @@
+"""How the lanes of a warp access global memory and shared memory, and take branches."""

@@ -1,0 +1,98 @@
+"""Access patterns: the element that each lane accesses, by name or as an array."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adokernels.counters.metrics import WARP
+from adokernels.patterns.lanes import by_warp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+#: Bytes that one instruction of a lane can access.
+SIZES = (1, 2, 4, 8, 16)
+#: The pattern "random" draws elements below this number.
+_EXTENT = 1 << 26
+#: Offsets are below this number, so that addresses of 16-byte elements are 64-bit integers.
+_LARGEST = 1 << 56
+
+_NAMES = "'aligned', 'shifted n', 'stride n', 'random', 'same word' or 'column of RxC'"
+_SHIFTED = re.compile(r"shifted(?: by)?(?: (-?\d{1,16}|one))?")
+_STRIDE = re.compile(r"stride (-?\d{1,16})")
+_COLUMN = re.compile(r"column of (\d{1,16})x(\d{1,16})")
+
+
+@dataclass(frozen=True, eq=False)
+class Accesses:
+    """The elements that the lanes of some warps access with one instruction.
+
+    Attributes
+    ----------
+    pattern
+        The name of the pattern, or "indices" for an array.
+    itemsize
+        Bytes per element.
+    offsets
+        The element of each lane, relative to an address that is a multiple of 128 bytes. Shape:
+        (requests, 32).
+    active
+        Whether the lane is active, with the same shape.
+    """
+
+    pattern: str
+    itemsize: int
+    offsets: NDArray[np.int64]
+    active: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, offsets: str | ArrayLike, itemsize: int, active: ArrayLike | None) -> Accesses:
+        """Check the arguments of a function, and arrange them by request."""
+        if isinstance(itemsize, bool) or not isinstance(itemsize, int | np.integer):
+            raise TypeError(f"itemsize must be an integer, got {type(itemsize).__name__}")
+        if itemsize not in SIZES:
+            raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16 bytes, got {itemsize}")
+        if isinstance(offsets, str):
+            pattern = " ".join(offsets.split())
+            array = _named(pattern)
+        else:
+            pattern, array = "indices", np.asarray(offsets)
+        if array.size == 0:
+            raise ValueError("offsets must contain at least one lane, got none")
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"offsets must be integers, got {array.dtype}")
+        if array.max() > _LARGEST or array.min() < -_LARGEST:
+            raise ValueError("offsets must be between -2**56 and 2**56")
+        rows, mask = by_warp(array.astype(np.int64), active, "offsets")
+        used = mask.any(axis=1)
+        return cls(pattern, int(itemsize), rows[used], mask[used])
+
+    @property
+    def requests(self) -> int:
+        """Number of requests: one per warp that has active lanes."""
+        return len(self.offsets)
+
+    def __str__(self) -> str:
+        return f"{self.pattern}, {self.itemsize}-byte elements"
+
+
+def _named(name: str) -> NDArray[np.int64]:
+    """Offsets of one warp that accesses memory in a named pattern."""
+    lane = np.arange(WARP)
+    if name == "aligned":
+        return lane
+    if name == "same word":
+        return np.zeros_like(lane)
+    if name == "random":
+        return np.random.default_rng(0).integers(0, _EXTENT, WARP)
+    if found := _SHIFTED.fullmatch(name):
+        return lane + (1 if found[1] in (None, "one") else int(found[1]))
+    if found := _STRIDE.fullmatch(name):
+        return lane * int(found[1])
+    if found := _COLUMN.fullmatch(name):
+        return lane[: int(found[1])] * int(found[2])
+    raise ValueError(f"offsets must be an array of integers, or {_NAMES}, got {name!r}")

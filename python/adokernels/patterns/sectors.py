@@ -1,0 +1,162 @@
+"""Sectors and cache lines that the requests of a warp touch in global memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adokernels.charts.lanes import draw_sectors
+from adokernels.counters.metrics import SECTOR
+from adokernels.patterns.accesses import Accesses
+from adokernels.patterns.lanes import distinct
+from adokernels.patterns.tables import sectors_table
+from adokernels.tables.rendering import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+    from rich.table import Table
+
+#: Bytes of a cache line: four sectors.
+LINE = 128
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sectors(ShownAsTables):
+    """What the memory system transfers for an access pattern; made by :func:`sectors`.
+
+    Attributes
+    ----------
+    accesses
+        The element of each lane.
+    request_sectors, request_lines
+        Number of 32-byte sectors, and of 128-byte cache lines, that each request touches.
+    requested_bytes
+        Bytes that the active lanes ask for.
+    used_bytes
+        The same, but bytes that several lanes of a request ask for count once.
+    ideal_sectors
+        The number of sectors if the used bytes of each request were contiguous and aligned.
+    """
+
+    accesses: Accesses
+    request_sectors: NDArray[np.int64]
+    request_lines: NDArray[np.int64]
+    requested_bytes: int
+    used_bytes: int
+    ideal_sectors: int
+
+    @property
+    def requests(self) -> int:
+        """Number of requests: one per load or store instruction of a warp."""
+        return self.accesses.requests
+
+    @property
+    def sectors(self) -> int:
+        """Number of 32-byte sectors that all requests transfer."""
+        return int(self.request_sectors.sum())
+
+    @property
+    def lines(self) -> int:
+        """Number of 128-byte cache lines that all requests touch."""
+        return int(self.request_lines.sum())
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of all sectors."""
+        return SECTOR * self.sectors
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Mean number of sectors per request."""
+        return self.sectors / self.requests
+
+    @property
+    def utilisation(self) -> float:
+        """Fraction of the moved bytes that the lanes use (the degree of coalescing)."""
+        return self.used_bytes / self.moved_bytes
+
+    def plot(self, *, request: int = 0, ax: Axes | None = None, annotate: bool = True) -> Axes:
+        """Draw the lanes of one request over the sectors that they touch.
+
+        Parameters
+        ----------
+        request
+            Number of the request, from 0.
+        ax
+            The axes to draw on; by default those of a new figure.
+        annotate
+            Whether to add a legend.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on.
+        """
+        return draw_sectors(self, request, ax=ax, annotate=annotate)
+
+    def _tables(self) -> Sequence[Table]:
+        return [sectors_table(self)]
+
+
+def sectors(
+    offsets: str | ArrayLike, itemsize: int = 4, *, active: ArrayLike | None = None
+) -> Sectors:
+    """Count the sectors of global memory that warps access with one instruction.
+
+    A warp sends one request per load or store instruction. Memory transfers whole sectors of 32
+    bytes, so a request costs as many sectors as its lanes touch. If the lanes access neighbouring
+    elements, the request is coalesced, and most bytes of its sectors are used.
+
+    Parameters
+    ----------
+    offsets
+        The element that each lane accesses, relative to an address that is a multiple of 128 bytes;
+        or the name of a pattern:
+
+        - ``"aligned"``: lane `i` accesses element `i`;
+        - ``"shifted n"``: element `i + n`; ``"shifted"`` is shifted by one;
+        - ``"stride n"``: element `n * i`;
+        - ``"column of RxC"``: element `C * i`, a column of a tile with R rows and C columns;
+        - ``"random"``: 32 random elements of a large array;
+        - ``"same word"``: element 0.
+
+        In an array of one dimension, each 32 consecutive lanes are a request. In an array of two
+        dimensions, each row of up to 32 lanes is a request.
+    itemsize
+        Bytes per element: 1, 2, 4, 8 or 16, the sizes that one instruction can access.
+    active
+        Which lanes are active; by default all. Has the shape of `offsets`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a wrong shape, type or value.
+
+    Notes
+    -----
+    Elements of 8 and 16 bytes remain one request: aligned ones touch 8 and 16 sectors. The L1 cache
+    processes such a request per half or quarter warp, 128 bytes at a time.
+
+    The counters of a load are ``load_requests`` and ``load_sectors`` in ``ado.profile``.
+
+    Examples
+    --------
+    >>> [ado.sectors(p).sectors for p in ("aligned", "shifted", "stride 2", "stride 3")]
+    [4, 5, 8, 12]
+    """
+    accesses = Accesses.of(offsets, itemsize, active)
+    first_byte, lanes = accesses.offsets * accesses.itemsize, accesses.active
+    used = accesses.itemsize * distinct(accesses.offsets, lanes)
+    return Sectors(
+        accesses,
+        request_sectors=distinct(first_byte // SECTOR, lanes),
+        request_lines=distinct(first_byte // LINE, lanes),
+        requested_bytes=accesses.itemsize * int(lanes.sum()),
+        used_bytes=int(used.sum()),
+        ideal_sectors=int((-(-used // SECTOR)).sum()),
+    )

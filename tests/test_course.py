@@ -1,0 +1,381 @@
+"""What the notebooks share: text, figures of documents beside ours, steps, exercises."""
+
+import dataclasses
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import course
+from adokernels.course import Published, checking
+from adokernels.course import published as published_figures
+from adokernels.course.published import transpose
+from adokernels.measuring.checked import Checked
+from adokernels.tables.numbers import quantity
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    return ado.load(DATA / "transpose-int64-8192.json")
+
+
+def published(**given):
+    default = {
+        "document": "slides", "item": "B4", "quantity": "seconds", "value": 2.72e-3, "unit": "s",
+        "device": "A100", "variant": "naive", "source": "slide 15",
+    }  # fmt: skip
+    return Published(**{**default, **given})
+
+
+def rows_of(text):
+    """The cells of the table's rows by the first cell, and the header."""
+    lines = [line for line in str(text).splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return cells[0], {row[0].strip(): [cell.strip() for cell in row[1:]] for row in cells[2:]}
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def test_text_is_markdown_in_a_notebook_and_plain_elsewhere():
+    text = course.say("**a**", course.table(["x"], [[1]]))
+    assert text._repr_markdown_() == repr(text) == "**a**\n\n| x |\n| :--- |\n| 1 |"
+
+
+def test_tables_align_their_first_column_left():
+    text = str(course.table(["variant", "time"], [("naive", None), ("tiled", 2)]))
+    assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
+
+
+def test_rows_must_have_a_cell_for_each_column():
+    with pytest.raises(ValueError, match="row must have 2 cells, got 1"):
+        course.table(["a", "b"], [["only one"]])
+
+
+# --- published figures ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (2.72e-3, "s", "2.72 ms"),
+        (5.233e-3, "s", "5.233 ms"),
+        (0.5922, "%", "59.22 %"),
+        (0.49, "%", "49 %"),
+        (0.2, "%", "20 %"),
+        (67_108_864, "", "67,108,864"),
+        (4.0, "times", f"{TIMES}4.00"),
+        (14, "", "14"),
+        (109.1, "cycles", "109.1 cycles"),
+        (236.7e9, "B/s", "236.7 GB/s"),
+        ("latency", "", "latency"),
+    ],
+)
+def test_published_values_keep_their_digits(value, unit, text):
+    assert published(value=value, unit=unit).text == text
+
+
+DOCUMENTS = [m.name for m in pkgutil.iter_modules(published_figures.__path__) if m.name != "figure"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_figures_of_documents_are_complete(name):
+    found = importlib.import_module(f"adokernels.course.published.{name}").FIGURES
+    variants = {v.name for routine in ado.routines for v in getattr(ado, routine)}
+    keys = [(p.quantity, p.title, p.variant, p.device) for p in found]
+    assert len(set(keys)) == len(keys)
+    for p in found:
+        assert re.fullmatch(r"[A-E]\d+", p.item)
+        assert p.variant in variants | {""}
+        assert p.text
+        assert all((p.document, p.quantity, p.device, p.source))
+
+
+def test_the_figures_of_the_slides_agree_with_each_other():
+    value = {p.quantity: p.value for p in transpose.FIGURES}
+    excess = value["store_sectors"] - value["ideal_store_sectors"]
+    assert excess == value["excess_store_sectors"]
+    ratio = value["store_sectors"] / value["ideal_store_sectors"]
+    assert ratio == value["store_sectors_over_ideal"]
+
+
+def test_figures_show_published_sectors_beyond_the_ideal(ladder):
+    given = [p for p in transpose.FIGURES if p.item in ("B7", "B26")]
+    header, rows = rows_of(course.figures(ladder["naive"], published=given))
+    assert header[1] == "Course slides, A100"
+    profile = ladder["naive"].profile
+    ratio = profile["store_sectors_per_request"] / 8
+    assert rows["store sectors relative to the ideal"] == [f"{TIMES}4.00", f"{TIMES}{ratio:.2f}"]
+    excess = profile["store_sectors"] - profile["ideal_store_sectors"]
+    assert rows["store sectors beyond the ideal"] == ["50,331,648", f"{excess:,.0f}"]
+    header, _ = rows_of(course.figures(ladder["tiled"], published=given, variant="naive"))
+    assert header == ["quantity", "Course slides, A100", "tiled, NVIDIA H200"]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def test_figures_show_the_documents_value_beside_ours(ladder):
+    naive = ladder["naive"]
+    given = [
+        published(),
+        published(quantity="memory_sol", value=0.5922, unit="%"),
+        published(quantity="dram_sol", value=0.26, unit="%", document="other", device="K40"),
+        published(quantity="seconds", value=1.0, variant="tiled"),
+    ]
+    header, rows = rows_of(course.figures(naive, published=given))
+    assert header == ["quantity", "slides, A100", "other, K40", "naive, NVIDIA H200"]
+    assert rows["time"][:2] == ["2.72 ms", ""]
+    assert rows["time"][2] == f"{1e3 * naive.seconds:.2f} ms"
+    assert rows["speed of light: memory"][0] == "59.22 %"
+    ours = 100 * naive.profile["memory_sol"]
+    assert rows["speed of light: memory"][2] == f"{ours:.1f} %"
+    assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
+
+
+def test_figures_show_sectors_beside_their_ideal(ladder):
+    _, rows = rows_of(course.figures(ladder["naive"]))
+    assert rows["sectors per store request"] == ["32.0 (ideal 8)"]
+    assert ladder["naive"].profile.ideal_sectors_per_request("store") == 8
+
+
+def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
+    profile = ladder["tiled"].profile
+    stalls = {k: v for k, v in profile.quantities.items() if k.startswith("stall_")}
+    worst = max(stalls, key=stalls.get)
+    _, rows = rows_of(course.figures(ladder["tiled"]))
+    assert rows["dominant stall reason"] == [
+        f"{worst.removeprefix('stall_').replace('_', ' ')}, {stalls[worst]:.1f} cycles"
+    ]
+
+
+def test_figures_have_rows_for_further_published_quantities(ladder):
+    given = [
+        published(quantity="store_sectors", value=67_108_864, unit=""),
+        published(quantity="sm__cycles_elapsed.max", value=2_961_102, unit="", title="cycles"),
+        published(quantity="branch instructions", value=4_194_304, unit=""),
+    ]
+    profile = ladder["naive"].profile
+    _, rows = rows_of(course.figures(ladder["naive"], published=given))
+    assert rows["store sectors"] == ["67,108,864", f"{profile['store_sectors']:,.0f}"]
+    assert rows["cycles"] == ["2,961,102", f"{profile['sm__cycles_elapsed.max']:,.0f}"]
+    assert rows["branch instructions"] == ["4,194,304", ""]
+
+
+def test_figures_omit_rows_without_data(ladder):
+    _, rows = rows_of(course.figures(ladder["naive"]))
+    assert "wavefronts that are bank conflicts" not in rows
+    assert "wavefronts that are bank conflicts" in rows_of(course.figures(ladder["tiled"]))[1]
+    peers = ado.load(DATA / "max_plus-float64-peers.json")  # without counters
+    assert set(rows_of(course.figures(peers["vectorised"]))[1]) == {
+        "time",
+        "theoretical occupancy",
+        "registers per thread",
+    }
+
+
+def test_figures_compare_with_a_baseline(ladder):
+    text = course.figures(ladder["padded"], baseline=ladder["tiled"])
+    header, rows = rows_of(text)
+    assert header[1:] == ["tiled, NVIDIA H200", "padded, NVIDIA H200", "ratio"]
+    ratio = ladder["padded"].seconds / ladder["tiled"].seconds
+    assert rows["time"][2] == f"{TIMES}{ratio:.3f}"
+
+
+def test_figures_can_show_only_published_rows(ladder):
+    given = [published(), published(quantity="registers", value=16, unit="")]
+    text = course.figures(ladder["naive"], published=given, rows="published")
+    assert list(rows_of(text)[1]) == ["time", "registers per thread"]
+
+
+def test_figures_can_show_only_what_has_changed(ladder):
+    before, after = ladder["tiled"], ladder["padded"]
+    _, rows = rows_of(course.figures(after, baseline=before, rows="changed"))
+    assert {"time", "dominant stall reason", "wavefronts that are bank conflicts"} <= set(rows)
+    assert not {"registers per thread", "sectors per load request", "L1 hit rate"} & set(rows)
+    same = course.figures(before, baseline=before, rows="changed")
+    assert not rows_of(same)[1]
+
+
+def test_figures_of_the_longest_kernel(ladder):
+    m = ado.load(DATA / "gpp-si214.json")["tiled"]
+    _, all_kernels = rows_of(course.figures(m))
+    _, longest = rows_of(course.figures(m, longest=True))
+    hits = "L2 hit rate"
+    assert longest[hits] == [f"{100 * m.profile.longest['l2_hit_rate']:.1f} %"]
+    assert all_kernels[hits] == [f"{100 * m.profile['l2_hit_rate']:.1f} %"]
+    assert longest[hits] != all_kernels[hits]
+
+
+def test_figures_name_their_source(ladder):
+    assert str(course.figures(ladder["naive"], published=[published()])).endswith(
+        "Source: slide 15."
+    )
+
+
+def test_the_overview_has_a_row_per_variant(ladder):
+    header, rows = rows_of(course.speed_of_light_table(ladder))
+    assert list(rows) == [m.variant for m in ladder]
+    assert rows["tiled"][header.index("compute") - 1] == (
+        f"{100 * ladder['tiled'].profile['compute_sol']:.1f} %"
+    )
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def test_steps_are_compared_with_the_variant_before(ladder):
+    text = str(course.step(ladder, "padded"))
+    took = quantity(ladder["padded"].seconds, "s")
+    assert text.startswith(f"**padded** — {ladder['padded'].changes} It takes **{took}**")
+    assert f"Compared with tiled: {course.between(ladder['padded'], ladder['tiled'])}." in text
+    assert "Compared with naive" in str(course.step(ladder, "padded", before="naive"))
+    assert "Compared" not in str(course.step(ladder, "naive"))
+
+
+def test_between_tells_ratio_interval_and_verdict(ladder):
+    verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
+    text = course.between(ladder["padded"], ladder["tiled"])
+    assert f"{TIMES}{ratio:.2f}" in text
+    assert f"{low:.3g} to {high:.3g}" in text
+    assert text.endswith(f"**{verdict}**")
+
+
+def test_steps_tell_the_gain_that_the_document_published(ladder):
+    given = [published(), published(variant="narrow_blocks", value=0.68e-3)]
+    text = str(course.step(ladder, "narrow_blocks", published=given))
+    assert f"slides: from 2.72 ms to 680 µs on an A100, {TIMES}4.00." in text
+    assert "slides: 2.72 ms on an A100." in str(course.step(ladder, "naive", published=given))
+    assert "slides" not in str(course.step(ladder, "padded", published=given))
+
+
+def test_steps_tell_published_speed_ups(ladder):
+    given = [
+        published(quantity="speedup", unit="", value=1.5, variant="tiled"),
+        published(quantity="speedup", unit="", value=3.0, variant="padded"),
+    ]
+    text = str(course.step(ladder, "padded", published=given))
+    assert f"slides: {TIMES}2.00 compared with tiled on an A100." in text
+    text = str(course.step(ladder, "tiled", published=given))
+    assert f"slides: {TIMES}1.50 compared with the document's baseline on an A100." in text
+
+
+def test_steps_that_were_not_measured_say_why(ladder):
+    text = str(course.step(ladder, "in_place"))
+    assert ado.transpose["in_place"].changes in text
+    assert text.endswith("There is no measurement of it here: out is not a.")
+
+
+def test_steps_name_unmeasured_steps_between():
+    text = str(course.step(ado.load(DATA / "gpp-si214.json"), "tiled"))
+    assert "Steps between them that were not measured: single_launch." in text
+    text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
+    assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
+
+
+def test_steps_tell_the_bytes_of_each_level(ladder):
+    m = ladder["naive"]
+    l2 = m.profile["l2_bytes"] / m.bytes
+    assert f"L2 {l2:.2f}" in str(course.step(ladder, "naive"))
+    assert str(course.step(ladder, "naive", more="The end.")).endswith("The end.")
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def test_predictions_fold_the_value_away_until_there_is_a_guess():
+    text = str(course.predicted(None, 1.284, "ms"))
+    assert "<details>" in text
+    assert "1.28 ms" in text.partition("<details>")[2]
+
+
+@pytest.mark.parametrize(
+    ("guess", "end"),
+    [
+        (2.56, "Your guess is 2 times too large."),
+        (0.64, "Your guess is 2 times too small."),
+        (1.29, "Close: your guess is 1.01 times too large."),
+        (1.28, "Exact."),
+        (0, "They differ."),
+    ],
+)
+def test_predictions_are_compared(guess, end):
+    text = str(course.predicted(guess, 1.28, "ms"))
+    assert "<details>" not in text
+    assert text.endswith(end)
+
+
+# --- exercises ------------------------------------------------------------------------------------
+
+A = np.arange(12.0).reshape(3, 4)
+
+
+def transposed(a):
+    return a.T.copy()
+
+
+def test_exercises_that_are_correct():
+    text = str(course.check_exercise(transposed, ado.transpose, A, timed=False))
+    assert text == "**transpose[transposed]** is **correct**."
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("tiled", "is correct, but not faster than narrow_blocks. "), ("padded", "is **correct**. ")],
+)
+def test_exercises_tell_whether_the_goal_is_reached(name, words, ladder, monkeypatch):
+    goal = ladder["narrow_blocks" if name == "tiled" else "tiled"]
+    mine = dataclasses.replace(ladder[name], variant="transposed")
+    sweep = dataclasses.replace(ladder, measurements=(goal, mine))
+    result = Checked("transpose", "transposed", True, sweep=sweep)
+    monkeypatch.setattr(checking, "check", lambda *args, **kwargs: result)
+    found = str(course.check_exercise(transposed, ado.transpose, faster_than=goal.variant))
+    assert found == f"**transpose[transposed]** {words}{mine.compare(goal)}"
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda a: a + 1, "is not correct: wrong result: "),
+        (lambda a: 1 / 0, "is not correct: it fails with ZeroDivisionError: division by zero"),
+    ],
+)
+def test_exercises_tell_what_is_wrong(function, text):
+    found = str(course.check_exercise(function, ado.transpose, A, timed=False))
+    assert text in found
+    assert "\n" not in found
+
+
+def test_exercises_need_a_gpu_and_say_why_there_is_none(monkeypatch):
+    variant = ado.cuda_variant("mine", source="__global__ void mine() {}", block=32)
+    monkeypatch.setattr(ado.CudaVariant, "why_unavailable", "no CUDA driver: call nobody")
+    found = str(course.check_exercise(variant, ado.transpose))
+    assert found == (
+        "**transpose[mine]** was not checked. It needs a GPU: no CUDA driver: call nobody."
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            ado.CompilationError("kernel.cu(1): error: expected a ;\n1 error"),
+            "does not compile: kernel.cu(1): error: expected a ; 1 error",
+        ),
+        (RuntimeError("out of luck"), "failed with RuntimeError: out of luck"),
+    ],
+)
+def test_exercises_never_raise(error, words, monkeypatch):
+    def fails(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(checking, "check", fails)
+    found = str(course.check_exercise(transposed, ado.transpose))
+    assert found == f"**transpose[transposed]** {words}"

@@ -1,0 +1,105 @@
+"""The exercises of the course: starters compile, solutions are correct."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import course
+from adokernels.course.exercises import pole_sum
+from adokernels.custom.compiler import compile_cuda, why_no_compiler
+
+FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
+ELEMENTS = {"hoisting": "double", "prefetch": "double"}
+
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+each_exercise = pytest.mark.parametrize("name", course.EXERCISES)
+
+
+def exercise(name):
+    return course.exercise(name, folder=FOLDER)
+
+
+def variant_of(name, source):
+    return ado.cuda_variant("mine", source=source, **exercise(name).launch)
+
+
+@needs_compiler
+@each_exercise
+@pytest.mark.parametrize("version", ["starter", "solution"])
+def test_sources_compile_for_older_gpus(name, version):
+    kernel = exercise(name).launch["kernel"].replace("{T}", ELEMENTS.get(name, "float"))
+    assert not compile_cuda(getattr(exercise(name), version), kernel, arch="sm_75").log
+
+
+@each_exercise
+def test_starters_have_todos_and_say_what_they_are(name):
+    starter, solution = exercise(name).starter, exercise(name).solution
+    assert "TODO" in starter
+    assert "TODO" not in solution
+    words = {"wrong": "result is wrong", "slow": "result is correct, but the kernel is slow"}
+    assert words[exercise(name).starter_is] in re.sub(r"\s+(//)?\s*", " ", starter)
+    assert starter in exercise(name)._repr_markdown_()
+
+
+def test_all_sources_belong_to_an_exercise():
+    for folder in (FOLDER, FOLDER / "solutions"):
+        assert sorted(path.stem for path in folder.glob("*.cu")) == sorted(course.EXERCISES)
+
+
+@each_exercise
+def test_goals_are_variants_of_the_ladder(name):
+    goal = exercise(name).ladder[exercise(name).faster_than]
+    assert goal.device == "cuda"
+
+
+def test_unknown_exercises_are_errors():
+    with pytest.raises(KeyError, match=r"no exercise 'prefetching'.*Did you mean 'prefetch'"):
+        course.exercise("prefetching")
+
+
+def test_the_reference_of_hoisting_is_its_formula(rng):
+    pole, strength, volume = rng.random((3, 5)) + 0.5
+    x, weight = rng.random((2, 7)) + 2
+    terms = weight * (strength / volume * pole**2)[:, None] / (x**2 - pole[:, None] ** 2)
+    assert np.allclose(pole_sum(pole, strength, volume, x, weight), terms.sum(axis=1), rtol=1e-14)
+
+
+@each_exercise
+def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
+    monkeypatch.setattr(ado.CudaVariant, "why_unavailable", "there is none")
+    found = str(course.check_exercise(variant_of(name, exercise(name).starter), exercise(name)))
+    ladder = exercise(name).ladder.name
+    assert found == f"**{ladder}[mine]** was not checked. It needs a GPU: there is none."
+
+
+@pytest.mark.gpu
+@needs_compiler
+@each_exercise
+def test_solutions_are_correct(name):
+    mine = variant_of(name, exercise(name).solution)
+    found = ado.check(mine, exercise(name).ladder, *exercise(name).operands(), timed=False)
+    assert found, found.reason
+
+
+@pytest.mark.gpu
+@needs_compiler
+@each_exercise
+def test_starters_are_wrong_or_slow_as_they_say(name):
+    mine = variant_of(name, exercise(name).starter)
+    found = ado.check(mine, exercise(name).ladder, *exercise(name).operands(), timed=False)
+    assert found.correct is (exercise(name).starter_is == "slow"), found.reason
+    text = str(course.check_exercise(mine, exercise(name), seconds=0.05, ceilings=False))
+    assert ("is correct" in text or "is **correct**" in text) is found.correct
+
+
+@pytest.mark.gpu
+@needs_compiler
+def test_sources_that_do_not_compile_are_told():
+    mine = variant_of("hoisting", exercise("hoisting").starter.replace("double sum", "double"))
+    found = str(course.check_exercise(mine, exercise("hoisting")))
+    assert "**pole_sum[mine]** " in found
+    assert "sum" in found
+    assert "\n" not in found
