@@ -378,7 +378,7 @@ def test_without_a_gpu_the_kernels_must_be_given():
 @pytest.fixture
 def fake_tools(tmp_path, monkeypatch):
     """A function that replaces a tool by a shell script; the other tools are missing."""
-    monkeypatch.setattr("adokernels.machine_code.tools._folders", lambda: [str(tmp_path)])
+    monkeypatch.setattr("adokernels.toolkit.folders", lambda: [str(tmp_path)])
 
     def add(name, script):
         path = tmp_path / name

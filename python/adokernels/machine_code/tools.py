@@ -1,51 +1,36 @@
-"""The disassemblers of the CUDA toolkit: where they are, and how they are run."""
+"""The disassemblers of the CUDA toolkit."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adokernels import _core
+from adokernels import _core, toolkit
 from adokernels.machine_code.cubin import CubinKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 _REMEDY = "install a CUDA toolkit, or pip install 'adokernels[kernels]'"
-_TOOLKIT = Path("/usr/local/cuda/bin")
 #: The message of cuobjdump for a file without code for GPUs.
 _NO_CODE = "does not contain device code"
 _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 
 
 def tool(name: str) -> str:
-    """The path of a tool: on the PATH, in ``$CUDA_HOME``, in a wheel, or in the usual folder.
+    """The path of a disassembler.
 
     Raises
     ------
     Unavailable
         If it is not installed.
     """
-    for folder in _folders():
-        if found := shutil.which(name, path=folder):
-            return found
+    if found := toolkit.program(name):
+        return found
     raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_REMEDY}")
-
-
-def _folders() -> Iterator[str]:
-    yield os.environ.get("PATH", "")
-    if home := os.environ.get("CUDA_HOME"):
-        yield str(Path(home) / "bin")
-    package = importlib.util.find_spec("nvidia")
-    for root in (package and package.submodule_search_locations) or ():
-        yield from sorted(map(str, Path(root).glob("cu*/bin")), reverse=True)
-    yield str(_TOOLKIT)
 
 
 def architectures(module: Path) -> list[str]:
