@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "routines/average_matvec.hpp"
+#include "routines/branch.hpp"
 #include "routines/ceilings.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
@@ -27,7 +28,8 @@
   BOTH(EdgeDetect, edge_detect_ladder)       \
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
-  BOTH(Gpp, gpp_ladder)
+  BOTH(Gpp, gpp_ladder)                      \
+  BOTH(Branch, branch_ladder)
 
 namespace ado {
 

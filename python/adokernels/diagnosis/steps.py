@@ -163,6 +163,13 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "two_rows": {_S.REUSE},
         "moments": {_S.OPERATIONS},
     },
+    "branch": {
+        "branch_free": {_S.DIVERGENCE},
+        # Each element takes one formula instead of both, and the lanes of a warp the same one.
+        "by_warp": {_S.OPERATIONS, _S.DIVERGENCE},
+        # Two elements per access. Without shared memory, there are no barriers.
+        "pairs": {_S.WIDER, _S.BARRIERS},
+    },
 }
 
 
