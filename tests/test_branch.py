@@ -1,26 +1,18 @@
-"""branch: the formulas by exact arithmetic, the parity in strided arrays, the bound, the costs."""
+"""branch: the reference result by exact arithmetic, the bound and the costs.
 
-from dataclasses import replace
+tests/test_series.py has the tests of its variants.
+"""
+
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import isa_levels, variants_of
 
 import adokernels as ado
 from adokernels import tasks
-from adokernels.tasks import _series
 
 TASK = tasks.TASKS["branch"]
 TYPES = (np.float32, np.float64)
-SPECIAL = (
-    *(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 5e-324),
-    *(1e30, -1e30, 1e300, -1e300, 20.0, -20.0, 1.9, -1.9, 250.0, -250.0, 1e5, -1e5),
-)
-
-
-def check(x, variant, **how):
-    TASK.check(ado.branch(x, variant=variant, **how), TASK.expected(x), TASK.error_unit(x))
 
 
 def exact(x, odd):
@@ -81,70 +73,6 @@ def test_bound_rejects_swapped_parity(dtype, rng):
     swapped = TASK.expected(np.concatenate([[0], x]).astype(dtype))[1:]
     with pytest.raises(ValueError, match="wrong result"):
         TASK.check(swapped, TASK.expected(x), TASK.error_unit(x))
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", variants_of(ado.branch))
-def test_special_values(variant, dtype, isa_restored):
-    """Both formulas of each value, among others and alone."""
-    with np.errstate(over="ignore"):
-        x = np.repeat(np.array(SPECIAL, np.float64), 2).astype(dtype)
-    for isa in isa_levels():
-        ado.set_isa(isa)
-        check(x, variant)
-        for i in range(0, x.size, 2):
-            check(x[i : i + 2], variant)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("variant", variants_of(ado.branch))
-def test_parity_of_strided_rows(variant, dtype, rng, isa_restored):
-    """Rows of odd length, shorter and longer than a group of vectors, begin with either parity."""
-    for isa in isa_levels():
-        ado.set_isa(isa)
-        for rows, length in [(5, 1), (4, 3), (3, 129), (3, 515), (2, 1027), (3, 512), (2, 1)]:
-            whole = rng.uniform(-1, 1, (rows, 2 * length + 1)).astype(dtype)
-            for x in (whole[:, :length], whole[:, 1::2], whole[::-1, 2 * length : 0 : -2]):
-                check(x, variant)
-                out = np.zeros((rows, length + 3), dtype)[:, 1 : length + 1]
-                check(x, variant, out=out)
-                assert not out.base[:, 0].any()
-                assert not out.base[:, -2:].any()
-
-
-def test_float64_is_not_computed_in_float32(rng):
-    """The bound of float64 rejects the result of float32."""
-    x = rng.uniform(0.5, 1, 64).astype(np.float32).astype(np.float64)
-    wrong = ado.branch(x.astype(np.float32), device="cpu").astype(np.float64)
-    with pytest.raises(ValueError, match="wrong result"):
-        TASK.check(wrong, TASK.expected(x), TASK.error_unit(x))
-
-
-def test_sparsified(rng):
-    assert TASK.sparsified(np.ones((1 << 10, 1 << 10), np.float32)) is None
-    x = rng.uniform(0.5, 1, (3, 500_001)).astype(np.float32)
-    for operand in (x, x[:, ::-1]):
-        (sparse,) = TASK.sparsified(operand)
-        assert (sparse.shape, sparse.dtype) == (operand.shape, operand.dtype)
-        kept = sparse != 0
-        assert np.array_equal(sparse[kept], operand[kept])
-        assert 300_000 < kept.sum() < 700_000
-        assert kept.reshape(-1)[[*range(4096), *range(-4096, 0)]].all()
-        TASK.check(ado.branch(sparse, device="cpu"), TASK.expected(sparse), TASK.error_unit(sparse))
-
-
-def test_large_problems_are_checked_with_a_sparsified_one(monkeypatch, rng):
-    monkeypatch.setattr(_series, "MAX_ELEMENTS", 1000)
-    monkeypatch.setattr(_series, "ENDS", 10)
-    x = rng.uniform(-1, 1, 5001).astype(np.float32)
-    monkeypatch.setitem(tasks.TASKS, "branch", replace(TASK, expected=few_elements))
-    sweep = ado.sweep(ado.branch, x, device="cpu", seconds=0, ceilings=False)
-    assert not sweep.skipped
-
-
-def few_elements(x):
-    assert np.count_nonzero(x) < 600
-    return TASK.expected(x)
 
 
 def cost(variant, *shape, dtype="f4"):

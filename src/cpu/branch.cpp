@@ -7,8 +7,8 @@
 
 #include "core/isa.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
 #include "cpu/common/elementwise.hpp"
+#include "cpu/common/horner.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
@@ -17,31 +17,22 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // the formulas
 
-// 1 - k step, for k from 0 to kLast.
-template <class T, int kLast>
-struct Coefficients {
-  T at[kLast + 1] = {};
-  constexpr explicit Coefficients(double step) {
-    for (int k = 0; k <= kLast; ++k) at[k] = static_cast<T>(1 - k * step);
-  }
-};
 template <class T>
 constexpr Coefficients<T, Branch::kEvenTerms> kEven{Branch::kEvenStep};
 template <class T>
-constexpr Coefficients<T, Branch::kOddTerms> kOdd{Branch::kOddStep};
+constexpr Coefficients<T, Branch::kOddTerms + 1> kOdd{Branch::kOddStep};
 
-// The formulas of kChains numbers or vectors. The chains are independent of each other, so that
-// their FMAs overlap.
+// The formulas of kChains numbers or vectors.
 template <class T, class V, int kChains>
 ADO_INLINE void even_formula(const V (&x)[kChains], V (&y)[kChains]) {
-  for (int c = 0; c < kChains; ++c) y[c] = V{} + kEven<T>.at[Branch::kEvenTerms];
-  for (int k = Branch::kEvenTerms - 1; k >= 0; --k) {
+  constexpr auto kLast = static_cast<T>(1 - Branch::kEvenTerms * Branch::kEvenStep);
 #pragma GCC unroll 8
-    for (int c = 0; c < kChains; ++c) y[c] = y[c] * x[c] + kEven<T>.at[k];
-  }
+  for (int c = 0; c < kChains; ++c) y[c] = V{} + kLast;
+  horner(kEven<T>, x, y);
 }
 template <class T, class V, int kChains>
 ADO_INLINE void odd_formula(const V (&x)[kChains], V (&y)[kChains]) {
+#pragma GCC unroll 8
   for (int c = 0; c < kChains; ++c) y[c] = V{} + T{1};
   for (int k = Branch::kOddTerms; k >= 1; --k) {
 #pragma GCC unroll 8
@@ -53,24 +44,13 @@ ADO_INLINE void odd_formula(const V (&x)[kChains], V (&y)[kChains]) {
 // one element at a time
 
 void naive_loops(const Branch& p, const Launch&) {
-  const Rows rows = rows_of(p.x, p.out);
   with_real(p.x.type, [&]<class T>(T) {
-    Checkpoints checkpoints;
-    for (int64_t row = 0; row < rows.count; ++row) {
-      const std::byte* from = rows.from(row);
-      std::byte* to = rows.to(row);
-      checkpoints.in_pieces<200>(0, rows.length, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const T x[1] = {load<T>(from + i * rows.in_stride)};
-          T y[1];
-          if ((row * rows.length + i) % 2 == 0)
-            even_formula<T>(x, y);
-          else
-            odd_formula<T>(x, y);
-          store_vector(to + i * rows.out_stride, y[0]);
-        }
-      });
-    }
+    one_by_one<T, 200>(rows_of(p.x, p.out), [](int64_t index, const T(&x)[1], T(&y)[1]) {
+      if (index % 2 == 0)
+        even_formula<T>(x, y);
+      else
+        odd_formula<T>(x, y);
+    });
   });
 }
 

@@ -10,6 +10,7 @@
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
+#include "routines/instruction_parallelism.hpp"
 #include "routines/max_plus.hpp"
 #include "routines/sobel.hpp"
 #include "routines/transpose.hpp"
@@ -29,7 +30,8 @@
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
   BOTH(Gpp, gpp_ladder)                      \
-  BOTH(Branch, branch_ladder)
+  BOTH(Branch, branch_ladder)                \
+  BOTH(InstructionParallelism, instruction_parallelism_ladder)
 
 namespace ado {
 

@@ -170,6 +170,14 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         # Two elements per access. Without shared memory, there are no barriers.
         "pairs": {_S.WIDER, _S.BARRIERS},
     },
+    "instruction_parallelism": {
+        # Independent chains are more work in parallel, within a thread.
+        "two_chains": {_S.PARALLELISM},
+        "four_chains": {_S.PARALLELISM},
+        "eight_chains": {_S.PARALLELISM},
+        "more_warps": {_S.PARALLELISM, _S.OCCUPANCY},
+        "warps_and_chains": {_S.PARALLELISM},
+    },
 }
 
 

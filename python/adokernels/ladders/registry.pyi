@@ -329,6 +329,36 @@ class Branch(Routine):
     def __getitem__(self, name: _BranchVariant) -> Variant: ...  # type: ignore[override]
 
 branch: Branch
+_InstructionParallelismVariant = Literal[
+    "naive_loops",
+    "simd",
+    "two_vectors",
+    "four_vectors",
+    "eight_vectors",
+    "threaded",
+    "one_chain",
+    "two_chains",
+    "four_chains",
+    "eight_chains",
+    "more_warps",
+    "warps_and_chains",
+]
+
+class InstructionParallelism(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        x: Any,
+        *,
+        variant: _InstructionParallelismVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """A polynomial of degree 256 of each element by Horner's rule, ``sum((1 - k % 64 / 128) * x**k for k in range(257))``."""
+    def __getitem__(self, name: _InstructionParallelismVariant) -> Variant: ...  # type: ignore[override]
+
+instruction_parallelism: InstructionParallelism
 __all__ = [
     "transpose",
     "grayscale",
@@ -339,5 +369,6 @@ __all__ = [
     "max_plus",
     "gpp",
     "branch",
+    "instruction_parallelism",
     "routines",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: The largest number of elements that the reference result computes within a few seconds.
-MAX_ELEMENTS = 1 << 20
+MAX_ELEMENTS = 1 << 19
 #: Elements at each end that a sparsified operand keeps: more than one block of any kernel computes.
 ENDS = 1 << 13
 #: Elements evaluated at a time, so that temporary arrays stay in the cache.

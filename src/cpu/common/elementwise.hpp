@@ -10,6 +10,7 @@
 #include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/strided.hpp"
+#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -31,6 +32,25 @@ ADO_INLINE Rows rows_of(const Array& in, const Array& out) {
   if (in.packed() && out.packed()) return {in, out, 1, elements, size, size};
   const int last = out.rank - 1;
   return {in, out, out.slices(1), out.shape[last], in.stride[last], out.stride[last]};
+}
+
+// Calls compute(index, x, y) for one element after another, with its flat index and arrays of one
+// number. A call takes about kNanoseconds.
+template <class T, int64_t kNanoseconds, class Compute>
+ADO_INLINE void one_by_one(const Rows& rows, const Compute& compute) {
+  Checkpoints checkpoints;
+  for (int64_t row = 0; row < rows.count; ++row) {
+    const std::byte* from = rows.from(row);
+    std::byte* to = rows.to(row);
+    checkpoints.in_pieces<kNanoseconds>(0, rows.length, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T x[1] = {load<T>(from + i * rows.in_stride)};
+        T y[1];
+        compute(row * rows.length + i, x, y);
+        store_vector(to + i * rows.out_stride, y[0]);
+      }
+    });
+  }
 }
 
 // The division of rows into groups of kGroup elements whose flat index begins at a multiple of
