@@ -35,7 +35,7 @@ def large_operands(name, rows=1 << 19):
         base = rng.random(shape[len(shape) - contiguous :])
         return np.broadcast_to(base, shape)
 
-    if name == "transpose":
+    if name in ("transpose", "branch", "instruction_parallelism"):
         return [repeated((1 << 14, 1 << 14))]
     if name == "average_matvec":
         return [repeated((1000, 64, 1 << 20)), repeated((64, 64))]

@@ -4,11 +4,13 @@
 
 #include "core/error.hpp"
 #include "routines/average_matvec.hpp"
+#include "routines/branch.hpp"
 #include "routines/ceilings.hpp"
 #include "routines/edge_detect.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
+#include "routines/instruction_parallelism.hpp"
 #include "routines/max_plus.hpp"
 #include "routines/sobel.hpp"
 #include "routines/transpose.hpp"
@@ -27,7 +29,9 @@
   BOTH(EdgeDetect, edge_detect_ladder)       \
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
-  BOTH(Gpp, gpp_ladder)
+  BOTH(Gpp, gpp_ladder)                      \
+  BOTH(Branch, branch_ladder)                \
+  BOTH(InstructionParallelism, instruction_parallelism_ladder)
 
 namespace ado {
 

@@ -163,6 +163,21 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "two_rows": {_S.REUSE},
         "moments": {_S.OPERATIONS},
     },
+    "branch": {
+        "branch_free": {_S.DIVERGENCE},
+        # Each element takes one formula instead of both, and the lanes of a warp the same one.
+        "by_warp": {_S.OPERATIONS, _S.DIVERGENCE},
+        # Two elements per access. Without shared memory, there are no barriers.
+        "pairs": {_S.WIDER, _S.BARRIERS},
+    },
+    "instruction_parallelism": {
+        # Independent chains are more work in parallel, within a thread.
+        "two_chains": {_S.PARALLELISM},
+        "four_chains": {_S.PARALLELISM},
+        "eight_chains": {_S.PARALLELISM},
+        "more_warps": {_S.PARALLELISM, _S.OCCUPANCY},
+        "warps_and_chains": {_S.PARALLELISM},
+    },
 }
 
 
