@@ -11,13 +11,6 @@
 namespace ado {
 namespace {
 
-double distinct_bytes(const Array& a) {
-  double bytes = a.type.size;
-  for (int d = 0; d < a.rank; ++d)
-    if (a.stride[d] != 0 || a.shape[d] == 0) bytes *= static_cast<double>(a.shape[d]);
-  return bytes;
-}
-
 bool same_memory(const Array& a, const Array& b) {
   if (a.data != b.data || a.type != b.type || a.rank != b.rank || a.elements() == 0) return false;
   return std::equal(a.shape, a.shape + a.rank, b.shape) &&
@@ -101,8 +94,8 @@ void EachValue::check_runs(const char* name, const Array& array, const char* rul
 
 double Problem::compulsory_bytes() const {
   double total = 0;
-  for (const Array* input : inputs) total += distinct_bytes(*input);
-  for (const Array* output : outputs) total += distinct_bytes(*output);
+  for (const Array* input : inputs) total += input->distinct_bytes();
+  for (const Array* output : outputs) total += output->distinct_bytes();
   return total;
 }
 

@@ -86,12 +86,14 @@ class Problem {
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
+  // The length that only results have, or 0 if there is none.
+  virtual std::int64_t result_length() const = 0;
   // Returns true if kernels can access this array in device memory in place.
   virtual bool takes_in_place(const Array& array) const = 0;
 
-  // The bytes of reading each operand once and writing each result once. The elements of a
-  // broadcast dimension count once.
-  double compulsory_bytes() const;
+  // The bytes of reading each needed element of the operands once and writing each result once. The
+  // elements of a broadcast dimension count once.
+  virtual double compulsory_bytes() const;
   // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
 

@@ -11,6 +11,7 @@
 #include "routines/grayscale.hpp"
 #include "routines/max_plus.hpp"
 #include "routines/sobel.hpp"
+#include "routines/strided_copy.hpp"
 #include "routines/transpose.hpp"
 #include "runtime/adaptor.hpp"
 #include "runtime/text.hpp"
@@ -27,7 +28,8 @@
   BOTH(EdgeDetect, edge_detect_ladder)       \
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
-  BOTH(Gpp, gpp_ladder)
+  BOTH(Gpp, gpp_ladder)                      \
+  BOTH(StridedCopy, strided_copy_ladder)
 
 namespace ado {
 

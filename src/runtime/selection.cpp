@@ -115,6 +115,11 @@ std::optional<std::size_t> Routine::find_option(std::string_view option) const {
   return std::nullopt;
 }
 
+void Routine::set_result_length(Lengths& table, const Problem& problem) const {
+  if (lengths.size() > dimensions.size())
+    table.set(dimensions.size(), problem.result_length(), "the operands and options");
+}
+
 std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
                                                 const std::vector<std::int64_t>& batch,
                                                 std::optional<ElementType> type) const {

@@ -133,6 +133,11 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "one_barrier": {_S.BARRIERS},
         "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },
+    "strided_copy": {
+        "batched": {_S.IN_FLIGHT},
+        # Each vector is requested once, although a warp uses only a part of it.
+        "staged": {_S.COALESCING, _S.WIDER},
+    },
     "gpp": {
         # Each value is loaded once, so reloads from DRAM and caches are avoided.
         "bands_inside": {_S.REUSE, _S.DRAM_REUSE},
