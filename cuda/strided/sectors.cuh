@@ -19,6 +19,11 @@ inline int vectors_per_result(const Array& view) {
 
 inline std::int64_t whole_vectors(const Array& a) { return a.bytes() / kVectorBytes; }
 
+// One vector of the result per thread.
+inline Extent grid_of_sectors(const Array& out) {
+  return grid_of(ceil_div(out.bytes(), kVectorBytes * kSectorThreads), 1);
+}
+
 #ifdef __CUDACC__
 
 // Vector `v` to read is half of the sector of element v / 2 or, if elements are closer together

@@ -23,13 +23,13 @@ Selection<T> selection_of(const Array& view, const Array& out) {
           view.shape[0]};
 }
 
-// Bytes of the sectors that contain the elements, for an array that starts at a sector. Elements
+// Bytes of the sectors that contain the elements, for an array that begins at a sector. Elements
 // that are at most one sector apart touch every sector between the first and the last one.
-inline double sector_bytes(const Array& view, const Array& whole) {
+inline double sector_bytes(const Array& view, const std::byte* begin) {
   const std::int64_t count = view.shape[0], step = view.stride[0];
   if (count == 0) return 0;
   if (step > kSectorBytes) return static_cast<double>(count) * kSectorBytes;
-  const std::int64_t first = view.data - whole.data;
+  const std::int64_t first = view.data - begin;
   const std::int64_t last = first + (count - 1) * step + view.type.size - 1;
   return static_cast<double>((last / kSectorBytes - first / kSectorBytes + 1) * kSectorBytes);
 }

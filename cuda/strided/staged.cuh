@@ -23,44 +23,40 @@ inline int staged_elements(std::int64_t step_bytes) {
 
 #ifdef __CUDACC__
 
-// `begin` and `end`: the whole array, which contains the selected elements.
+// `begin` and `end`: the whole array, which contains the selected elements. The tile begins at the
+// vector that contains the first element of the block. If a vector extends beyond the array, the
+// block loads single elements instead.
 template <class T>
 __global__ void __launch_bounds__(kStagedThreads)
     select_staged(Selection<T> s, const T* begin, const T* end, int elements) {
   using Wide = WideVector<T>;
+  constexpr int kLength = kVectorLength<T>;
   __shared__ Wide tile[kStagedBytes / kVectorBytes];
+  T* const staged = reinterpret_cast<T*>(tile);
+  const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t first = block_x() * elements;
   const int count = static_cast<int>(min(s.count - first, std::int64_t{elements}));
+  const int step = static_cast<int>(s.step);
   const T* const from = s.from + first * s.step;
-  // The tile begins at the vector that contains the first element.
   const int before = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % kVectorBytes /
                                       static_cast<int>(sizeof(T)));
   const T* const start = from - before;
-  const int step = static_cast<int>(s.step);
   const int loaded = before + (count - 1) * step + 1;
-  Wide vector[kStagedVectors];
+  const int vectors = (loaded + kLength - 1) / kLength;
+  if (start >= begin && start + vectors * kLength <= end) {
+    Wide vector[kStagedVectors];
 #pragma unroll
-  for (int i = 0; i < kStagedVectors; ++i) {
-    const int at = (static_cast<int>(threadIdx.x) + i * kStagedThreads) * kVectorLength<T>;
-    if (at >= loaded) continue;
-    const T* const element = start + at;
-    if (element >= begin && element + kVectorLength<T> <= end) {
-      vector[i] = *reinterpret_cast<const Wide*>(element);
-    } else {  // a vector that the array shares with other data
+    for (int i = 0; i < kStagedVectors; ++i)
+      if (thread + i * kStagedThreads < vectors)
+        vector[i] = reinterpret_cast<const Wide*>(start)[thread + i * kStagedThreads];
 #pragma unroll
-      for (int k = 0; k < kVectorLength<T>; ++k)
-        if (element + k >= begin && element + k < end) vector[i].at[k] = element[k];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kStagedVectors; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kStagedThreads;
-    if (at * kVectorLength<T> < loaded) tile[at] = vector[i];
+    for (int i = 0; i < kStagedVectors; ++i)
+      if (thread + i * kStagedThreads < vectors) tile[thread + i * kStagedThreads] = vector[i];
+  } else {
+    for (int i = before + thread; i < loaded; i += kStagedThreads) staged[i] = start[i];
   }
   __syncthreads();
-  const T* const selected = reinterpret_cast<const T*>(tile) + before;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kStagedThreads)
-    s.out[first + i] = selected[i * step];
+  for (int i = thread; i < count; i += kStagedThreads) s.out[first + i] = staged[before + i * step];
 }
 
 #endif

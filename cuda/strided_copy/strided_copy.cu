@@ -13,8 +13,16 @@
 namespace ado::cuda {
 namespace {
 
+// The selected elements of packed x. Kernels receive it packed, but costs are also computed for
+// other host arrays.
+Array selected(const StridedCopy& p) {
+  StridedCopy packed = p;
+  packed.x = packed_like(p.x, p.x.data);
+  return packed.selected();
+}
+
 // Bytes from one selected element to the next.
-std::int64_t step_bytes(const StridedCopy& p) { return p.selected().stride[0]; }
+std::int64_t step_bytes(const StridedCopy& p) { return selected(p).stride[0]; }
 
 Extent grid_of_elements(const StridedCopy& p, std::int64_t per_block) {
   return grid_of(ceil_div(p.out.elements(), per_block), 1);
@@ -22,7 +30,7 @@ Extent grid_of_elements(const StridedCopy& p, std::int64_t per_block) {
 
 // The bytes of all touched sectors and of the result.
 double bytes_of_sectors(const StridedCopy& p) {
-  return sector_bytes(p.selected(), p.x) + static_cast<double>(p.out.bytes());
+  return sector_bytes(selected(p), p.x.data) + static_cast<double>(p.out.bytes());
 }
 
 const char* why_slower_batched(const StridedCopy& p, const Hardware& gpu) {
@@ -55,13 +63,10 @@ constexpr Variant<StridedCopy> kVariants[] = {
      .ceiling = true,
      .why_not = why_not_sectors,
      .blocks = {{{kSectorThreads}}},
-     .grid =
-         [](const StridedCopy& p, Extent) {
-           return grid_of(ceil_div(p.out.bytes(), kVectorBytes * kSectorThreads), 1);
-         },
+     .grid = [](const StridedCopy& p, Extent) { return grid_of_sectors(p.out); },
      .bytes = bytes_of_sectors,
      .run = ADO_RUN([](const StridedCopy& p, const Launch& go) {
-       const Array from = p.selected();
+       const Array from = selected(p);
        launch(go, copy_sectors, from.data, from.stride[0], p.out.as<uint4>(), whole_vectors(p.out),
               p.x.data + p.x.bytes(), vectors_per_result(from));
      })},
@@ -73,7 +78,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
      .bytes = bytes_of_sectors,
      .run = ADO_RUN([](const StridedCopy& p, const Launch& go) {
        with_size(p.x.type.size, [&](auto size) {
-         launch(go, select_naive<Element<size>>, selection_of<Element<size>>(p.selected(), p.out));
+         launch(go, select_naive<Element<size>>, selection_of<Element<size>>(selected(p), p.out));
        });
      })},
     {.name = "batched",
@@ -86,8 +91,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
      .bytes = bytes_of_sectors,
      .run = ADO_RUN([](const StridedCopy& p, const Launch& go) {
        with_size(p.x.type.size, [&](auto size) {
-         launch(go, select_batched<Element<size>>,
-                selection_of<Element<size>>(p.selected(), p.out));
+         launch(go, select_batched<Element<size>>, selection_of<Element<size>>(selected(p), p.out));
        });
      })},
     {.name = "staged",
@@ -105,7 +109,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
      .run = ADO_RUN([](const StridedCopy& p, const Launch& go) {
        with_size(p.x.type.size, [&](auto size) {
          using T = Element<size>;
-         launch(go, select_staged<T>, selection_of<T>(p.selected(), p.out), p.x.as<const T>(),
+         launch(go, select_staged<T>, selection_of<T>(selected(p), p.out), p.x.as<const T>(),
                 p.x.as<const T>() + p.x.elements(), staged_elements(step_bytes(p)));
        });
      })},

@@ -122,12 +122,9 @@ class ProblemOf final : public Problem {
     if constexpr (requires { routine.compulsory_bytes(); }) return routine.compulsory_bytes();
     return Problem::compulsory_bytes();
   }
-  bool takes_in_place(const Array& array) const override {
-    const bool aligned =
-        reinterpret_cast<std::uintptr_t>(array.data) % static_cast<unsigned>(array.type.size) == 0;
-    if (array.elements() == 0 || (array.packed() && aligned)) return true;
-    if constexpr (requires { routine.takes_rows_with_pitch(array); })
-      return aligned && routine.takes_rows_with_pitch(array);
+  bool takes_layout(const Array& array) const override {
+    if (array.packed()) return true;
+    if constexpr (requires { routine.takes_layout(array); }) return routine.takes_layout(array);
     return false;
   }
 

@@ -45,6 +45,13 @@ bool extents_overlap(const Array& a, const Array& b) {
   return a_low < b_high && b_low < a_high;
 }
 
+Array transposed(const Array& a) {
+  Array reversed = a;
+  std::reverse(reversed.shape, reversed.shape + a.rank);
+  std::reverse(reversed.stride, reversed.stride + a.rank);
+  return reversed;
+}
+
 void EachValue::refuse(const char* name, const Array& array, const char* rule, std::int64_t element,
                        const std::byte* at) const {
   std::string place;
@@ -99,6 +106,12 @@ double Problem::compulsory_bytes() const {
   return total;
 }
 
+bool Problem::takes_in_place(const Array& array) const {
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(array.data) % static_cast<unsigned>(array.type.size) == 0;
+  return array.elements() == 0 || (aligned && takes_layout(array));
+}
+
 std::int64_t Problem::result_elements() const {
   std::int64_t total = 0;
   for (const Array* output : outputs) total += output->elements();
@@ -107,8 +120,12 @@ std::int64_t Problem::result_elements() const {
 
 void Problem::move_arrays(const DeviceId& device,
                           const std::function<std::byte*(const Array&)>& address) {
-  const auto move = [](Array& array, std::byte* to) {
-    if (to != nullptr || array.elements() == 0) array = packed_like(array, to);
+  const auto move = [this](Array& array, std::byte* to) {
+    if (to == nullptr && array.elements() != 0) return;
+    if (!array.packed() && transposed(array).packed() && takes_layout(array))
+      array.data = to;
+    else
+      array = packed_like(array, to);
   };
   std::vector<Array> before;
   for (Array* input : inputs) {

@@ -5,7 +5,9 @@
 #include "core/error.hpp"
 #include "routines/average_matvec.hpp"
 #include "routines/ceilings.hpp"
+#include "routines/component.hpp"
 #include "routines/edge_detect.hpp"
+#include "routines/gather.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
@@ -29,7 +31,9 @@
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
   BOTH(Gpp, gpp_ladder)                      \
-  BOTH(StridedCopy, strided_copy_ladder)
+  BOTH(StridedCopy, strided_copy_ladder)     \
+  BOTH(Gather, gather_ladder)                \
+  BOTH(Component, component_ladder)
 
 namespace ado {
 

@@ -62,9 +62,11 @@ def random_operands(
 ) -> tuple[NDArray[Any], ...]:
     """Operands with random data; parameters and errors as for :func:`operand_types`."""
     types = operand_types(routine, lengths, dtype)
-    if make := TASKS[routine.name].operands:
-        return make(_lengths_or_default(routine, lengths))
-    return tuple(random_array(*each) for each in types)
+    task = TASKS[routine.name]
+    if task.operands:
+        return task.operands(_lengths_or_default(routine, lengths))
+    operands = tuple(random_array(*each) for each in types)
+    return task.adjusted(*operands) if task.adjusted else operands
 
 
 def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:

@@ -73,6 +73,9 @@ class Task:
         routine whose types are fixed.
     operands
         Maps lengths in that order to operands. Default: random numbers.
+    adjusted
+        Maps random operands to operands with meaningful values, for example indices within range.
+        Default: they remain as they are.
     sparsified
         If `expected` would take too long, maps its arguments to operands of the same shapes with
         mostly zero terms, else to None. Every variant does the same work on these operands.
@@ -89,6 +92,7 @@ class Task:
     lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
     dtype: str | None = None
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
+    adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
     sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
     benchmark_problems: Mapping[str, str] = field(default_factory=dict)

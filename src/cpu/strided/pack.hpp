@@ -9,6 +9,7 @@
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
+#include "cpu/common/element.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
@@ -25,14 +26,6 @@ struct Elements {
   ADO_INLINE Elements part(int64_t begin, int64_t end) const {
     return {from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step};
   }
-};
-
-// The type of an element of kSize bytes. An element of 16 bytes is a vector.
-template <int kSize>
-struct ElementOf : UnsignedOf<kSize> {};
-template <>
-struct ElementOf<16> {
-  using Type = Vector<16, 16>;
 };
 
 // Calls piece(part) for consecutive parts of the elements, so that calls can be interrupted.
