@@ -63,9 +63,10 @@ def random_operands(
     """Operands with random data; parameters and errors as for :func:`operand_types`."""
     types = operand_types(routine, lengths, dtype)
     task = TASKS[routine.name]
-    if make := task.operands:
-        return make(_lengths_or_default(routine, lengths))
-    return tuple(random_array(*each, task.magnitude) for each in types)
+    if task.operands:
+        return task.operands(_lengths_or_default(routine, lengths))
+    operands = tuple(random_array(*each, task.magnitude) for each in types)
+    return task.adjusted(*operands) if task.adjusted else operands
 
 
 def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:

@@ -133,6 +133,22 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "one_barrier": {_S.BARRIERS},
         "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },
+    "strided_copy": {
+        "batched": {_S.IN_FLIGHT},
+        # Each vector is requested once, although a warp uses only a part of it.
+        "staged": {_S.COALESCING, _S.WIDER},
+    },
+    "gather": {
+        "batched": {_S.IN_FLIGHT},
+        "vector_index": {_S.WIDER},
+        "evict_first": {_S.DRAM_REUSE},
+    },
+    "component": {
+        "batched": {_S.IN_FLIGHT},
+        "staged": {_S.COALESCING, _S.WIDER},
+        # Neighbouring points are neighbours in memory.
+        "structure_of_arrays": {_S.COALESCING, _S.WIDER},
+    },
     "gpp": {
         # Each value is loaded once, so reloads from DRAM and caches are avoided.
         "bands_inside": {_S.REUSE, _S.DRAM_REUSE},
