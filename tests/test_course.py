@@ -49,9 +49,16 @@ def test_text_is_markdown_in_a_notebook_and_plain_elsewhere():
     assert text._repr_markdown_() == repr(text) == "**a**\n\n| x |\n| :--- |\n| 1 |"
 
 
-def test_tables_align_their_first_column_left():
+def test_numbers_are_aligned_right():
     text = str(course.table(["variant", "time"], [("naive", None), ("tiled", 2)]))
     assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
+
+
+def test_columns_of_text_are_aligned_left():
+    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
+    text = str(course.table(["variant", "it is", "ratio", "share"], rows))
+    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
+    assert str(course.table(["a", "b"], [])).splitlines()[1] == "| :--- | ---: |"
 
 
 def test_rows_must_have_a_cell_for_each_column():
@@ -285,6 +292,17 @@ def test_steps_tell_the_bytes_of_each_level(ladder):
     l2 = m.profile["l2_bytes"] / m.bytes
     assert f"L2 {l2:.2f}" in str(course.step(ladder, "naive"))
     assert str(course.step(ladder, "naive", more="The end.")).endswith("The end.")
+
+
+def test_libraries_are_sorted_by_time():
+    sweep = ado.load(DATA / "max_plus-float64-peers.json")
+    _, rows = rows_of(course.libraries(sweep))
+    ours = f"`ado.max_plus` ({sweep.fastest.variant})"
+    assert rows[ours][1] == f"{TIMES}1.00"
+    everything = sorted((sweep.fastest, *sweep.peers), key=lambda m: m.seconds)
+    assert list(rows) == [ours if m is sweep.fastest else m.shown_as for m in everything]
+    last = everything[-1]
+    assert rows[last.shown_as][0] == quantity(last.seconds, "s")
 
 
 # --- predictions ----------------------------------------------------------------------------------

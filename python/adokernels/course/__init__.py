@@ -8,7 +8,7 @@ from adokernels.course.figures import figures, speed_of_light_table
 from adokernels.course.models import model_beside_counters, modelled
 from adokernels.course.predictions import predicted
 from adokernels.course.published.figure import Published
-from adokernels.course.steps import between, step
+from adokernels.course.steps import between, libraries, step
 from adokernels.course.strides import stride_chart
 from adokernels.course.text import Text, say, table
 from adokernels.course.tile_picture import draw_tile_transpose
@@ -23,6 +23,7 @@ __all__ = [
     "draw_tile_transpose",
     "exercise",
     "figures",
+    "libraries",
     "model_beside_counters",
     "modelled",
     "predicted",
