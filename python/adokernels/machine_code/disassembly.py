@@ -85,7 +85,9 @@ def sass_of_module(
     kernels = []
     for launch in launched:
         if launch.name not in found:
-            raise ValueError(f"kernels must be kernels of this build, got {launch.name}")
+            raise ValueError(
+                f"kernels must be kernels of this build, not of other libraries, got {launch.name}"
+            )
         cubin, kernel = found[launch.name]
         kernels.append(sass_of(cubin, kernel, launch, path_of))
     return arch, tuple(kernels)
