@@ -18,7 +18,7 @@ from adokernels.measuring.records import Ceiling, Machine
 V100 = "V100"
 ADA = "GPU of compute capability 8.9"
 #: The documents, as tables name them.
-POST, PAPER, CODES, TOOLKIT = "post", "paper", "codes", "toolkit"
+POST, PAPER, CODES, TOOLKIT = "Post", "Paper", "Codes", "Toolkit"
 SOURCES = {
     POST: "https://developer.nvidia.com/blog/"
     "accelerating-hpc-applications-with-nsight-compute-roofline-analysis/",
@@ -110,7 +110,7 @@ def figure(quantity: str, variant: str = "", document: str = POST) -> float:
     for p in FIGURES:
         if (p.quantity, p.variant, p.document) == (quantity, variant, document):
             return float(p.value)
-    raise KeyError(f"no published {quantity!r} of {variant or 'the machine'} in the {document}")
+    raise KeyError(f"no published {quantity!r} of {variant or 'the machine'} in the {document.lower()}")
 
 
 def counted_codes() -> dict[str, dict[str, float]]:
