@@ -34,10 +34,13 @@ from adokernels._core import (
     to_device,
 )
 from adokernels.arrays.pictures import read_image
+from adokernels.charts import scans as _scans  # noqa: F401, draws a Scan
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.steps import steps
 from adokernels.charts.warp_states import warp_states
+from adokernels.comparing import Change, Changes, compare
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.custom.compiler import CompilationError
@@ -55,6 +58,7 @@ from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.ladders.source import Diff, Source
+from adokernels.machine_code.records import KernelSass, Sass
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.checking import check
 from adokernels.measuring.hotspots import hotspots
@@ -64,6 +68,8 @@ from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import profile
 from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.measuring.scanning import scan
+from adokernels.measuring.scans import Scan
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
 from adokernels.patterns.banks import BankConflicts, bank_conflicts
@@ -79,6 +85,8 @@ __all__ = [  # noqa: PLE0604
     "BankConflicts",
     "Card",
     "Ceiling",
+    "Change",
+    "Changes",
     "Checked",
     "Choice",
     "Comparison",
@@ -96,6 +104,7 @@ __all__ = [  # noqa: PLE0604
     "Hotspots",
     "Kernel",
     "KernelProfile",
+    "KernelSass",
     "Ladder",
     "Limiter",
     "Machine",
@@ -104,7 +113,9 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
+    "Scan",
     "Sectors",
+    "Sass",
     "Setting",
     "Source",
     "Sweep",
@@ -115,6 +126,7 @@ __all__ = [  # noqa: PLE0604
     "bank_conflicts",
     "cards",
     "check",
+    "compare",
     "cuda_variant",
     "diagnose",
     "divergence",
@@ -129,10 +141,12 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "read_image",
     "roofline",
+    "scan",
     "sectors",
     "set_device",
     "set_isa",
     "speed_of_light",
+    "steps",
     "sweep",
     "synchronize",
     "to_device",

@@ -19,7 +19,9 @@ from adokernels.arrays.operands import random_operands
 from adokernels.charts.files import save
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
+from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.numbers import percent
 from adokernels.tables.rendering import show
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 1 if ``check`` finds a wrong result, 2 for a wrong argument, 3 for a missing
-        device.
+        0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a
+        wrong argument, 3 for a missing device.
     """
     options = _parser().parse_args(arguments)
     console = Console(markup=False, emoji=False)  # names and paths are literal
@@ -136,14 +138,42 @@ def _parser() -> argparse.ArgumentParser:
     profile = commands.add_parser(
         "profile", parents=[problem], help="read the hardware counters of one CUDA variant"
     )
-    profile.add_argument("--variant", help="default: the variant that a call uses")
     profile.add_argument(
+        "variant", nargs="?", help="name of the variant; default: the one that a call uses"
+    )
+    output = profile.add_mutually_exclusive_group()
+    output.add_argument(
         "--metrics",
         type=lambda text: text if text in METRIC_SETS else text.split(","),
         default="default",
         help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
     )
+    output.add_argument(
+        "--ncu",
+        type=_report_path,
+        metavar="FILE.ncu-rep",
+        help="run ncu, and write a report with source for the GUI of Nsight Compute instead",
+    )
     profile.set_defaults(run=_run_profile)
+
+    compare = commands.add_parser(
+        "compare", help="compare two stored sweeps of the same problem, variant by variant"
+    )
+    compare.add_argument("before", type=Path, help="JSON file of a sweep")
+    compare.add_argument("after", type=Path, help="JSON file of a sweep")
+    compare.add_argument(
+        "--fail-if-slower",
+        type=_share,
+        metavar="PERCENT",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%",
+    )
+    compare.add_argument(
+        "--across-machines", action="store_true", help="allow sweeps of different machines"
+    )
+    compare.add_argument(
+        "--plot", type=_chart_path, help="output file for the chart (.png, .svg, .pdf)"
+    )
+    compare.set_defaults(run=_run_compare)
 
     diagnose = commands.add_parser(
         "diagnose", help="report the limiter and the next step of each variant of a stored sweep"
@@ -184,12 +214,29 @@ def _lengths(text: str) -> tuple[int, ...]:
         ) from None
 
 
+def _share(text: str) -> float:
+    """``5%`` or ``5`` as 0.05."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < np.inf:
+        raise argparse.ArgumentTypeError(f"must be a percentage such as 5%, got {text!r}")
+    return share
+
+
 def _chart_path(text: str) -> Path:
     """Reject an unsupported chart format before anything is measured."""
     path, known = Path(text), (".png", ".svg", ".pdf")
     if path.suffix.lower() not in known:
         raise argparse.ArgumentTypeError(f"must end in {', '.join(known)}, got {text!r}")
     return path
+
+
+def _report_path(text: str) -> Path:
+    if not text.endswith(SUFFIX):
+        raise argparse.ArgumentTypeError(f"must end in {SUFFIX}, got {text!r}")
+    return Path(text)
 
 
 def _dtype(text: str) -> np.dtype[Any]:
@@ -289,12 +336,29 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
 
 def _run_profile(options: argparse.Namespace, console: Console) -> None:
     routine, operands, settings = _problem(options)
+    if options.ncu:
+        _write_nsight_report(options, console, routine, operands, settings)
+        return
     what = routine[options.variant] if options.variant else routine
     profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
     console.print(profile)
     if options.json:
         profile.save(options.json)
         console.print(f"wrote {options.json}")
+
+
+def _write_nsight_report(
+    options: argparse.Namespace,
+    console: Console,
+    routine: ado.Routine,
+    operands: tuple[NDArray[Any], ...],
+    settings: dict[str, Any],
+) -> None:
+    if options.json:
+        raise ValueError("--json is for counters, and excludes --ncu")
+    name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
+    write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
+    console.print(f"wrote {options.ncu}; open it with ncu-ui")
 
 
 def _problem(
@@ -314,21 +378,29 @@ def _problem(
     return routine, operands, dict(options.set)
 
 
+def _run_compare(options: argparse.Namespace, console: Console) -> int:
+    changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
+    console.print(changes)
+    if options.plot:
+        figure = Figure(figsize=(8.5, 1.6 + 0.26 * len(changes)), layout="constrained")
+        changes.plot(figure.add_subplot())
+        save(figure, options.plot, dpi=150)
+        console.print(f"wrote {options.plot}")
+    slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
+    for change in slower:
+        increase = percent(1 / change.comparison.ratio - 1)
+        print(f"adokernels: {change.variant} takes {increase} longer", file=sys.stderr)
+    return 1 if slower else 0
+
+
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(_stored_sweep(options.measurements)))
+    console.print(ado.diagnose(ado.Sweep.load(options.measurements)))
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = [_stored_sweep(path) for path in options.measurements]
+    sweeps = [ado.Sweep.load(path) for path in options.measurements]
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")
-
-
-def _stored_sweep(path: Path) -> ado.Sweep:
-    record = ado.load(path)
-    if not isinstance(record, ado.Sweep):
-        raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
-    return record
 
 
 def _routine(name: str) -> ado.Routine:

@@ -110,7 +110,9 @@ def figure(quantity: str, variant: str = "", document: str = POST) -> float:
     for p in FIGURES:
         if (p.quantity, p.variant, p.document) == (quantity, variant, document):
             return float(p.value)
-    raise KeyError(f"no published {quantity!r} of {variant or 'the machine'} in the {document.lower()}")
+    raise KeyError(
+        f"no published {quantity!r} of {variant or 'the machine'} in the {document.lower()}"
+    )
 
 
 def counted_codes() -> dict[str, dict[str, float]]:
