@@ -70,6 +70,7 @@ ROWS = (
         "A8",
         "How to start the profiler and collect a report.",
         (
+            "adokernels profile --ncu",
             "03: The loop and its tools",
             "ado.profile",
             "adokernels profile",
@@ -190,6 +191,7 @@ ROWS = (
         "A19",
         "The source page, which needs -lineinfo.",
         (
+            "adokernels profile --ncu",
             "03: The source page: which line is it?",
             "ado.hotspots",
             "ado.Variant.source",

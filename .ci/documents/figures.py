@@ -18,6 +18,7 @@ from adokernels.course.published import access_patterns
 from adokernels.course.published.figure import Published, written
 from adokernels.tables.numbers import percent, quantity, ratio
 from documents.row import Document
+from documents.targets import ROOT
 
 #: The variant that a figure belongs to, or an empty text; and the figure with its name.
 Figure = tuple[str, str]
@@ -82,11 +83,6 @@ def _dominant_stall(m: ado.Measurement) -> str:
     return BY_KEY[max(cycles, key=cycles.__getitem__)].title
 
 
-def _unused_registers(m: ado.Measurement) -> str:
-    free = ado.cards["instruction_parallelism"].indicators[-1]
-    return free.shown(free.of(m))
-
-
 def _intensity(level: str) -> Callable[[ado.Measurement], str]:
     moved = f"{level.lower()}_bytes"
     return lambda m: written(m.executed_flops / m.profile[moved], "FLOP/B")
@@ -109,7 +105,6 @@ def _excess(m: ado.Measurement) -> float:
 QUANTITIES: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
     "seconds": ("time", lambda m: quantity(m.seconds, "s")),
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
-    "unused_registers": ("registers left unused", _unused_registers),
     "max_warps": ("warps that fit on a multiprocessor", lambda m: str(_kernel(m).max_warps)),
     "grid": ("grid", lambda m: f"{' x '.join(map(str, _kernel(m).grid))} blocks"),
     "block": ("block", lambda m: f"{' x '.join(map(str, _kernel(m).block))} threads"),
@@ -178,12 +173,39 @@ def ours(sweep: ado.Sweep, text: str) -> Figure:
             return "", f"`{before.variant}` to `{after.variant}` {gain}"
         if match := re.fullmatch(r"pattern ([\w ]+?)(?: of (\d+) bytes)?", text):
             return _of_pattern(match[1], int(match[2] or 4))
+        if match := re.fullmatch(r"sass ([\w-]+)\.(\w+)", text):
+            return _of_machine_code(*match.groups())
         if text == "divergence":
             return "", _divergence()
         variant, _, key = text.partition(".")
         return variant, _of_variant(sweep, sweep[variant], key)
     except KeyError as error:
         raise ValueError(f"no figure {text!r} in {sweep.title}: {error}") from None
+
+
+def _widths(accesses: Mapping[int, int]) -> str:
+    return ", ".join(f"{count} x {bits} bits" for bits, count in sorted(accesses.items()))
+
+
+#: Figures of the machine code of a kernel.
+MACHINE_CODE: Mapping[str, Callable[[ado.KernelSass], str]] = {
+    "registers_unused": lambda kernel: f"registers left unused {kernel.registers_unused}",
+    "accesses": lambda kernel: f"loads {_widths(kernel.loads)}, stores {_widths(kernel.stores)}",
+    "loop": lambda kernel: (
+        f"inner loop of {len(kernel.main_loop)} instructions,"
+        f" loads {_widths(kernel.main_loop.loads)}"
+    ),
+    "waits": lambda kernel: f"waits for loads per iteration {kernel.main_loop.load_waits}",
+}
+
+
+def _of_machine_code(name: str, key: str) -> Figure:
+    """A figure of the stored machine code of a variant, NAME-sass.json."""
+    path = ROOT / "notebooks" / "data" / "course" / f"{name}-sass.json"
+    if not path.is_file() or key not in MACHINE_CODE:
+        raise KeyError(f"{key!r} of {path.name}")
+    record = ado.load(path)
+    return record.variant, MACHINE_CODE[key](record.kernels[0])
 
 
 def _of_pattern(name: str, itemsize: int) -> Figure:

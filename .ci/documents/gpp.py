@@ -21,9 +21,9 @@ ROWS = (
         (
             "05: The roofline section of the profiler",
             "ado.roofline",
-            "adokernels profile",
+            "adokernels profile --ncu",
         ),
-        note="The chart is drawn from counters. It needs no section of the profiler.",
+        note="The chart is drawn from counters. A report of the profiler has its own chart.",
     ),
     Row(
         "E3",

@@ -39,14 +39,22 @@ ROWS = (
     Row(
         "C7",
         "A new session of the profiler.",
-        ("ado.profile", "adokernels profile"),
-        cannot="the profiler of the talk no longer exists; one call replaces the session",
+        (
+            "adokernels profile --ncu",
+            "ado.profile",
+            "adokernels profile",
+        ),
+        note="One call replaces the session. A report for the user interface can be written too.",
     ),
     Row(
         "C8",
         "The timeline of the application.",
-        (_HOTSPOTS, "edge_detect[pipeline_naive]"),
-        cannot="no timeline is drawn; a pipeline is timed per kernel instead",
+        (
+            "course.timeline",
+            _HOTSPOTS,
+            "edge_detect[pipeline_naive]",
+        ),
+        note="Drawn from times of the steps, not by a profiler.",
     ),
     Row(
         "C9",
@@ -70,7 +78,10 @@ ROWS = (
     Row(
         "C12",
         "Charts of the utilisation of compute and memory.",
-        ("ado.speed_of_light",),
+        (
+            "course.utilisation_plane",
+            "ado.speed_of_light",
+        ),
         ("naive.compute_sol", "naive.memory_sol"),
     ),
     Row(
@@ -134,6 +145,7 @@ ROWS = (
         "C23",
         "Two independent chains per thread by unrolling.",
         (
+            "instruction_parallelism[two_chains]",
             "06: 8. Instruction-level parallelism",
             "card instruction_parallelism",
             "gaussian_blur[two_pixels]",
@@ -161,7 +173,10 @@ ROWS = (
     Row(
         "C28",
         "Card: instruction-level parallelism.",
-        ("card instruction_parallelism", "docs/cards.md"),
+        (
+            "card instruction_parallelism",
+            "docs/cards.md",
+        ),
     ),
     Row("C29", "Ranks of the kernels after step 2.", (_HOTSPOTS, _AGAIN), note=_RANKED),
     Row(
@@ -216,13 +231,21 @@ ROWS = (
     Row(
         "C40",
         "The result of the talk's steps.",
-        (_DEVICES, "gaussian_blur[read_only]"),
+        (
+            "course.speedups_of_devices",
+            _DEVICES,
+            "gaussian_blur[read_only]",
+        ),
         ("naive > read_only",),
     ),
     Row(
         "C41",
         "Next: fewer operations, more work per thread. Sobel becomes the hotspot.",
-        (_AGAIN, "sobel[naive]"),
+        (
+            "course.priorities",
+            _AGAIN,
+            "sobel[naive]",
+        ),
         note=_RANKED,
     ),
     Row(

@@ -94,12 +94,17 @@ ROWS = (
     Row(
         "D13",
         "How to find the inner loop in SASS.",
-        ("ado.hotspots",),
+        ("ado.Variant.sass", "ado.hotspots"),
+        ("sass max_plus-float64-one_block.loop",),
     ),
     Row(
         "D14",
         "The load instructions LDG.E.64 and LDG.E.128.",
-        ("ado.hotspots",),
+        ("ado.Variant.sass",),
+        (
+            "sass max_plus-float64-one_block.accesses",
+            "sass max_plus-float64-vector_load_both.accesses",
+        ),
     ),
     Row(
         "D15",
@@ -110,18 +115,25 @@ ROWS = (
     Row(
         "D16",
         "Exposed latencies per inner loop of the three versions.",
-        (_WIDE,),
         (
-            "one_block.stall_long_scoreboard",
-            "vector_load_small.stall_long_scoreboard",
-            "vector_load_both.stall_long_scoreboard",
+            "ado.Variant.sass",
+            _WIDE,
         ),
-        note="No counter reports them. The cycles of the stall per instruction show the same.",
+        (
+            "sass max_plus-float64-one_block.waits",
+            "sass max_plus-float64-vector_load_small.waits",
+            "sass max_plus-float64-vector_load_both.waits",
+        ),
+        note="Counted in the machine code: first uses of loads that overlap each other.",
     ),
     Row(
         "D17",
         "Wide loads need fewer registers for addresses.",
-        (_WIDE, "ado.Variant.resources"),
+        (
+            "ado.Variant.sass",
+            _WIDE,
+            "ado.Variant.resources",
+        ),
     ),
     Row(
         "D18",
@@ -137,11 +149,15 @@ ROWS = (
     Row(
         "D20",
         "Registers left unused.",
-        ("ado.Variant.resources", "card instruction_parallelism"),
         (
-            "one_block.unused_registers",
-            "vector_load_small.unused_registers",
-            "vector_load_both.unused_registers",
+            "ado.Variant.sass",
+            "ado.Variant.resources",
+            "card instruction_parallelism",
+        ),
+        (
+            "sass max_plus-float64-one_block.registers_unused",
+            "sass max_plus-float64-vector_load_small.registers_unused",
+            "sass max_plus-float64-vector_load_both.registers_unused",
         ),
     ),
     Row(

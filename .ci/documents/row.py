@@ -22,9 +22,10 @@ class Row:
         ``"adokernels profile"``; or a file of the repository: ``"docs/diagnosis.md"``.
     here
         Our figures, from the stored ladder: ``"tiled.seconds"``, a quantity of a variant, or
-        ``"naive > tiled"``, the ratio of two times; or the model of an access pattern,
-        ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``. Those that correspond to a
-        published figure of the item are added.
+        ``"naive > tiled"``, the ratio of two times; the model of an access pattern,
+        ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``; or a figure of stored machine
+        code, ``"sass max_plus-float64-one_block.loop"``. Those that correspond to a published
+        figure of the item are added.
     note
         What differs here.
     with_items

@@ -124,6 +124,8 @@ ROWS = (
         "B13",
         "Stride 32 and random access: one sector per lane.",
         (
+            "strided_copy[naive]",
+            "gather[naive]",
             "06: Strides",
             "06: 5. Random access",
             "ado.sectors",
@@ -134,6 +136,7 @@ ROWS = (
         "B14",
         "Access shifted by one element: one sector more.",
         (
+            "strided_copy[naive]",
             "06: 1. Requests, sectors and cache lines",
             "ado.sectors",
         ),
@@ -143,6 +146,8 @@ ROWS = (
         "B15",
         "Stride 3: a third of the bytes is used.",
         (
+            "strided_copy[naive]",
+            "strided_copy[staged]",
             "06: Strides",
             "ado.sectors",
         ),
@@ -152,6 +157,8 @@ ROWS = (
         "B16",
         "Array of structures or structure of arrays.",
         (
+            "component[array_of_structures]",
+            "component[structure_of_arrays]",
             "06: 4. Array of structures, structure of arrays",
             "ado.sectors",
         ),
@@ -160,6 +167,7 @@ ROWS = (
         "B17",
         "All lanes read the same word.",
         (
+            "gather[naive]",
             "06: 1. Requests, sectors and cache lines",
             "ado.sectors",
         ),
@@ -189,6 +197,7 @@ ROWS = (
         "B20",
         "First steps of the profiler: baseline, imported source, tooltips.",
         (
+            "adokernels profile --ncu",
             "01: First steps of the profiler",
             "ado.profile",
             "ado.Profile.compare",
@@ -253,10 +262,14 @@ ROWS = (
         "B26",
         "The SASS of the kernel, with excessive sectors per instruction.",
         (
+            "ado.Variant.sass",
             "01: Sectors: what the memory moves",
             "ado.hotspots",
         ),
-        ("naive.excess_store_sectors",),
+        (
+            "sass transpose-int64-8192-naive.accesses",
+            "naive.excess_store_sectors",
+        ),
     ),
     Row(
         "B27",
@@ -305,6 +318,9 @@ ROWS = (
         "B32",
         "Divergence by the parity of the lane.",
         (
+            "branch[by_lane]",
+            "branch[by_warp]",
+            "branch[branch_free]",
             "06: 7. Divergence",
             "ado.divergence",
         ),
