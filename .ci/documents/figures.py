@@ -51,8 +51,9 @@ def _figures_in(value: object) -> Iterator[Published]:
 
 
 def device_of(theirs: Iterable[Published]) -> str:
-    """The device of most figures; empty without figures."""
-    return next((device for device, _ in Counter(p.device for p in theirs).most_common(1)), "")
+    """The device of the figures of most items; empty without figures."""
+    devices = Counter(device for _, device in {(p.item, p.device) for p in theirs})
+    return next((device for device, _ in devices.most_common(1)), "")
 
 
 def of_document(p: Published, device: str) -> Figure:
