@@ -163,6 +163,14 @@ def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
     ]
 
 
+def test_an_issued_instruction_is_no_stall():
+    m = ado.load(DATA / "sobel-2560x1600.json")["sliding_window"]
+    stalls = {k: v for k, v in m.profile.quantities.items() if k.startswith("stall_")}
+    assert max(stalls, key=stalls.get) == "stall_selected"
+    (shown,) = rows_of(course.figures(m))[1]["dominant stall reason"]
+    assert not shown.startswith("selected")
+
+
 def test_figures_have_rows_for_further_published_quantities(ladder):
     given = [
         published(quantity="store_sectors", value=67_108_864, unit=""),
@@ -180,6 +188,10 @@ def test_figures_omit_rows_without_data(ladder):
     _, rows = rows_of(course.figures(ladder["naive"]))
     assert "wavefronts that are bank conflicts" not in rows
     assert "wavefronts that are bank conflicts" in rows_of(course.figures(ladder["tiled"]))[1]
+    spills = "local memory (spills)"
+    assert spills not in rows
+    spilling = ado.load(DATA / "max_plus-float64.json")["vector_load_small"]
+    assert rows_of(course.figures(spilling))[1][spills] == ["4.10 kB"]
     peers = ado.load(DATA / "max_plus-float64-peers.json")  # without counters
     assert set(rows_of(course.figures(peers["vectorised"]))[1]) == {
         "time",

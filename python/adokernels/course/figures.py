@@ -93,7 +93,8 @@ def _accesses(access: str) -> _Row:
 
 def _stall_of(subject: _Subject) -> str | None:
     """The key of the stall reason with the most cycles."""
-    cycles = {f"stall_{name}": subject.get(f"stall_{name}") for name in STALLS[:-1]}
+    keys = (f"stall_{name}" for name in STALLS if name != "selected")
+    cycles = {key: subject.get(key) for key in keys}
     known = {key: value for key, value in cycles.items() if value}
     return max(known, key=lambda key: known[key]) if known else None
 
