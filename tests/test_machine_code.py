@@ -12,6 +12,7 @@ from conftest import NO_CUDA
 import adokernels as ado
 from adokernels import _core
 from adokernels.custom.compiler import compile_cuda, why_no_compiler
+from adokernels.machine_code import disassembly
 from adokernels.machine_code.cubin import kernels_in
 from adokernels.machine_code.disassembly import kernels_of_module
 from adokernels.machine_code.instructions import Access, cleaned, parsed
@@ -307,6 +308,28 @@ def test_kernels_of_a_cubin():
     assert _core.kernel_name(wide.symbol) == "wide<float4>"
     with pytest.raises(ValueError, match="code must be a cubin"):
         kernels_in(compiled.code[:200])
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+def test_functions_that_kernels_call_are_no_kernels():
+    source = """
+    extern "C" __global__ void quotients(unsigned long long* x, unsigned long long y) {
+      x[threadIdx.x] /= y;  // a function of the compiler's library
+    }"""
+    code = compile_cuda(source, "quotients").code
+    assert b"__cuda_sm20_div_u64" in code
+    assert [k.symbol for k in kernels_in(code)] == ["quotients"]
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+def test_of_two_kernels_with_one_name_that_of_the_routine_is_chosen(monkeypatch):
+    cubins = {
+        name: compile_cuda(BOUNDED.replace("512, 2", bounds), "bounded").code
+        for name, bounds in (("copy", "512, 2"), ("mine", "1024"), ("other", "256, 2"))
+    }
+    monkeypatch.setattr(disassembly, "cubins_of", lambda module, arch: cubins)
+    for source, code in cubins.items():
+        assert kernels_of_module(MODULE, "sm_90", source)["bounded"][0] == code
 
 
 @pytest.mark.parametrize("content", [b"", b"no cubin", b"\x7fELF", b"\x7fELF" + b"\xff" * 60])

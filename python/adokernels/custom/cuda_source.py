@@ -16,20 +16,17 @@ import numpy as np
 from adokernels import _core
 from adokernels.custom.compiler import CompiledKernel, compile_cuda
 from adokernels.custom.memory import GuardedArray
-from adokernels.custom.values import host_operands, is_array
+from adokernels.custom.source_sass import sass_of_source
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import AnyVariant, Block
 from adokernels.ladders.source import Source, SourcePart
-from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
-from adokernels.machine_code.records import Sass
-from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.source_launch import Result, SourceLaunch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from adokernels.arrays.libraries import DeviceView
+    from adokernels.machine_code.records import Sass
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {
@@ -180,20 +177,8 @@ class CudaVariant(CustomVariant):
         Unavailable
             If the compiler or ``nvdisasm`` is missing.
         """
-        operands = host_operands(args)
-        arrays = [operand for operand in operands if is_array(operand)]
-        if not arrays:
-            raise TypeError(f"{self.label} must have an array as operand, got {len(args)} operands")
-        code = self.compiled(arrays[0].dtype.name, arch)
         shape = self.blocks[0] if block is None else _extent("block", block)
-        most = None
-        if arch is None and self.owner and not _core.why_no_cuda():
-            most = self.resources(*args, block=shape, **options)[0].most_registers
-        launched = LaunchedKernel(_core.kernel_name(code.symbol), shape, most)
-        (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
-        found = sass_of(code.code, kernel, launched, Sources(texts={self.file: self.text}).path_of)
-        routine = self.owner.name if self.owner else ""
-        return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
+        return sass_of_source(self, args, shape, arch, options)
 
     @property
     def source(self) -> Source:
