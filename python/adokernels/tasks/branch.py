@@ -71,7 +71,7 @@ TASK = Task(
     expected,
     tolerance=1,
     error_unit=error_unit,
-    lengths={"n": 4 << 20},
+    lengths={"n": 1 << 20},
     dtype="float32",
     magnitude=1.0,
     sparsified=sparsified,
