@@ -312,7 +312,7 @@ def replace_operand(rng: np.random.Generator, case: Case) -> None:
     case.arguments[0] = value
     case.compare = False
     # An empty list is an array with one dimension, which some routines accept.
-    errors = () if value == [] and case.routine.name in MOVING else (ValueError, TypeError)
+    errors = () if repr(value) == "[]" and case.routine.name in MOVING else (ValueError, TypeError)
     case.invalid(f"operand {value!r}", *errors)
 
 
