@@ -15,6 +15,10 @@ constexpr Variant<Component> kVariants[] = {
     {.name = "simd",
      .changes = "Loads whole vectors and selects elements in registers for up to 4 components.",
      .run = pack<Component, Simd>},
+    {.name = "prefetch",
+     .changes =
+         "Prefetches the element that is selected 64 elements later if lines have few of them.",
+     .run = pack<Component, Prefetched>},
     {.name = "streaming",
      .changes = "Stores a result larger than the cache with non-temporal stores.",
      .run = pack<Component, Streaming>},

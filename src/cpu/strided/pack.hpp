@@ -43,11 +43,13 @@ ADO_INLINE void in_parts(const Elements& all, int64_t begin, int64_t end, const 
 // ---------------------------------------------------------------------------------------------
 // the steps
 
+// Not inlined: if the compiler knew that results are packed, it would insert the elements into
+// vectors, which is slower.
 template <int kSize>
-ADO_INLINE void copy_elements(const Elements& e) {
+__attribute__((noinline)) void copy_elements(Elements e) {
   using T = typename ElementOf<kSize>::Type;
-  for (int64_t i = 0; i < e.count; ++i)
-    store_vector(e.to + i * e.to_step, load<T>(e.from + i * e.from_step));
+  for (; e.count > 0; --e.count, e.from += e.from_step, e.to += e.to_step)
+    store_vector(e.to, load<T>(e.from));
 }
 
 struct NaiveLoops {
@@ -88,6 +90,32 @@ struct Simd {
   }
 };
 
+// If each line has few selected elements, the loop is limited by cache misses. Hardware prefetchers
+// stop at the end of a page, so the loop prefetches elements beyond it.
+constexpr int64_t kFar = kLine / 2, kAhead = 64;  // bytes; elements
+template <int kSize>
+__attribute__((noinline)) void copy_ahead(Elements e) {
+  using T = typename ElementOf<kSize>::Type;
+  const int64_t ahead = kAhead * e.from_step;
+  for (; e.count > 0; --e.count, e.from += e.from_step, e.to += e.to_step) {
+    __builtin_prefetch(e.from + ahead);
+    store_vector(e.to, load<T>(e.from));
+  }
+}
+
+template <int kSize>
+void copy_near_or_far(const Elements& e) {
+  if (e.from_step >= kFar || e.from_step <= -kFar) return copy_ahead<kSize>(e);
+  copy_vectors<kSize>(e);
+}
+
+struct Prefetched {
+  template <int kSize>
+  static void run(const Elements& all) {
+    in_parts(all, 0, all.count, copy_near_or_far<kSize>);
+  }
+};
+
 // Results of at least this size are stored with non-temporal stores (see transpose).
 constexpr int64_t kStreamFrom = 8 << 20;
 
@@ -96,7 +124,7 @@ constexpr int64_t kStreamFrom = 8 << 20;
 template <int kSize>
 void stream_part(const Elements& all, int64_t begin, int64_t end) {
   if (all.to_step != kSize || all.count * kSize < kStreamFrom)
-    return in_parts(all, begin, end, copy_vectors<kSize>);
+    return in_parts(all, begin, end, copy_near_or_far<kSize>);
   in_parts(all, begin, end, [](const Elements& part) {
     constexpr int64_t kBufferBytes = 8 << 10, kBuffered = kBufferBytes / kSize;
     alignas(kLine) std::byte buffer[kBufferBytes];
@@ -108,7 +136,7 @@ void stream_part(const Elements& all, int64_t begin, int64_t end) {
         stream(to, piece.from, count * kSize);
       } else {
         piece.to = buffer;
-        copy_vectors<kSize>(piece);
+        copy_near_or_far<kSize>(piece);
         stream(to, buffer, count * kSize);
       }
     }
