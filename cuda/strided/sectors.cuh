@@ -28,7 +28,7 @@ inline Extent grid_of_sectors(const Array& out) {
 
 // Vector `v` to read is half of the sector of element v / 2 or, if elements are closer together
 // than sectors, at v * 16 bytes.
-__global__ void __launch_bounds__(kSectorThreads)
+static __global__ void __launch_bounds__(kSectorThreads)
     copy_sectors(const std::byte* from, std::int64_t step, uint4* out, std::int64_t vectors,
                  const std::byte* end, int reads) {
   const std::int64_t first = block_x() * kSectorThreads;
