@@ -136,6 +136,7 @@ COUNTERS = (
 FACTS = (
     _figure("C5", "SM clock", 875e6, "Hz", "Environment"),
     _figure("C5", "memory clock", 3004e6, "Hz", "Environment"),
+    _figure("C5", "compute capability", "3.5", "", "Environment"),
     _figure("C5", "software", "CUDA 7.0, ECC off", "", "Environment"),
     _figure("C9", "image", "2560 x 1600 pixels", "", "7x7 filter kernel"),
     _figure("C11", "latency-bound below", 0.6, "%", "Identify performance limiter"),
@@ -147,52 +148,4 @@ FACTS = (
     _figure("C40", "total speed-up", "6.5x", "", "The result: 6.5x"),
 )
 
-
-def _limit(item: str, quantity: str, value: int, device: str, title: str = "") -> Published:
-    return Published(
-        document="CUDA C++ Programming Guide",
-        item=item,
-        quantity=quantity,
-        value=value,
-        unit="",
-        device=f"compute capability {device}",
-        variant="",
-        source="CUDA C++ Programming Guide, technical specifications and arithmetic throughput per "
-        "compute capability",
-        title=title,
-    )
-
-
-#: Limits per multiprocessor: of the talk's GPU (3.5), and of an H200 (9.0).
-LIMITS = (
-    *(
-        _limit("C24", "resident_blocks", count, device, "resident blocks per multiprocessor")
-        for device, count in (("3.5", 16), ("9.0", 32))
-    ),
-    *(
-        _limit("C24", "resident_warps", 64, device, "resident warps per multiprocessor")
-        for device in ("3.5", "9.0")
-    ),
-    *(
-        _limit("C24", "register_file", 65536, device, "registers per multiprocessor")
-        for device in ("3.5", "9.0")
-    ),
-    *(
-        _limit("C24", "register_unit", 256, device, "registers that are allocated at a time")
-        for device in ("3.5", "9.0")
-    ),
-    *(
-        _limit("C45", "float_results", count, device, "float32 results per cycle")
-        for device, count in (("3.5", 192), ("9.0", 128))
-    ),
-    *(
-        _limit("C45", "multiply_results", count, device, "int32 products per cycle")
-        for device, count in (("3.5", 32), ("9.0", 64))
-    ),
-    *(
-        _limit("C44", "bank_bytes", count, device, "largest width of a bank in bytes")
-        for device, count in (("3.5", 8), ("9.0", 4))
-    ),
-)
-
-FIGURES = (*TIMES, *RANKS, *COUNTERS, *FACTS, *LIMITS)
+FIGURES = (*TIMES, *RANKS, *COUNTERS, *FACTS)

@@ -1,0 +1,138 @@
+"""Priorities of kernels and the charts of notebook 02."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+import adokernels as ado
+from adokernels import course
+from adokernels.course.published import compute_capability
+from adokernels.course.published import image_filters as talk
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+
+
+@pytest.fixture(scope="module")
+def blur():
+    return ado.load(DATA / "gaussian_blur-2560x1600.json")
+
+
+@pytest.fixture(scope="module")
+def stages():
+    edges = ado.load(DATA / "edge_detect-2560x1600.json")
+    return edges, edges.stages_of(edges["pipeline_naive"])
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def cells_of(text):
+    lines = [line for line in str(text).splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[0], {row[0]: row[1:] for row in cells[2:]}
+
+
+# --- priorities -----------------------------------------------------------------------------------
+
+
+def test_ranks_are_proportional_to_the_time_beyond_the_roof(stages):
+    edges, kernels = stages
+    gains = {m.routine: course.possible_gain(m, edges.roof) for m in kernels}
+    found = course.ranks(kernels, edges.roof)
+    assert max(found.values()) == 100
+    assert found["sobel"] / 100 == pytest.approx(gains["sobel"] / max(gains.values()))
+    first = kernels[0]
+    assert gains[first.routine] + first.bytes / edges.roof == pytest.approx(first.seconds)
+
+
+def test_priorities_show_the_ranks_of_the_document_beside_ours(blur, stages):
+    edges, kernels = stages
+    with_first_step = [blur["coalesced"], *(m for m in kernels if m.routine != "gaussian_blur")]
+    given = {"published": talk.RANKS, "variant": "coalesced"}
+    header, rows = cells_of(course.priorities(with_first_step, edges.roof, **given))
+    assert header[-2:] == ["rank, NVIDIA H200", f"rank, {talk.DOCUMENT}, {talk.DEVICE}"]
+    assert list(rows) == ["gaussian_blur[coalesced]", "sobel[naive]", "grayscale[naive]"]
+    assert [row[-1] for row in rows.values()] == ["100", "28", "11"]
+    header, _ = cells_of(course.priorities(kernels, edges.roof))
+    assert header[-1] == "rank, NVIDIA H200"
+
+
+# --- figures that are text ------------------------------------------------------------------------
+
+
+def test_figures_show_our_text_beside_published_text(blur):
+    _, rows = cells_of(course.figures(blur["naive"], published=talk.FIGURES))
+    assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
+    assert rows["limiter"] == ["instruction and memory latency", "L1 wavefronts"]
+    assert rows["transactions per request"] == ["4 to 5", "4.84 per load, 4.03 per store"]
+    given = {"published": talk.FIGURES, "baseline": blur["naive"]}
+    _, rows = cells_of(course.figures(blur["coalesced"], rows="changed", **given))
+    assert rows["block"][1:] == ["8 x 8 threads", "32 x 2 threads", ""]
+    assert "limiter" in rows
+    _, rows = cells_of(
+        course.figures(
+            blur["occupancy"],
+            published=talk.FIGURES,
+            baseline=blur["coalesced"],
+            rows="changed",
+        )
+    )
+    assert "limiter" not in rows
+
+
+def test_the_published_time_and_rate_agree_with_the_published_transactions():
+    value = {(p.variant, p.quantity): p.value for p in talk.FIGURES}
+    sectors, seconds = value["occupancy", "load_sectors"], value["occupancy", "seconds"]
+    assert 32 * sectors / seconds == pytest.approx(value["occupancy", "L2 reads of L1"], rel=0.005)
+
+
+def test_published_occupancy_follows_from_the_limits_of_the_compute_capability():
+    limit = {p.quantity: p.value for p in compute_capability.FIGURES if p.device.endswith("3.5")}
+    value = {(p.variant, p.quantity): p.value for p in talk.FIGURES}
+    warps = 2 * limit["resident_blocks"]
+    assert warps / limit["resident_warps"] == value["coalesced", "theoretical_occupancy"]
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+def texts_of(ax):
+    return {text.get_text() for text in ax.texts}
+
+
+def test_the_timeline_has_the_steps_in_their_order(blur):
+    named = [blur[name] for name in ("naive", "shared")]
+    ax = course.timeline({"copies": named[:1], "kernels": named[1:]}, ("shared", "naive"))
+    bars = sorted(ax.patches, key=lambda bar: bar.get_x())
+    assert [bar.get_width() for bar in bars] == [named[1].seconds, named[0].seconds]
+    assert bars[1].get_x() == bars[0].get_width()
+    assert any(text.startswith("shared, ") for text in texts_of(ax))
+
+
+def test_the_plane_has_a_point_for_each_variant_with_counters(blur):
+    ax = course.utilisation_plane(blur, 0.6)
+    counted = [m for m in blur if m.profile]
+    points = [tuple(line.get_xydata()[0]) for line in ax.lines if line.get_marker() == "o"]
+    assert points == [(m.profile["memory_sol"], m.profile["compute_sol"]) for m in counted]
+    assert {"latency-bound", *(m.variant for m in counted)} <= texts_of(ax)
+
+
+def test_speed_ups_start_at_one_on_both_devices(blur):
+    ax = course.speedups_of_devices(blur, talk.FIGURES)
+    curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) > 2]
+    assert [curve[0] for curve in curves] == [1, 1]
+    assert [len(curve) for curve in curves] == [len(talk.TIMES), len(blur.variants)]
+    assert curves[0][-1] == pytest.approx(5.233 / 0.363)
+
+
+def test_bars_of_the_application_are_the_sum_of_its_kernels(blur, stages):
+    _, kernels = stages
+    others = [m for m in kernels if m.routine != "gaussian_blur"]
+    ax = course.times_of_application(blur.variants, others)
+    tops = [bar.get_y() + bar.get_height() for bar in ax.containers[-1]]
+    fixed = sum(m.seconds for m in others)
+    assert tops == pytest.approx([fixed + m.seconds for m in blur.variants])
