@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: tests, compute-sanitizer, ladders with counters, comparison of
-# the counters with ncu, comparisons with peers, random shapes, the custom kernels of notebook 07.
+# the counters with ncu, comparisons with peers, random shapes, the custom kernels of notebook 07, the
+# records of the course.
 #
 #   benchmarks/on_gpu.sh FOLDER [PART ...] [ROUTINE ...]
 #
-# Parts: tests, sanitizer, ladders, counters, peers, shapes, own. Default: all parts, all routines. Run
-# it in the root of the repository with adokernels installed and built for that GPU, then read
-# FOLDER/log. The files FOLDER/*.json and FOLDER/own_kernels/*.json are those of notebooks/data. If a
-# command may run for only ten minutes, run the parts one after another into the same folder. Peers
-# that are not installed are left out; with_peers.sh provides them. SEEDS and COUNT select the random
-# shapes per routine (default: two seeds, 100 shapes per seed).
+# Parts: tests, sanitizer, ladders, counters, peers, shapes, own, course. Default: all parts, all
+# routines. Run it in the root of the repository with adokernels installed and built for that GPU, then
+# read FOLDER/log. The files FOLDER/*.json, FOLDER/own_kernels/*.json and FOLDER/course/*.json are those
+# of notebooks/data. If a command may run for only ten minutes, run the parts one after another into the
+# same folder. Peers that are not installed are left out; with_peers.sh provides them. SEEDS and COUNT
+# select the random shapes per routine (default: two seeds, 100 shapes per seed).
 set -uo pipefail
 folder=${1:?must be a folder for the results}
 shift
@@ -18,11 +19,11 @@ parts=() routines=()
 for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
   case $word in
-    tests|sanitizer|ladders|counters|peers|shapes|own) parts+=("$word") ;;
+    tests|sanitizer|ladders|counters|peers|shapes|own|course) parts+=("$word") ;;
     *) echo "argument must be a part or a routine ($all_routines), got $word" >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers shapes own)
+[ ${#parts[@]} -gt 0 ] || parts=(tests sanitizer ladders counters peers shapes own course)
 [ ${#routines[@]} -gt 0 ] || read -ra routines <<< "$all_routines"
 mkdir -p "$folder"
 exec > >(tee -a "$folder/log") 2>&1
@@ -131,6 +132,10 @@ run_shapes() { # one process per routine, to free its memory
 }
 
 run_own() { step python3 benchmarks/own_kernels.py "$folder/own_kernels"; }
+
+run_course() {
+  for script in benchmarks/course/*.py; do step python3 "$script" "$folder/course"; done
+}
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv
 for part in "${parts[@]}"; do "run_$part"; done
