@@ -119,3 +119,14 @@ def test_threads_share_a_prepared_call(rng):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: call.run(), range(8)))
         task.check(problem.results(), expected, unit)
+
+
+def test_the_table_of_all_routines_has_one_line_per_routine():
+    text = repr(ado.routines)
+    for routine in ado.routines.values():
+        (line,) = [line for line in text.splitlines() if line.split()[:1] == [routine.name]]
+        assert routine.summary[:20] in line
+        on_cpu = [v for v in routine if v.device == "cpu" and not v.ceiling]
+        assert f"{len(on_cpu)} cpu" in line
+    assert "<table" in ado.routines._repr_html_()
+    assert ado.routines == {r.name: r for r in ado.routines.values()}

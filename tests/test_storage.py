@@ -1,5 +1,6 @@
 """Files: written completely or not at all, with values that JSON can represent."""
 
+import csv
 import dataclasses
 import json
 import math
@@ -8,7 +9,7 @@ import stat
 
 import numpy as np
 import pytest
-from charting import H200, make_transpose
+from charting import H200, make_transpose, with_peers
 
 import adokernels as ado
 from adokernels import cli
@@ -233,3 +234,24 @@ def test_paths_with_markup_are_printed_literally(tmp_path, capsys):
 def test_a_chart_of_an_unknown_format_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"path must end in \.png, \.svg, \.pdf, got"):
         save(roofline(H200).figure, tmp_path / "chart.txt")
+
+
+def test_a_class_loads_its_own_records_only(tmp_path):
+    sweep = make_transpose()
+    sweep.save(tmp_path / "sweep.json")
+    loaded = ado.Sweep.load(tmp_path / "sweep.json")
+    assert isinstance(loaded, ado.Sweep)
+    assert loaded.to_dict() == sweep.to_dict()
+    with pytest.raises(ValueError, match="must contain a machine, got a sweep"):
+        ado.Machine.load(tmp_path / "sweep.json")
+
+
+def test_the_step_table_as_csv(tmp_path):
+    sweep = with_peers(make_transpose())
+    sweep.to_csv(tmp_path / "steps.csv")
+    with (tmp_path / "steps.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["variant"] for row in rows] == [m.variant for m in (*sweep, *sweep.peers)]
+    assert [float(row["seconds"]) for row in rows] == [m.seconds for m in (*sweep, *sweep.peers)]
+    assert rows[0]["speedup"] == ""  # a ceiling
+    assert sweep.records()[1]["speedup"] == 1.0

@@ -34,10 +34,13 @@ from adokernels._core import (
     to_device,
 )
 from adokernels.arrays.pictures import read_image
+from adokernels.charts import scans as _scans  # noqa: F401, draws a Scan
 from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
+from adokernels.charts.steps import steps
 from adokernels.charts.warp_states import warp_states
+from adokernels.comparing import Change, Changes, compare
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.custom.compiler import CompilationError
@@ -62,6 +65,8 @@ from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import profile
 from adokernels.measuring.protocol import measure, sweep
 from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.measuring.scanning import scan
+from adokernels.measuring.scans import Scan
 from adokernels.measuring.statistics import Comparison, Verdict
 from adokernels.measuring.tuning import Setting, Tuning, tune
 from adokernels.patterns.banks import BankConflicts, bank_conflicts
@@ -76,6 +81,8 @@ __all__ = [  # noqa: PLE0604
     *_names,
     "BankConflicts",
     "Ceiling",
+    "Change",
+    "Changes",
     "Checked",
     "Choice",
     "Comparison",
@@ -102,6 +109,7 @@ __all__ = [  # noqa: PLE0604
     "Resources",
     "Routine",
     "Sectors",
+    "Scan",
     "Setting",
     "Source",
     "Sweep",
@@ -111,6 +119,7 @@ __all__ = [  # noqa: PLE0604
     "Verdict",
     "bank_conflicts",
     "check",
+    "compare",
     "cuda_variant",
     "diagnose",
     "divergence",
@@ -126,9 +135,11 @@ __all__ = [  # noqa: PLE0604
     "read_image",
     "roofline",
     "sectors",
+    "scan",
     "set_device",
     "set_isa",
     "speed_of_light",
+    "steps",
     "sweep",
     "synchronize",
     "to_device",

@@ -20,6 +20,7 @@ from adokernels.charts.files import save
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
 from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.numbers import percent
 from adokernels.tables.rendering import show
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 1 if ``check`` finds a wrong result, 2 for a wrong argument, 3 for a missing
-        device.
+        0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a
+        wrong argument, 3 for a missing device.
     """
     options = _parser().parse_args(arguments)
     console = Console(markup=False, emoji=False)  # names and paths are literal
@@ -145,6 +146,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile.set_defaults(run=_run_profile)
 
+    compare = commands.add_parser(
+        "compare", help="compare two stored sweeps of the same problem, variant by variant"
+    )
+    compare.add_argument("before", type=Path, help="JSON file of a sweep")
+    compare.add_argument("after", type=Path, help="JSON file of a sweep")
+    compare.add_argument(
+        "--fail-if-slower",
+        type=_share,
+        metavar="PERCENT",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%",
+    )
+    compare.add_argument(
+        "--across-machines", action="store_true", help="allow sweeps of different machines"
+    )
+    compare.add_argument(
+        "--plot", type=_chart_path, help="output file for the chart (.png, .svg, .pdf)"
+    )
+    compare.set_defaults(run=_run_compare)
+
     diagnose = commands.add_parser(
         "diagnose", help="report the limiter and the next step of each variant of a stored sweep"
     )
@@ -182,6 +202,17 @@ def _lengths(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(
             f"must be lengths such as 1600x2560, got {text!r}"
         ) from None
+
+
+def _share(text: str) -> float:
+    """``5%`` or ``5`` as 0.05."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < np.inf:
+        raise argparse.ArgumentTypeError(f"must be a percentage such as 5%, got {text!r}")
+    return share
 
 
 def _chart_path(text: str) -> Path:
@@ -314,21 +345,29 @@ def _problem(
     return routine, operands, dict(options.set)
 
 
+def _run_compare(options: argparse.Namespace, console: Console) -> int:
+    changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
+    console.print(changes)
+    if options.plot:
+        figure = Figure(figsize=(8.5, 1.6 + 0.26 * len(changes)), layout="constrained")
+        changes.plot(figure.add_subplot())
+        save(figure, options.plot, dpi=150)
+        console.print(f"wrote {options.plot}")
+    slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
+    for change in slower:
+        increase = percent(1 / change.comparison.ratio - 1)
+        print(f"adokernels: {change.variant} takes {increase} longer", file=sys.stderr)
+    return 1 if slower else 0
+
+
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(_stored_sweep(options.measurements)))
+    console.print(ado.diagnose(ado.Sweep.load(options.measurements)))
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = [_stored_sweep(path) for path in options.measurements]
+    sweeps = [ado.Sweep.load(path) for path in options.measurements]
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")
-
-
-def _stored_sweep(path: Path) -> ado.Sweep:
-    record = ado.load(path)
-    if not isinstance(record, ado.Sweep):
-        raise ValueError(f"{path} must contain a sweep, got a {type(record).__name__.lower()}")
-    return record
 
 
 def _routine(name: str) -> ado.Routine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +17,8 @@ from adokernels.fields import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from typing_extensions import Self
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
@@ -26,6 +29,25 @@ class StoredRecord(Fields):
     """Base class of records that are stored in files."""
 
     KIND: ClassVar[str]
+    #: Reads a record of any kind. Its module imports this class, so it assigns this attribute.
+    read: ClassVar[Callable[[str | Path], Any]]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` of a record of this kind wrote.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If :func:`adokernels.load` rejects the file, or if it has a record of another kind.
+        """
+        record = StoredRecord.read(path)
+        if not isinstance(record, cls):
+            found = getattr(record, "KIND", "")
+            raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")
+        return record
 
     def save(self, path: str | Path) -> None:
         """Write the record to a JSON file; read it with :func:`adokernels.load`.

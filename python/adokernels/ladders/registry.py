@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, cast
+
+from rich.text import Text
 
 from adokernels import _core
 from adokernels.ladders.documentation import docstring_of, signature_of
 from adokernels.ladders.routine import Routine
+from adokernels.tables.rendering import ShownAsTables, new_table
 from adokernels.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.table import Table
 
 
 def routine_object(core: _core.Routine) -> Routine:
@@ -24,8 +30,23 @@ def routine_object(core: _core.Routine) -> Routine:
     return cast("Routine", kind(core))
 
 
+class Routines(ShownAsTables, dict[str, Routine]):
+    """All routines by name, shown as a table with one line per routine."""
+
+    def _tables(self) -> list[Table]:
+        headers = [("routine", True), ("what it computes", True), ("variants", True)]
+        table = new_table("Routines", headers)
+        for routine in self.values():
+            devices = Counter(v.device for v in routine if not v.ceiling)
+            counts = ", ".join(f"{count} {device}" for device, count in devices.items())
+            table.add_row(*map(Text, (routine.name, routine.summary, counts)))
+        table.columns[1].no_wrap = False
+        table.caption = Text("ado.routines[name] shows the variants of one routine.")
+        return [table]
+
+
 _all: Mapping[str, Routine] = {core.name: routine_object(core) for core in _core.routines()}
-routines = {name: _all[name] for name in TASKS}
+routines = Routines({name: _all[name] for name in TASKS})
 #: Its variants are the kernels that measure a machine's ceilings; it is not a computation.
 ceilings = _all["ceilings"]
 globals().update(routines)

@@ -56,6 +56,24 @@ def last_level_cache_bytes(device: str) -> int:
     return int(_core.cuda_properties(device)["l2_bytes"])
 
 
+def cache_bytes(device: str) -> dict[str, int]:
+    """Sizes of the data caches by level, nearest first; of a CPU, those that its system reports."""
+    if device != "cpu":
+        return {"L2": int(_core.cuda_properties(device)["l2_bytes"])}
+    found: dict[str, int] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = (
+                (folder / name).read_text(encoding="ascii").strip()
+                for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K"):
+            found[f"L{level}"] = 1024 * int(size[:-1])
+    return found
+
+
 def context(device: str) -> dict[str, Any]:
     """Properties that comparable measurements should share, and the time."""
     facts: dict[str, Any] = {
@@ -69,6 +87,7 @@ def context(device: str) -> dict[str, Any]:
         "isa": _core.isa(),
         "load": os.getloadavg()[0],
         "last_level_cache_bytes": last_level_cache_bytes(device),
+        "cache_bytes": cache_bytes(device),
     }
     if device != "cpu":
         facts["device"] = _core.resolve_device(device)

@@ -11,13 +11,15 @@ from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.measuring.scans import Scan
 from adokernels.measuring.schema_one import converted
-from adokernels.storage import SCHEMA
+from adokernels.storage import SCHEMA, StoredRecord
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan
 
 _KINDS: dict[str, type[Record]] = {
-    kind.KIND: kind for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked)
+    kind.KIND: kind
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan)
 }
 
 
@@ -60,3 +62,6 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
         return _KINDS[kind].from_dict(converted(document) if version == 1 else document)
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+StoredRecord.read = staticmethod(load)

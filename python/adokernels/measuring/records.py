@@ -5,12 +5,14 @@ All values are in seconds, bytes, FLOPs and hertz; they are converted only for d
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -37,12 +39,13 @@ from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Comparison
-from adokernels.storage import StoredRecord
+from adokernels.storage import StoredRecord, replace_file
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     import pandas as pd
     from rich.table import Table
@@ -225,8 +228,23 @@ class Measurement(StoredRecord):
         """Resource usage of its kernels."""
         return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
 
-    def compare(self, other: Measurement) -> Comparison:
+    @property
+    def machine_title(self) -> str:
+        """Name of the device, for a CPU with the number of threads; empty if unknown."""
+        name = str(self.context.get("device_name", ""))
+        threads = number_in(self.context, "threads")
+        return f"{name}, {threads:.0f} threads" if name and threads else name
+
+    def compare(self, other: Measurement, *, across_machines: bool = False) -> Comparison:
         """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
+
+        Parameters
+        ----------
+        other
+            The measurement to compare with.
+        across_machines
+            Whether the two may come from different machines. The names in the result then include
+            the machines.
 
         Returns
         -------
@@ -237,7 +255,7 @@ class Measurement(StoredRecord):
         ------
         ValueError
             If one is cold and the other warm, or if the problems differ: these are different
-            quantities.
+            quantities. Also if the machines differ, unless `across_machines` is true.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
@@ -246,6 +264,14 @@ class Measurement(StoredRecord):
         paired = bool(self.session) and self.session == other.session
         found = statistics.compare(self.samples, other.samples, paired=paired)
         names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        machines = [m.machine_title for m in (self, other)]
+        if all(machines) and machines[0] != machines[1]:
+            if not across_machines:
+                raise ValueError(
+                    f"measured on different machines, {machines[0]} and {machines[1]}: pass "
+                    "across_machines=True to compare them"
+                )
+            names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
         return Comparison(*found, ours=names[0], theirs=names[1])
 
     def __repr__(self) -> str:
@@ -468,6 +494,31 @@ class Sweep(StoredRecord, ShownAsTables):
         shares += [m.flops_per_second / peak] if peak else []
         return max(shares, default=None)
 
+    def records(self) -> list[dict[str, Any]]:
+        """The step table as one dictionary per measurement, in SI units; peers come last.
+
+        Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
+        ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
+        relative to the previous variant, the median ratio of the rounds in which both were sampled.
+        A value that does not apply is None.
+        """
+        return sweep_records(self)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the step table as a CSV file, in SI units, with one line per measurement.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        table = self.records()
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(table[0]) if table else [])
+        writer.writeheader()
+        writer.writerows(table)
+        replace_file(path, text.getvalue().encode())
+
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.
 
@@ -478,7 +529,7 @@ class Sweep(StoredRecord, ShownAsTables):
         """
         import pandas as pd
 
-        return pd.DataFrame(sweep_records(self)).set_index("variant")
+        return pd.DataFrame(self.records()).set_index("variant")
 
     def _tables(self) -> list[Table]:
         return sweep_tables(self)

@@ -1,0 +1,146 @@
+"""The slope chart: the time of each variant in two runs, joined by a line."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.ticker import NullLocator
+
+from adokernels.charts.canvas import FADED, LITERAL, LOST, Canvas, entry
+from adokernels.measuring.statistics import Verdict
+from adokernels.tables.numbers import quantity, ratio
+from adokernels.tables.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from adokernels.comparing import Change
+
+_FASTER = "#0072B2"
+_LONGEST_NAME = 40
+#: Positions of the two runs, and of the labels beside them, as fractions of the width.
+_BEFORE, _AFTER, _LABEL = 0.38, 0.62, 0.035
+#: Height of a label, relative to the size of its font.
+_LINE = 1.5
+_ROW, _REST = 0.26, 1.6  # inches
+
+
+def draw_slopes(
+    changes: Sequence[Change],
+    *,
+    title: str,
+    labels: tuple[str, str],
+    ax: Axes | None,
+) -> Axes:
+    """Draw the time before at the left, the time after at the right, on a logarithmic axis."""
+    if not changes:
+        raise ValueError("changes must contain at least one variant, got none")
+    if ax is None:
+        figure = plt.figure(figsize=(8.5, _REST + _ROW * len(changes)), layout="constrained")
+        ax = figure.add_subplot()
+    canvas = Canvas(ax, annotate=True)
+    before = [math.log10(c.before.seconds) for c in changes]
+    after = [math.log10(c.after.seconds) for c in changes]
+    low, high = min(*before, *after), max(*before, *after)
+    # The labels need one line each, also if all times are nearly the same.
+    space = _LINE * canvas.font * len(changes) / canvas.height
+    span = max(high - low, 0.02)
+    margin = span * max(0.08, (space - 0.84) / 2)
+    ax.set(xlim=(0, 1), ylim=(low - margin, high + margin))
+    ax.xaxis.set_major_locator(NullLocator())
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.spines[:].set_visible(False)
+    step = _LINE * canvas.font / canvas.height * (span + 2 * margin)
+    limits = ax.get_ylim()
+    left, right = (_spread(values, step, limits) for values in (before, after))
+    for i, change in enumerate(changes):
+        ink = _ink(change)
+        canvas.line([_BEFORE, _AFTER], [before[i], after[i]], color=ink, lw=1.4)
+        name = printable(change.variant, _LONGEST_NAME)
+        gain = ratio(change.comparison.ratio)
+        texts = (
+            (f"{name}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
+            (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
+        )
+        for words, x, side, points, places in texts:
+            canvas.mark(x, points[i], marker="o", color=ink)
+            end = x + side * _LABEL
+            ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
+            ax.text(
+                end + side * 0.008,
+                places[i],
+                words,
+                color=ink,
+                fontsize=canvas.font,
+                ha="left" if side > 0 else "right",
+                va="center",
+                in_layout=False,
+                **LITERAL,
+            )
+    for x, label in zip((_BEFORE, _AFTER), labels, strict=True):
+        ax.text(
+            x,
+            0.0,
+            printable(label, _LONGEST_NAME),
+            transform=ax.transAxes + canvas.shift(0, -0.6 * canvas.font),
+            ha="center",
+            va="top",
+            fontsize=canvas.font + 1,
+            fontweight="bold",
+            gid="subject",
+            **LITERAL,
+        )
+    canvas.legend_below(_key(changes))
+    canvas.title(_finding(changes, labels), f"{title}; times on a logarithmic axis")
+    return ax
+
+
+def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -> list[float]:
+    """Positions as near as possible to the values, in their order, and at least a step apart."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    places = [0.0] * len(values)
+    groups: list[list[float]] = []  # centre and number of labels that touch each other
+    for i in order:
+        groups.append([values[i], 1])
+        while len(groups) > 1:
+            (low, n), (high, m) = groups[-2:]
+            if high - low >= step * (n + m) / 2:
+                break
+            groups[-2:] = [[(low * n + high * m) / (n + m), n + m]]
+    ranks = iter(order)
+    for centre, count in groups:
+        reach = step * (count - 1) / 2
+        middle = min(max(centre, limits[0] + reach), limits[1] - reach)
+        for k in range(int(count)):
+            places[next(ranks)] = middle - reach + step * k
+    return places
+
+
+def _ink(change: Change) -> str:
+    verdict = change.comparison.verdict
+    if verdict is Verdict.SLOWER:
+        return LOST
+    return _FASTER if verdict is Verdict.FASTER else FADED
+
+
+def _key(changes: Sequence[Change]) -> list[Artist]:
+    found = {_ink(change) for change in changes}
+    words = {_FASTER: "faster", LOST: "slower", FADED: "same or unclear"}
+    line: dict[str, Any] = {"marker": "_", "ms": 9, "mew": 1.6}
+    return [entry(text, color=ink, **line) for ink, text in words.items() if ink in found]
+
+
+def _finding(changes: Sequence[Change], labels: tuple[str, str]) -> str:
+    """Count the verdicts, and say the mean ratio."""
+    verdicts = [change.comparison.verdict for change in changes]
+    faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
+    mean = math.exp(np.mean([math.log(change.comparison.ratio) for change in changes]))
+    others = len(changes) - faster - slower
+    counts = f"{faster} faster, {slower} slower, {others} same or unclear"
+    return f"{labels[1]}: {counts}; mean speed-up {ratio(mean)}"

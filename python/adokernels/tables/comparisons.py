@@ -1,0 +1,51 @@
+"""Tables of two sweeps compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from adokernels.tables.numbers import quantity, ratio
+from adokernels.tables.rendering import new_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from adokernels.comparing import Change
+
+_STYLES = {"faster": "green", "slower": "red"}
+
+
+def changes_table(
+    changes: Sequence[Change],
+    title: str,
+    labels: tuple[str, str],
+    only_before: Sequence[str],
+    only_after: Sequence[str],
+) -> Table:
+    """One row per variant: both times, the ratio with its interval, the verdict."""
+    headers = [("variant", True), (labels[0], False), (labels[1], False), ("speed-up", False)]
+    headers += [("99.9 %\ninterval", False), ("samples", False), (f"{labels[1]} is", True)]
+    table = new_table(title, headers)
+    for change in changes:
+        verdict, gain, (low, high) = change.comparison
+        cells = (
+            change.variant,
+            quantity(change.before.seconds, "s"),
+            quantity(change.after.seconds, "s"),
+            ratio(gain),
+            f"{low:.3g} to {high:.3g}",
+            f"{len(change.before.samples)}, {len(change.after.samples)}",
+            verdict.value,
+        )
+        table.add_row(*map(Text, cells), style=_STYLES.get(verdict.value, ""))
+    notes = [
+        f"only {label}: {', '.join(names)}"
+        for label, names in zip(labels, (only_before, only_after), strict=True)
+        if names
+    ]
+    table.caption = Text("\n".join(notes)) if notes else None
+    return table

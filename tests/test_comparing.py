@@ -1,0 +1,142 @@
+"""Comparing two sweeps, and the command ``adokernels compare``."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from charting import CPU, SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
+
+import adokernels as ado
+from adokernels.cli import main
+
+
+def run_again(sweep, machine="NVIDIA H200", **factors):
+    """The sweep as another run measures it; the times of the named variants are multiplied."""
+
+    def repeated(m):
+        context = {**m.context, "device_name": machine}
+        samples = m.samples * factors.get(m.variant, 1.0)
+        return dataclasses.replace(m, samples=samples, session="another run", context=context)
+
+    again = {name: tuple(map(repeated, getattr(sweep, name))) for name in ("measurements", "peers")}
+    return dataclasses.replace(sweep, **again)
+
+
+@pytest.fixture
+def pair():
+    before = run_again(with_peers(make_transpose()))
+    return before, run_again(before, tiled=1.5, padded=0.5)
+
+
+def test_variants_are_paired_by_name(pair):
+    before, after = pair
+    changes = ado.compare(before, after)
+    assert [c.variant for c in changes] == [m.variant for m in (*before, *before.peers)]
+    assert changes["tiled"].comparison.verdict == "slower"
+    assert changes["tiled"].comparison.ratio == pytest.approx(1 / 1.5, rel=0.02)
+    assert changes["padded"].comparison.verdict == "faster"
+    assert changes["naive"].comparison.verdict in ("same", "unclear")
+    assert changes["padded"].before is before["padded"]
+    with pytest.raises(KeyError, match="padded"):
+        changes["nothing"]
+
+
+def test_variants_of_one_sweep_only_are_listed(pair):
+    before, after = pair
+    shorter = dataclasses.replace(after, measurements=after.measurements[:-1])
+    changes = ado.compare(before, shorter)
+    last = before.measurements[-1].variant
+    assert changes.only_before == (last,)
+    assert changes.only_after == ()
+    assert f"only before: {last}" in repr(changes)
+    with pytest.raises(ValueError, match="in common"):
+        ado.compare(before["tiled"], before["padded"])
+
+
+def test_only_variants_slower_by_more_than_the_limit_count(pair):
+    changes = ado.compare(*pair)
+    assert [c.variant for c in changes.slower()] == ["tiled"]
+    assert [c.variant for c in changes.slower(0.4)] == ["tiled"]
+    assert changes.slower(0.6) == ()
+
+
+def test_different_machines_are_compared_only_on_request(pair):
+    before, _ = pair
+    other = run_again(before, machine="NVIDIA A100")
+    with pytest.raises(ValueError, match=r"NVIDIA A100 and NVIDIA H200: pass across_machines=True"):
+        ado.compare(before, other)
+    with pytest.raises(ValueError, match="different machines"):
+        other["naive"].compare(before["naive"])
+    changes = ado.compare(before, other, across_machines=True)
+    assert changes.labels == ("NVIDIA H200", "NVIDIA A100")
+    sentence = repr(other["naive"].compare(before["naive"], across_machines=True))
+    assert "on NVIDIA A100" in sentence
+    assert "on NVIDIA H200" in sentence
+
+
+def test_other_threads_are_another_machine():
+    sweep = run_again(make_gpp(CPU), machine="EPYC")
+    few, many = (
+        dataclasses.replace(sweep["naive"], context={"device_name": "EPYC", "threads": n})
+        for n in (2, 8)
+    )
+    with pytest.raises(ValueError, match="EPYC, 2 threads and EPYC, 8 threads"):
+        few.compare(many)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("make", [make_transpose, make_gpp])
+def test_no_words_overlap_in_the_slope_chart(make, size):
+    before = run_again(with_peers(make()))
+    names = [m.variant for m in before]
+    after = run_again(before, **{name: 0.9**i for i, name in enumerate(names)})
+    ax = new_figure(size, layout="constrained").add_subplot()
+    assert ado.compare(before, after).plot(ax) is ax
+    ax.figure.canvas.draw()
+    assert not clashes(ax)
+
+
+def test_the_slope_chart_of_equal_times_separates_its_labels():
+    first = make_gpp().measurements[0]
+    equal = [dataclasses.replace(first, variant=f"variant {i}") for i in range(19)]
+    sweep = run_again(dataclasses.replace(make_gpp(), measurements=tuple(equal)))
+    ax = new_figure((8.5, 6.5), layout="constrained").add_subplot()
+    ado.compare(sweep, run_again(sweep)).plot(ax)
+    ax.figure.canvas.draw()
+    assert not clashes(ax)
+
+
+def test_the_slope_chart_joins_the_times(pair):
+    before, after = pair
+    ax = new_figure(SIZES[1]).add_subplot()
+    changes = ado.compare(before, after)
+    changes.plot(ax)
+    ends = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.4]
+    expected = [np.log10([c.before.seconds, c.after.seconds]) for c in changes]
+    np.testing.assert_allclose(ends, expected)
+
+
+class TestCommand:
+    @pytest.fixture
+    def files(self, pair, tmp_path):
+        paths = [tmp_path / "before.json", tmp_path / "after.json"]
+        for sweep, path in zip(pair, paths, strict=True):
+            sweep.save(path)
+        return [str(path) for path in paths]
+
+    def test_it_prints_the_table_and_draws_the_chart(self, files, tmp_path, capsys):
+        chart = tmp_path / "slopes.png"
+        assert main(["compare", *files, "--plot", str(chart)]) == 0
+        assert "padded" in capsys.readouterr().out
+        assert chart.stat().st_size > 0
+
+    @pytest.mark.parametrize(("limit", "code"), [("5%", 1), ("40", 1), ("60%", 0)])
+    def test_a_slower_variant_fails(self, files, limit, code, capsys):
+        assert main(["compare", *files, "--fail-if-slower", limit]) == code
+        assert ("tiled takes 50 % longer" in capsys.readouterr().err) is bool(code)
+
+    @pytest.mark.parametrize("limit", ["-5%", "much", "nan%"])
+    def test_a_limit_must_be_a_percentage(self, files, limit, capsys):
+        with pytest.raises(SystemExit):
+            main(["compare", *files, f"--fail-if-slower={limit}"])
+        assert "percentage" in capsys.readouterr().err
