@@ -1,4 +1,4 @@
-"""Generates type stubs, the README's tables, docs/diagnosis.* and the charts from the ladders.
+"""Generates type stubs, the README's tables, documents and the charts from the ladders.
 
 ``make generate`` runs it after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -16,7 +16,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import cards_document
 import diagnosis_document
+import documents_document
 import shapes_document
 from matplotlib.figure import Figure
 from PIL import Image
@@ -191,6 +193,8 @@ def main() -> int:
         ROOT / "README.md": lambda: readme(sweeps),
         ROOT / "docs" / "shapes.md": lambda: shapes_document.text(RESULTS),
         ROOT / "docs" / "diagnosis.md": lambda: diagnosis_document.text(sweeps),
+        ROOT / "docs" / "cards.md": lambda: cards_document.text(sweeps),
+        ROOT / "docs" / "documents.md": lambda: documents_document.text(sweeps),
         ROOT / "docs" / "diagnosis.json": lambda: diagnosis_document.record(sweeps),
     }
     stale = False

@@ -48,6 +48,8 @@ from adokernels.custom.cuda_source import CudaVariant, cuda_variant
 from adokernels.custom.extended import ExtendedRoutine
 from adokernels.custom.functions import FunctionVariant, variant
 from adokernels.custom.ladder import Ladder, ladder
+from adokernels.diagnosis.card import Card
+from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.diagnosis import Diagnosis, diagnose
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.ladders.choice import Choice
@@ -80,6 +82,7 @@ __version__ = version("adokernels")
 __all__ = [  # noqa: PLE0604
     *_names,
     "BankConflicts",
+    "Card",
     "Ceiling",
     "Change",
     "Changes",
@@ -118,6 +121,7 @@ __all__ = [  # noqa: PLE0604
     "Variant",
     "Verdict",
     "bank_conflicts",
+    "cards",
     "check",
     "compare",
     "cuda_variant",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from adokernels.course.checking import check_exercise
 from adokernels.course.exercises import EXERCISES, Exercise, exercise
 from adokernels.course.figures import figures, speed_of_light_table
+from adokernels.course.models import model_beside_counters, modelled
 from adokernels.course.predictions import predicted
 from adokernels.course.published.figure import Published
 from adokernels.course.steps import between, step
+from adokernels.course.strides import stride_chart
 from adokernels.course.text import Text, say, table
 from adokernels.course.tile_picture import draw_tile_transpose
 
@@ -21,9 +23,12 @@ __all__ = [
     "draw_tile_transpose",
     "exercise",
     "figures",
+    "model_beside_counters",
+    "modelled",
     "predicted",
     "say",
     "speed_of_light_table",
     "step",
+    "stride_chart",
     "table",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.advice import Advice, advise
+from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.diagnosis.steps import Step, changed_by
 from adokernels.diagnosis.tables import diagnosis_tables
@@ -60,6 +61,9 @@ class Finding:
         The limiter.
     advices
         Proposed steps, the best first; empty if no rule applies.
+    cards
+        Keys of the quick-reference cards (``adokernels.cards``) whose indicators hold; empty
+        without counters, and if the advice is "done".
     outcome
         The effect of the next variant; None for the last variant.
     """
@@ -68,6 +72,7 @@ class Finding:
     counted: bool
     limiter: Limiter
     advices: tuple[Advice, ...]
+    cards: tuple[str, ...]
     outcome: Outcome | None
 
     @property
@@ -169,11 +174,18 @@ def diagnose(sweep: Sweep) -> Diagnosis:
             counted=m.profile is not None,
             limiter=limiter(m, machine),
             advices=(advices := advise(m, machine)),
+            cards=_cards(m, advices),
             outcome=_outcome(m, after[m], advices) if m in after else None,
         )
         for m in sweep.variants
     )
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
+
+
+def _cards(m: Measurement, advices: tuple[Advice, ...]) -> tuple[str, ...]:
+    if advices and advices[0].step is Step.DONE:
+        return ()
+    return tuple(card.key for card in cards.applying(m))
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:

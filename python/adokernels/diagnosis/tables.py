@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from adokernels.diagnosis.card import Validity
+from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.steps import Step
 from adokernels.tables.numbers import number, percent, ratio
 from adokernels.tables.rendering import new_table
@@ -47,7 +49,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             finding.variant,
             found.name if finding.counted else f"{found.name}, without counters",
             "; ".join(evidence),
-            f"{advice.step}: {advice.sentence}" if advice else "",
+            _next_step(finding),
             _bound(advice.bound) if advice else "",
         )
         table.add_row(*map(Text, cells))
@@ -59,6 +61,19 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
     ]
     table.caption = Text("\n".join(["Bounds:", *bases])) if bases else None
     return table
+
+
+def _next_step(finding: Finding) -> str:
+    """Format the first proposal and the cards that support it."""
+    advice = finding.advice
+    parts = [f"{advice.step}: {advice.sentence}"] if advice else []
+    if finding.cards:
+        named = (
+            f"{key} ({Validity.OBSOLETE})" if cards[key].validity is Validity.OBSOLETE else key
+            for key in finding.cards
+        )
+        parts.append(f"cards: {', '.join(named)}")
+    return "; ".join(parts)
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:

@@ -1,0 +1,179 @@
+"""Records what notebooks/06_access_patterns.ipynb shows, on a GPU with readable counters.
+
+* strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for each stride and each
+  offset, with the counters of sectors and DRAM.
+* gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
+  and 16 bytes. The context of a measurement has its pattern.
+* strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
+  component.json, branch.json, instruction_parallelism.json: the ladders with all counters.
+
+    python benchmarks/course/access_patterns.py FOLDER [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+
+ELEMENTS = 64 << 20
+OFFSET_ELEMENTS = 16 << 20
+STRIDES, OFFSETS = range(1, 33), range(34)
+#: Warps of the kernels with a named pattern.
+WARPS = 1 << 15
+#: Patterns by element type: the index of each lane, relative to the first element of its warp.
+LANE = np.arange(32)
+SHARED = {"same word": 0 * LANE, "two lanes per word": LANE // 2, "16 words twice": LANE % 16}
+PATTERNS: dict[str, dict[str, Any]] = {
+    "float32": {
+        "aligned": LANE,
+        "shifted 1": LANE + 1,
+        "stride 2": 2 * LANE,
+        "stride 3": 3 * LANE,
+        "stride 32": 32 * LANE,
+        "random": None,
+        **SHARED,
+    },
+    "float64": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
+    "complex128": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
+}
+#: The counters of the scans, which need few passes.
+METRICS = (
+    "gpu__time_duration.sum",
+    *(
+        f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+        for what, op in (
+            ("requests", "ld"),
+            ("sectors", "ld"),
+            ("requests", "st"),
+            ("sectors", "st"),
+        )
+    ),
+    *("l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"),
+    *("lts__t_sectors_srcunit_tex.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"),
+)
+
+
+def counted(variant: ado.Variant, *args: Any, seconds: float, **options: Any) -> ado.Measurement:
+    """Time a variant, and read the counters of the scans."""
+    m = ado.measure(variant, *args, seconds=seconds, **options)
+    profile = ado.profile(variant, *args, metrics=METRICS, **options)
+    return dataclasses.replace(m, profile=profile)
+
+
+def together(measurements: Iterator[ado.Measurement]) -> ado.Sweep:
+    """Store measurements of different problems as one record."""
+    found = tuple(measurements)
+    return ado.Sweep(routine=found[0].routine, measurements=found, machine=ado.machine("cuda"))
+
+
+def numbers(count: int, dtype: str = "float32") -> Any:
+    """Random numbers; those of a small block, repeated, so that large arrays are made quickly."""
+    block = np.random.default_rng(7).uniform(-1, 1, min(count, 1 << 20)).astype(dtype)
+    return np.resize(block, count)
+
+
+def strides(seconds: float) -> ado.Sweep:
+    x, naive = numbers(ELEMENTS), ado.strided_copy["naive"]
+    return together(counted(naive, x, stride=n, offset=0, seconds=seconds) for n in STRIDES)
+
+
+def offsets(seconds: float) -> ado.Sweep:
+    x, naive = numbers(OFFSET_ELEMENTS), ado.strided_copy["naive"]
+    return together(counted(naive, x, stride=1, offset=n, seconds=seconds) for n in OFFSETS)
+
+
+def rounded(elements: int) -> int:
+    """The next multiple of 32."""
+    return -(-elements // 32) * 32
+
+
+def index_of(lanes: Any, extent: int) -> Any:
+    """The index of all warps; each warp accesses elements of its own, except at random."""
+    if lanes is None:
+        return np.random.default_rng(7).integers(0, extent, 32 * WARPS, dtype=np.int32)
+    each = rounded(int(lanes.max()) + 1)
+    return (each * np.arange(WARPS)[:, None] + lanes).reshape(-1).astype(np.int32)
+
+
+def patterns(seconds: float) -> ado.Sweep:
+    def measured() -> Iterator[ado.Measurement]:
+        for dtype, lanes_of in PATTERNS.items():
+            furthest = max(int(lanes.max()) for lanes in lanes_of.values() if lanes is not None)
+            x = numbers(WARPS * rounded(furthest + 1), dtype)
+            for name, lanes in lanes_of.items():
+                index = index_of(lanes, x.size)
+                m = counted(ado.gather["naive"], x, index, seconds=seconds)
+                yield dataclasses.replace(m, context={**m.context, "pattern": name})
+
+    return together(measured())
+
+
+def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> ado.Sweep:
+    """The variants of a ladder on the GPU with all counters."""
+    return ado.sweep(
+        routine, *args, device="cuda", counters=True, seconds=seconds, progress=False, **options
+    )
+
+
+def gathered(width: int, seconds: float) -> ado.Sweep:
+    """The ladder of gather, with an index that is random within blocks of some elements."""
+    lane = np.random.default_rng(7).integers(0, width, ELEMENTS, dtype=np.int32)
+    index = lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
+    return ladder(ado.gather, numbers(ELEMENTS), index, seconds=seconds)
+
+
+RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
+    "strided_copy-strides": strides,
+    "strided_copy-offsets": offsets,
+    "gather-patterns": patterns,
+    "strided_copy-3": lambda s: ladder(
+        ado.strided_copy, numbers(ELEMENTS), stride=3, offset=0, seconds=s
+    ),
+    "strided_copy-32": lambda s: ladder(
+        ado.strided_copy, numbers(ELEMENTS), stride=32, offset=0, seconds=s
+    ),
+    "gather-random": lambda s: gathered(ELEMENTS, s),
+    "gather-neighbours": lambda s: gathered(32, s),
+    "component": lambda s: ladder(
+        ado.component, numbers(ELEMENTS // 4 * 3).reshape(-1, 3), c=0, seconds=s
+    ),
+    "branch": lambda s: ladder(ado.branch, numbers(ELEMENTS), seconds=s),
+    "instruction_parallelism": lambda s: ladder(
+        ado.instruction_parallelism, numbers(ELEMENTS), seconds=s
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("--only", nargs="+", choices=list(RECORDS), default=list(RECORDS))
+    parser.add_argument(
+        "--seconds", type=float, default=0.2, help="upper limit of the time per variant"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    start, failed = time.perf_counter(), False
+    for name in options.only:
+        try:
+            record = RECORDS[name](options.seconds)
+        except Exception as error:  # the other records are still worth the time on the GPU
+            print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            failed = True
+            continue
+        record.save(options.folder / f"{name}.json")
+        print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{record!r}\n", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

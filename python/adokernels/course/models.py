@@ -1,0 +1,105 @@
+"""Models beside counters: what the accesses of a warp predict for a whole kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from adokernels.counters.metrics import BY_KEY
+from adokernels.course.published.figure import written
+from adokernels.course.text import Text, table
+from adokernels.tables.numbers import number, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from adokernels.measuring.records import Measurement
+    from adokernels.patterns.banks import BankConflicts
+    from adokernels.patterns.sectors import Sectors
+
+#: Two counts whose relative difference is smaller are called equal.
+_EQUAL = 5e-5
+
+
+def modelled(
+    *,
+    warps: float,
+    loads: Sequence[Sectors] = (),
+    stores: Sequence[Sectors] = (),
+    shared_loads: Sequence[BankConflicts] = (),
+    shared_stores: Sequence[BankConflicts] = (),
+) -> dict[str, float]:
+    """Predict the counters of a kernel from the accesses of its warps.
+
+    Parameters
+    ----------
+    warps
+        Number of warps of the kernel that make these accesses.
+    loads, stores
+        The accesses to global memory of a warp, one per instruction. If they have several requests,
+        those are a sample of all warps, and the mean per request is used.
+    shared_loads, shared_stores
+        The accesses to shared memory of a warp, likewise.
+
+    Returns
+    -------
+    dict
+        Quantities of profiles, for example ``load_sectors``.
+    """
+    counts: dict[str, float] = {}
+    for name, accesses in (("load", loads), ("store", stores)):
+        if accesses:
+            counts[f"{name}_requests"] = warps * len(accesses)
+            counts[f"{name}_sectors"] = warps * sum(a.sectors_per_request for a in accesses)
+    for name, shared in (("load", shared_loads), ("store", shared_stores)):
+        if shared:
+            wavefronts = warps * sum(s.wavefronts_per_request for s in shared)
+            counts[f"shared_{name}_wavefronts"] = wavefronts
+            counts[f"shared_{name}_conflicts"] = warps * sum(
+                s.conflicts / s.requests for s in shared
+            )
+    return counts
+
+
+def model_beside_counters(
+    rows: Iterable[tuple[str, Measurement, Mapping[str, float]]],
+) -> Text:
+    """Show a table of the model beside the counter, and of the time.
+
+    Parameters
+    ----------
+    rows
+        For each measurement, its name in the table, the measurement with counters, and the values
+        that a model predicts for quantities of profiles, in SI units.
+
+    Raises
+    ------
+    ValueError
+        If a measurement has no counters.
+    KeyError
+        If a quantity is unknown or was not counted.
+    """
+    header = ["", "quantity", "model", "counter", "difference", "time", "compulsory bytes per s"]
+    lines: list[list[object]] = []
+    for name, m, predicted in rows:
+        if m.profile is None:
+            raise ValueError(f"measurement must have counters, got none for {name!r}")
+        first: list[object] = [name]
+        last: list[object] = [quantity(m.seconds, "s")]
+        last.append(quantity(m.bytes_per_second, "B/s") if m.bytes else None)
+        for key, expected in predicted.items():
+            found, q = m.profile[key], BY_KEY[key]
+            cells = [q.title, written(expected, q.unit), written(found, q.unit)]
+            lines.append([*first, *cells, difference(expected, found), *last])
+            first, last = [None], [None, None]
+    return table(header, lines)
+
+
+def difference(expected: float, found: float) -> str:
+    """Format how much a counter differs from its model: ``"equal"`` or ``"+1.07 %"``."""
+    if abs(found - expected) <= _EQUAL * abs(expected):
+        return "equal"
+    if not expected:
+        return "not predicted"
+    change = 100 * (found / expected - 1)
+    return f"{'+' if change > 0 else '-'}{number(abs(change))} %"

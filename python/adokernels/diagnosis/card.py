@@ -1,0 +1,312 @@
+"""Quick-reference cards: a problem, the counters that indicate it, and the strategy against it.
+
+An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
+variant if all of its indicators hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from adokernels import _core
+from adokernels.counters.metrics import BY_KEY, REGISTERS, WARP
+from adokernels.diagnosis.card_tables import card_table, cards_table, evidence_table
+from adokernels.str_enum import StrEnum
+from adokernels.tables.numbers import number, percent
+from adokernels.tables.rendering import ShownAsTables
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from adokernels.counters.records import KernelProfile
+    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.measuring.statistics import Comparison
+
+
+def _free_registers(k: KernelProfile) -> float | None:
+    resident = k.kernel.resident_warps
+    return REGISTERS // (WARP * resident) - k.kernel.registers if resident else None
+
+
+def _shared_headroom(k: KernelProfile) -> float | None:
+    limits = k.kernel.limits
+    resident, allowed = min(limits.values()), limits.get("shared memory")
+    return allowed / resident if allowed is not None and resident else None
+
+
+#: Quantities that follow from the launch and the compiled kernel, not from counters.
+RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
+    # Blocks of the grid, relative to the blocks that can be resident on the device.
+    "waves": lambda k: k.waves if math.isfinite(k.waves) else None,
+    # Registers per thread that could be used without reducing the number of resident warps.
+    "free_registers": _free_registers,
+    # Blocks that fit according to shared memory alone, relative to the resident blocks.
+    "shared_headroom": _shared_headroom,
+}
+
+
+class Validity(StrEnum):
+    """Whether the advice of a card still helps on an H200."""
+
+    HOLDS = "holds"
+    OBSOLETE = "no longer helps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indicator:
+    """One condition: a value from counters, compared with a threshold.
+
+    Attributes
+    ----------
+    title
+        What is compared.
+    quantities
+        Keys of ``adokernels.counters.metrics.QUANTITIES`` or of `RESOURCES`; their values are
+        added.
+    per
+        Keys of quantities; the sum is divided by the sum of these. Empty for no division.
+    unit
+        ``"%"`` (a fraction, shown as a percentage), or empty.
+    comparison
+        ``">="`` or ``"<"``.
+    threshold
+        The value is compared with it.
+    source
+        Where the threshold comes from.
+    """
+
+    title: str
+    quantities: tuple[str, ...]
+    per: tuple[str, ...] = ()
+    unit: Literal["%", ""] = ""
+    comparison: Literal[">=", "<"]
+    threshold: float
+    source: str
+
+    def value(self, kernel: KernelProfile) -> float | None:
+        """The value of one kernel; None if a quantity was not collected."""
+        total = _sum(kernel, self.quantities)
+        divisor = _sum(kernel, self.per) if self.per else 1.0
+        return None if total is None or not divisor else total / divisor
+
+    def of(self, m: Measurement) -> float | None:
+        """The value of the longest kernel; None without counters of its quantities."""
+        return self.value(m.profile.longest) if m.profile else None
+
+    def holds(self, m: Measurement) -> bool | None:
+        """Whether the condition is met; None without counters of its quantities."""
+        value = self.of(m)
+        if value is None:
+            return None
+        return value >= self.threshold if self.comparison == ">=" else value < self.threshold
+
+    def shown(self, value: float) -> str:
+        """Format a value."""
+        if self.unit == "%":
+            return percent(value)
+        return f"{value:.0f}" if value == int(value) else number(value)
+
+    @property
+    def condition(self) -> str:
+        """The comparison as text: ``"< 60 %"``."""
+        return f"{self.comparison} {self.shown(self.threshold)}"
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.condition}"
+
+
+def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
+    """The sum of quantities of a kernel; None if one was not collected."""
+    total = 0.0
+    for key in keys:
+        value = RESOURCES[key](kernel) if key in RESOURCES else BY_KEY[key].of(kernel.values)
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A step of a ladder that follows the strategy of a card.
+
+    Attributes
+    ----------
+    routine, before, after
+        The routine, and the variants before and after the step.
+    stored
+        Name of the stored ladder (``notebooks/data`` of the repository) with counters of both.
+    published
+        Whether it is the step that the talk itself makes.
+    """
+
+    routine: str
+    before: str
+    after: str
+    stored: str
+    published: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.routine}: {self.before} to {self.after}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Card(ShownAsTables):
+    """A quick-reference card.
+
+    Attributes
+    ----------
+    key
+        Its name in ``ado.cards``.
+    title, category
+        What it changes, and the limiter for which the talk shows it.
+    problem, goal
+        What is wrong, and what the strategy should achieve.
+    indicators
+        The conditions under which it applies.
+    strategy
+        Possible changes.
+    examples
+        Steps of ladders that apply it; that of the talk first.
+    validity, why
+        Whether the advice still helps on an H200, and the reason.
+    item
+        Its number in the list of the documents (``docs/documents.md``).
+    """
+
+    key: str
+    title: str
+    category: str
+    problem: str
+    goal: str
+    indicators: tuple[Indicator, ...]
+    strategy: tuple[str, ...]
+    examples: tuple[Example, ...]
+    validity: Validity
+    why: str
+    item: str
+
+    def holds(self, m: Measurement) -> bool | None:
+        """Whether all indicators hold for the longest kernel of a measurement.
+
+        Returns
+        -------
+        bool or None
+            False if an indicator does not hold; otherwise None if a quantity was not collected.
+        """
+        found = [indicator.holds(m) for indicator in self.indicators]
+        return False if False in found else None if None in found else True
+
+    def evidence(
+        self, sweep: Sweep, *, before: str | None = None, after: str | None = None
+    ) -> CardEvidence:
+        """Compare the indicators and the time of two variants.
+
+        Parameters
+        ----------
+        sweep
+            A ladder with hardware counters (``ado.sweep(..., counters=True)``, ``ado.load``).
+        before, after
+            Variants of the sweep; by default those of the first example that the sweep contains.
+
+        Returns
+        -------
+        CardEvidence
+            Displayed as a table in a terminal and in Jupyter.
+
+        Raises
+        ------
+        ValueError
+            If the sweep contains no example of the card, or lacks counters of a variant.
+        KeyError
+            If a named variant was not measured.
+        """
+        if (before is None) != (after is None):
+            raise ValueError("before and after must be given together")
+        if before is None or after is None:
+            before, after = self._example_of(sweep)
+        return CardEvidence(card=self, before=sweep[before], after=sweep[after])
+
+    def _example_of(self, sweep: Sweep) -> tuple[str, str]:
+        names = {m.variant for m in sweep}
+        for example in self.examples:
+            if example.routine == sweep.routine and {example.before, example.after} <= names:
+                return example.before, example.after
+        known = "; ".join(map(str, self.examples))
+        raise ValueError(
+            f"sweep must contain a step of the card ({known}), got {sweep.routine}: "
+            f"{', '.join(sorted(names))}; pass before= and after= for other variants"
+        )
+
+    def _tables(self) -> list[Table]:
+        return [card_table(self)]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CardEvidence(ShownAsTables):
+    """The indicators of a card before and after a step, and the times."""
+
+    card: Card
+    before: Measurement
+    after: Measurement
+
+    def __post_init__(self) -> None:
+        """Reject measurements without counters."""
+        for m in (self.before, self.after):
+            if not m.profile:
+                raise ValueError(
+                    f"sweep must have hardware counters (counters=True), got none of {m.variant!r}"
+                )
+
+    @property
+    def values(self) -> list[tuple[Indicator, float | None, float | None]]:
+        """Each indicator, and its value before and after."""
+        return [(i, i.of(self.before), i.of(self.after)) for i in self.card.indicators]
+
+    @property
+    def applied(self) -> bool | None:
+        """Whether all indicators hold before the step."""
+        return self.card.holds(self.before)
+
+    @property
+    def comparison(self) -> Comparison:
+        """The times: verdict, ratio before to after, and its 99.9 % interval."""
+        return self.after.compare(self.before)
+
+    def _tables(self) -> list[Table]:
+        return [evidence_table(self)]
+
+
+class Cards(ShownAsTables, Mapping[str, Card]):
+    """All cards by key: ``ado.cards["occupancy"]``."""
+
+    def __init__(self, *cards: Card) -> None:
+        self._cards = {card.key: card for card in cards}
+
+    def __getitem__(self, key: str) -> Card:
+        """Return a card.
+
+        Raises
+        ------
+        KeyError
+            If there is no card of this name.
+        """
+        if key not in self._cards:
+            raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
+        return self._cards[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cards)
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def applying(self, m: Measurement) -> tuple[Card, ...]:
+        """The cards whose indicators all hold for a measurement; empty without counters."""
+        return tuple(card for card in self.values() if card.holds(m))
+
+    def _tables(self) -> list[Table]:
+        return [cards_table(self)]
