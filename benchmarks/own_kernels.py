@@ -33,11 +33,11 @@ SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "
 SECONDS = 1.0  # upper limit of the sampling time per variant
 
 
-def definitions() -> dict[str, Any]:
+def definitions(notebook: Path = NOTEBOOK) -> dict[str, Any]:
     """The variables that the notebook's cells with the tag "ladder" define."""
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     defined: dict[str, Any] = {"__name__": "notebook"}
-    with contextlib.chdir(NOTEBOOK.parent):  # the cells read files relative to the notebook
+    with contextlib.chdir(notebook.parent):  # the cells read files relative to the notebook
         for cell in cells:
             if "ladder" in cell["metadata"].get("tags", ()):
                 exec("".join(cell["source"]), defined)

@@ -274,6 +274,7 @@ def test_every_variant_on_unaligned_views(routine, variant):
     from adokernels.arrays.operands import random_operands
 
     lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
+    lengths["strided_copy"] = (6300,)
     operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
     if routine.problem(*operands, variant=variant).why_not(variant):
         pytest.skip("declines the problem")
@@ -808,6 +809,7 @@ class TestSeveralGpus:
         from adokernels.arrays.operands import random_operands
 
         lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
+        lengths["strided_copy"] = (6300,)
         operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
         if routine.problem(*operands, variant=variant).why_not(variant):
             pytest.skip("declines the problem")

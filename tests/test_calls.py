@@ -11,6 +11,7 @@ from adokernels import tasks
 from adokernels.arrays.operands import random_operands
 
 SIZES = {"average_matvec": (3, 4, 5), "gpp": (8, 8, 6, 2), "max_plus": (3, 40)}
+SIZES["strided_copy"] = (60,)
 ROUTINES = list(ado.routines.values())
 
 

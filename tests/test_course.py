@@ -49,9 +49,16 @@ def test_text_is_markdown_in_a_notebook_and_plain_elsewhere():
     assert text._repr_markdown_() == repr(text) == "**a**\n\n| x |\n| :--- |\n| 1 |"
 
 
-def test_tables_align_their_first_column_left():
+def test_numbers_are_aligned_right():
     text = str(course.table(["variant", "time"], [("naive", None), ("tiled", 2)]))
     assert text.splitlines()[1:] == ["| :--- | ---: |", "| naive |  |", "| tiled | 2 |"]
+
+
+def test_columns_of_text_are_aligned_left():
+    rows = [("naive", "slower", f"{TIMES}0.5", "**3 %**"), ("tiled", "faster", "", "")]
+    text = str(course.table(["variant", "it is", "ratio", "share"], rows))
+    assert text.splitlines()[1] == "| :--- | :--- | ---: | ---: |"
+    assert str(course.table(["a", "b"], [])).splitlines()[1] == "| :--- | ---: |"
 
 
 def test_rows_must_have_a_cell_for_each_column():
@@ -156,6 +163,14 @@ def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
     ]
 
 
+def test_an_issued_instruction_is_no_stall():
+    m = ado.load(DATA / "sobel-2560x1600.json")["sliding_window"]
+    stalls = {k: v for k, v in m.profile.quantities.items() if k.startswith("stall_")}
+    assert max(stalls, key=stalls.get) == "stall_selected"
+    (shown,) = rows_of(course.figures(m))[1]["dominant stall reason"]
+    assert not shown.startswith("selected")
+
+
 def test_figures_have_rows_for_further_published_quantities(ladder):
     given = [
         published(quantity="store_sectors", value=67_108_864, unit=""),
@@ -173,6 +188,10 @@ def test_figures_omit_rows_without_data(ladder):
     _, rows = rows_of(course.figures(ladder["naive"]))
     assert "wavefronts that are bank conflicts" not in rows
     assert "wavefronts that are bank conflicts" in rows_of(course.figures(ladder["tiled"]))[1]
+    spills = "local memory (spills)"
+    assert spills not in rows
+    spilling = ado.load(DATA / "max_plus-float64.json")["vector_load_small"]
+    assert rows_of(course.figures(spilling))[1][spills] == ["4.10 kB"]
     peers = ado.load(DATA / "max_plus-float64-peers.json")  # without counters
     assert set(rows_of(course.figures(peers["vectorised"]))[1]) == {
         "time",
@@ -285,6 +304,17 @@ def test_steps_tell_the_bytes_of_each_level(ladder):
     l2 = m.profile["l2_bytes"] / m.bytes
     assert f"L2 {l2:.2f}" in str(course.step(ladder, "naive"))
     assert str(course.step(ladder, "naive", more="The end.")).endswith("The end.")
+
+
+def test_libraries_are_sorted_by_time():
+    sweep = ado.load(DATA / "max_plus-float64-peers.json")
+    _, rows = rows_of(course.libraries(sweep))
+    ours = f"`ado.max_plus` ({sweep.fastest.variant})"
+    assert rows[ours][1] == f"{TIMES}1.00"
+    everything = sorted((sweep.fastest, *sweep.peers), key=lambda m: m.seconds)
+    assert list(rows) == [ours if m is sweep.fastest else m.shown_as for m in everything]
+    last = everything[-1]
+    assert rows[last.shown_as][0] == quantity(last.seconds, "s")
 
 
 # --- predictions ----------------------------------------------------------------------------------

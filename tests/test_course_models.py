@@ -85,6 +85,9 @@ def test_accesses_of_a_warp_predict_the_counts_of_a_kernel():
 def test_several_requests_are_a_sample_of_all_warps():
     sample = ado.sectors([range(32), range(0, 64, 2)])
     assert course.modelled(warps=100, loads=[sample])["load_sectors"] == 600
+    sample = ado.bank_conflicts([range(32), range(0, 64, 2)])
+    counts = course.modelled(warps=100, shared_stores=[sample])
+    assert counts == {"shared_store_wavefronts": 150, "shared_store_conflicts": 50}
 
 
 def test_accesses_to_shared_memory_predict_wavefronts_and_conflicts():
@@ -113,6 +116,12 @@ def test_the_table_has_the_model_beside_the_counter_and_the_time():
     assert requests[5].endswith(" ms")
     assert requests[6].endswith(" GB/s")
     assert sectors == ["", "load sectors", "393,216", "409,600", "+4.17 %", "", ""]
+
+
+def test_the_rate_is_that_of_flops_if_there_are_some():
+    m = dataclasses.replace(strided(1), flops=2e9)
+    rows = cells_of(course.model_beside_counters([("x", m, {"load_requests": WARPS})]))
+    assert rows[2][6].endswith(" TFLOP/s")
 
 
 def test_shares_are_percentages():
@@ -180,6 +189,14 @@ def test_the_stride_chart_tells_the_largest_difference_from_the_model():
     found = strides(count=1, load_sectors=5 * WARPS)
     upper, _ = course.stride_chart(found, "stride", model)
     assert "at most 20 %" in upper.get_title(loc="left")
+    plt.close(upper.figure)
+
+
+def test_bytes_that_lanes_share_are_used_once():
+    found = strides(count=1, load_sectors=WARPS)
+    upper, _ = course.stride_chart(found, "stride", lambda _: ado.sectors("same word"))
+    predicted, counted = (line.get_ydata()[0] for line in upper.lines[:2])
+    assert predicted == counted == 1 / 8
     plt.close(upper.figure)
 
 

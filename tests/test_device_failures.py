@@ -67,6 +67,7 @@ def all_right(device_operands):
 # The results exceed the 32 MiB that the driver's memory pool reserves for small operands.
 lengths = {"average_matvec": (64, 256, 1024), "gpp": (16, 1024, 2048, 2), "max_plus": (8, 1 << 20)}
 lengths |= dict.fromkeys(("gaussian_blur", "sobel"), (8192, 8192))
+lengths |= {"strided_copy": (32 << 20,), "gather": (1000, 16 << 20), "component": (16 << 20, 3)}
 for name, routine in ado.routines.items():
     operands = random_operands(routine, lengths.get(name, (4096, 2048)))
     expected = results(routine, operands, device="cpu")

@@ -14,6 +14,7 @@ from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
+from adokernels.measuring.stored_call import StoredCall
 
 ROOT = sources_folder()
 BUILT_IN = "/home/somebody/cuda/adokernels"  # a folder named cuda above the sources
@@ -185,15 +186,9 @@ def test_cpu_variants_and_wrong_values_are_rejected():
 def test_without_a_gpu_the_reason_is_given():
     with pytest.raises(ado.Unavailable):
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
-    call = {
-        "routine": "transpose",
-        "variant": "naive",
-        "block": None,
-        "options": {},
-        "seconds": 0.1,
-    }
+    call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
     with pytest.raises(ado.Unavailable):  # raised in the other process
-        measured._sampled(call, [np.zeros((4, 4))])
+        measured._sampled(call, 0.1)
 
 
 class OnDevice:

@@ -10,6 +10,7 @@ from adokernels.custom.compiler import compile_cuda, why_no_compiler
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.source_launch import Result, SourceLaunch
+from adokernels.measuring.stored_call import save_settings
 
 NO_COMPILER = why_no_compiler()
 
@@ -147,7 +148,7 @@ def test_without_a_gpu_the_error_contains_the_reason(tmp_path):
 
     def write(folder):
         LAUNCH.save(folder)
-        measured._write_call(folder, {"seconds": 0.1})
+        save_settings(folder, {"seconds": 0.1})
 
     with pytest.raises(ado.Unavailable):  # raised in the other process
         measured._in_fresh_process(write)

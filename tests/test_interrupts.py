@@ -35,10 +35,16 @@ def large_operands(name, rows=1 << 19):
         base = rng.random(shape[len(shape) - contiguous :])
         return np.broadcast_to(base, shape)
 
-    if name == "transpose":
+    if name in ("transpose", "branch", "instruction_parallelism"):
         return [repeated((1 << 14, 1 << 14))]
     if name == "average_matvec":
         return [repeated((1000, 64, 1 << 20)), repeated((64, 64))]
+    if name == "strided_copy":
+        return [repeated((1 << 29,), 0)]
+    if name == "gather":
+        return [rng.random(1000), np.broadcast_to(np.int64(7), (1 << 28,))]
+    if name == "component":
+        return [repeated((1 << 28, 3))]
     if name == "max_plus":
         return [repeated((1 << 20, 1 << 20)), repeated((1 << 20,), 0)]
     if name == "gpp":

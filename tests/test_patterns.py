@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from charting import clashes, new_figure, outside
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 
@@ -98,6 +98,7 @@ def lanes(draw):
     return offsets, active
 
 
+@settings(deadline=None)
 @given(lanes(), st.sampled_from(SIZES))
 def test_sectors_of_any_offsets(case, itemsize):
     offsets, active = case
@@ -162,6 +163,7 @@ def test_bank_conflicts_of_known_patterns(pattern, itemsize, ways, wavefronts):
     assert of.wavefronts_per_request == wavefronts
 
 
+@settings(deadline=None)
 @given(lanes(), st.sampled_from(SIZES))
 def test_bank_conflicts_of_any_offsets(case, itemsize):
     offsets, active = case
@@ -209,6 +211,7 @@ def test_branches_can_be_numbers_or_names_and_lanes_inactive():
     assert (of.branches, of.passes) == (("if",), 1)
 
 
+@settings(deadline=None)
 @given(lanes(), st.integers(1, 40))
 def test_divergence_of_any_mask(case, branches):
     offsets, active = case

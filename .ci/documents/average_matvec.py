@@ -4,80 +4,117 @@ from __future__ import annotations
 
 from documents.row import Document, Row
 
-_STEPS = "03: Step by step"
-_TABLE = "03: Published and measured"
-
 ROWS = (
     Row(
         "A1",
         "The loop: profile, find the limiter, change the code, repeat.",
-        (_STEPS, "ado.diagnose", "docs/diagnosis.md"),
+        (
+            "03: The loop and its tools",
+            "ado.diagnose",
+            "docs/diagnosis.md",
+        ),
     ),
     Row(
         "A2",
         "Version 1: one block computes all sets.",
-        ("average_matvec[one_block]", _STEPS),
+        (
+            "03: Baseline: one block (gpu_version1)",
+            "average_matvec[one_block]",
+        ),
         ("one_block.seconds",),
     ),
     Row(
         "A3",
         "Version 2: one block per set.",
-        ("average_matvec[block_per_set]", _STEPS),
+        (
+            "03: The change: one block per set (gpu_version2)",
+            "average_matvec[block_per_set]",
+        ),
         ("block_per_set.seconds", "one_block > block_per_set"),
     ),
     Row(
         "A4",
         "Listings of the kernels.",
-        ("ado.Variant.source", "ado.Variant.diff"),
+        (
+            "03: The change: one block per set (gpu_version2)",
+            "03: The change: one warp per element (gpu_version3)",
+            "ado.Variant.source",
+            "ado.Variant.diff",
+        ),
         note="The kernels here are newly written. The differences between two variants are shown.",
     ),
     Row(
         "A5",
         "Fewer sets for profiling, because the profiler slows the kernel down.",
-        ("ado.profile", "adokernels profile --shape"),
-        note="Any problem size can be profiled. The stored counters are those of the full problem.",
+        (
+            "03: Profile a smaller problem",
+            "ado.profile",
+            "adokernels profile --shape",
+        ),
+        note="The notebook checks which counters depend on the number of sets.",
     ),
     Row(
         "A6",
         "Time of the CPU version.",
-        ("03: The same problem on this machine's CPU, live",),
+        ("03: The CPU of the series",),
         note="The CPU ladder is measured live, on the machine of the reader.",
     ),
     Row(
         "A7",
         "Table of the times after step 1.",
-        (_TABLE,),
+        ("03: The change: one block per set (gpu_version2)",),
         ("one_block > block_per_set",),
         with_items=("A2", "A3"),
     ),
     Row(
         "A8",
         "How to start the profiler and collect a report.",
-        ("ado.profile", "adokernels profile"),
+        (
+            "03: The loop and its tools",
+            "ado.profile",
+            "adokernels profile",
+        ),
         note="One call replaces the steps in the user interface.",
     ),
     Row(
         "A9",
         "Comparison of a profile with a baseline.",
-        ("ado.Profile.compare", "course.figures"),
+        (
+            "03: Baseline comparison",
+            "ado.Profile.compare",
+            "course.figures",
+        ),
     ),
     Row(
         "A10",
         "The speed-of-light section.",
-        ("ado.speed_of_light", "course.speed_of_light_table"),
+        (
+            "03: Speed of light and the 60 % rule",
+            "ado.speed_of_light",
+            "course.speed_of_light_table",
+        ),
         ("block_per_set.compute_sol", "block_per_set.memory_sol"),
     ),
     Row(
         "A11",
         "The rule: throughput below 60 % indicates a latency-bound kernel.",
-        ("ado.limiter", "docs/diagnosis.md", "card coalescing_latency"),
+        (
+            "03: Speed of light and the 60 % rule",
+            "ado.limiter",
+            "docs/diagnosis.md",
+            "card coalescing_latency",
+        ),
         ("block_per_set.limiter",),
         note="On an H200, version 2 is not latency-bound.",
     ),
     Row(
         "A12",
         "Scheduler statistics: cycles per issued instruction, active and eligible warps.",
-        ("course.figures", "ado.warp_states"),
+        (
+            "03: Scheduler statistics: issue slots and eligible warps",
+            "course.figures",
+            "ado.warp_states",
+        ),
         (
             "block_per_set.cycles_per_issue",
             "block_per_set.active_warps",
@@ -87,14 +124,22 @@ ROWS = (
     Row(
         "A13",
         "The rule about unused issue slots.",
-        ("ado.limiter", "docs/diagnosis.md"),
+        (
+            "03: Scheduler statistics: issue slots and eligible warps",
+            "ado.limiter",
+            "docs/diagnosis.md",
+        ),
         ("block_per_set.issue_active",),
         with_items=("A12",),
     ),
     Row(
         "A14",
         "Stall reasons: the queue of the load/store unit is full (LG throttle).",
-        ("ado.warp_states", "course.figures"),
+        (
+            "03: Warp states: the stall LG throttle",
+            "ado.warp_states",
+            "course.figures",
+        ),
         (
             "block_per_set.stall_lg_throttle",
             "block_per_set.warp_latency",
@@ -105,129 +150,203 @@ ROWS = (
     Row(
         "A15",
         "What this stall means, and which code causes it.",
-        (_STEPS, "ado.hotspots"),
+        (
+            "03: Warp states: the stall LG throttle",
+            "ado.hotspots",
+        ),
     ),
     Row(
         "A16",
         "Advice: combine narrow accesses into wide ones.",
-        ("average_matvec[wide_average]", "card coalescing_bandwidth"),
+        (
+            "03: Step 5: wide loads",
+            "average_matvec[wide_average]",
+            "card coalescing_bandwidth",
+        ),
         ("average_then_gemm > wide_average", "wide_average.load_sectors_per_request"),
     ),
     Row(
         "A17",
         "The memory chart: all accesses are global, none are local.",
-        ("ado.memory_chart",),
+        (
+            "03: The memory chart",
+            "ado.memory_chart",
+        ),
         ("block_per_set.local_bytes",),
     ),
     Row(
         "A18",
         "The load/store unit is full although memory is half used: too many transactions per"
         " request.",
-        ("ado.memory_chart", "card coalescing_bandwidth"),
+        (
+            "03: The memory chart",
+            "ado.memory_chart",
+            "card coalescing_bandwidth",
+        ),
         ("block_per_set.load_sectors_per_request", "block_per_set.memory_sol"),
         note="Loads of the matrix are included, so the mean is below that of the averages.",
     ),
     Row(
         "A19",
         "The source page, which needs -lineinfo.",
-        ("ado.hotspots", "ado.Variant.source"),
+        (
+            "03: The source page: which line is it?",
+            "ado.hotspots",
+            "ado.Variant.source",
+        ),
     ),
     Row(
         "A20",
         "Ideal and actual number of sectors of the line that loads the vectors.",
-        ("ado.memory_chart", "ado.hotspots"),
+        (
+            "03: Sectors per request: 8 to 1, and 1 to 1",
+            "ado.memory_chart",
+            "ado.hotspots",
+        ),
         ("block_per_set.load_sectors", "block_per_set.ideal_load_sectors"),
         note="Our counters are those of the kernel, including its loads of the matrix.",
     ),
     Row(
         "A21",
         "The rule about uncoalesced accesses.",
-        ("ado.diagnose", "card coalescing_bandwidth"),
+        (
+            "03: Sectors per request: 8 to 1, and 1 to 1",
+            "ado.diagnose",
+            "card coalescing_bandwidth",
+        ),
         ("block_per_set.next_step",),
     ),
     Row(
         "A22",
         "The line that loads the matrix is coalesced.",
-        ("average_matvec[warp_average]", "ado.memory_chart"),
+        (
+            "03: Sectors per request: 8 to 1, and 1 to 1",
+            "average_matvec[warp_average]",
+            "ado.memory_chart",
+        ),
         ("warp_average.load_sectors", "warp_average.ideal_load_sectors"),
     ),
     Row(
         "A23",
         "Version 3: one warp averages an element, so that its lanes read neighbours.",
-        ("average_matvec[warp_average]", _STEPS),
-        ("warp_average.seconds", "block_per_set > warp_average", "block_per_set.l1_hit_rate"),
+        (
+            "03: The change: one warp per element (gpu_version3)",
+            "03: Why this gain differs, too",
+            "average_matvec[warp_average]",
+        ),
+        ("warp_average.seconds", "block_per_set > warp_average"),
         with_items=("A26",),
-        note="The gain is smaller: L1 of an H200 keeps many sectors until their rest is needed.",
+        note="The notebook explains why the gain is smaller.",
     ),
     Row(
         "A24",
         "Loops with the stride of a warp, of a block and of the grid.",
-        ("average_matvec[warp_average]", _STEPS),
+        (
+            "03: The change: one warp per element (gpu_version3)",
+            "average_matvec[warp_average]",
+        ),
     ),
     Row(
         "A25",
         "Reduction by warp shuffles.",
-        ("average_matvec[warp_average]", "average_matvec[warp_shuffle]"),
+        (
+            "03: The change: one warp per element (gpu_version3)",
+            "average_matvec[warp_average]",
+            "average_matvec[warp_shuffle]",
+        ),
     ),
     Row(
         "A26",
         "Table of the times after step 2.",
-        (_TABLE,),
+        ("03: Published and measured",),
         ("one_block > block_per_set", "block_per_set > warp_average"),
         with_items=("A2", "A3", "A23"),
     ),
     Row(
         "A27",
         "The rule: compute is more heavily utilised than memory.",
-        ("ado.limiter", "ado.speed_of_light"),
+        (
+            "03: Which pipe is the busiest?",
+            "ado.limiter",
+            "ado.speed_of_light",
+        ),
         ("warp_average.compute_sol", "warp_average.memory_sol", "warp_average.limiter"),
     ),
     Row(
         "A28",
         "The LSU pipe is the busiest pipe.",
-        ("ado.speed_of_light", "ado.profile"),
+        (
+            "03: Which pipe is the busiest?",
+            "ado.speed_of_light",
+            "ado.profile",
+        ),
         ("warp_average.pipe_lsu",),
     ),
     Row(
         "A29",
         "Shared memory has the highest utilisation of the memory chart.",
-        ("ado.memory_chart",),
+        (
+            "03: Shared memory and idle warps",
+            "ado.memory_chart",
+        ),
         ("warp_average.l1_sol",),
         note="On an H200, L1 and shared memory are one unit; the figure is that of the unit.",
     ),
     Row(
         "A30",
         "The reduction in shared memory leaves whole warps idle.",
-        ("average_matvec[warp_shuffle]", _STEPS),
+        (
+            "03: Shared memory and idle warps",
+            "average_matvec[warp_shuffle]",
+        ),
         ("warp_average > warp_shuffle", "warp_average.stall_barrier"),
     ),
     Row(
         "A31",
         "Sampling of warp states finds the line of the reduction.",
-        ("ado.hotspots",),
+        (
+            "03: The hot line",
+            "ado.hotspots",
+        ),
     ),
     Row(
         "A32",
         "Part 3: shuffles in the product, then a separate matrix product by cuBLAS.",
-        ("average_matvec[warp_shuffle]", "average_matvec[average_then_gemm]"),
+        (
+            "03: The change: shuffles in two stages (gpu_version4)",
+            "03: The change: averages and GEMM (gpu_version5)",
+            "average_matvec[warp_shuffle]",
+            "average_matvec[average_then_gemm]",
+        ),
         ("warp_average > warp_shuffle", "warp_shuffle > average_then_gemm"),
     ),
     Row(
         "A33",
         "When to stop: compare with an independent measurement of the limit.",
-        ("03: When to stop", "average_matvec[read]"),
+        (
+            "03: When to stop",
+            "average_matvec[read]",
+        ),
         ("read.seconds", "overlapped.seconds"),
     ),
     Row(
         "A34",
         "Description of the machine.",
-        ("ado.machine", "adokernels info"),
+        (
+            "03: The machines",
+            "ado.machine",
+            "adokernels info",
+        ),
         note="Every stored measurement contains the device, driver, compiler and settings.",
     ),
     Row(
         "A35",
         "Verification of the results.",
-        ("ado.check", "03: Accuracy: sums of many values"),
+        (
+            "03: Verification",
+            "03: Accuracy: sums of many values",
+            "ado.check",
+        ),
     ),
 )
 

@@ -51,16 +51,17 @@ def _figures_in(value: object) -> Iterator[Published]:
 
 
 def device_of(theirs: Iterable[Published]) -> str:
-    """The device of most figures; empty without figures."""
-    return next((device for device, _ in Counter(p.device for p in theirs).most_common(1)), "")
+    """The device of the figures of most items; empty without figures."""
+    devices = Counter(device for _, device in {(p.item, p.device) for p in theirs})
+    return next((device for device, _ in devices.most_common(1)), "")
 
 
 def of_document(p: Published, device: str) -> Figure:
     """A published figure; its device is named if it is not `device` or any."""
     title = _title(p.quantity) if p.quantity in BY_KEY and not p.title else p.shown_as
-    return p.variant, f"{title} {p.text}" + (
-        f" ({p.device})" if p.device not in (device, access_patterns.DEVICE) else ""
-    )
+    text = p.text if p.text.startswith(title) else f"{title} {p.text}"
+    other = p.device not in (device, access_patterns.DEVICE)
+    return p.variant, f"{text} ({p.device})" if other else text
 
 
 def published_gains(here: Iterable[str], known: Iterable[Published]) -> Iterator[Figure]:

@@ -88,13 +88,20 @@ ROWS = (
     Row(
         "C15",
         "Table of the transactions of aligned and misaligned accesses.",
-        ("ado.sectors",),
+        (
+            "06: 1. Requests, sectors and cache lines",
+            "ado.sectors",
+        ),
         ("pattern aligned", "pattern shifted 1"),
     ),
     Row(
         "C16",
         "A warp view: a warp of an 8 x 8 block loads from four rows.",
-        (_STEPS, "ado.sectors"),
+        (
+            "06: The blur of the GTC talk",
+            _STEPS,
+            "ado.sectors",
+        ),
         ("naive.load_sectors_per_request",),
     ),
     Row(
@@ -116,13 +123,21 @@ ROWS = (
     Row(
         "C22",
         "The stall reason of execution dependencies.",
-        ("ado.warp_states", "card instruction_parallelism"),
+        (
+            "06: 8. Instruction-level parallelism",
+            "ado.warp_states",
+            "card instruction_parallelism",
+        ),
         ("coalesced.stall_wait", "coalesced.stall_long_scoreboard", "coalesced.dominant_stall"),
     ),
     Row(
         "C23",
         "Two independent chains per thread by unrolling.",
-        ("card instruction_parallelism", "gaussian_blur[two_pixels]"),
+        (
+            "06: 8. Instruction-level parallelism",
+            "card instruction_parallelism",
+            "gaussian_blur[two_pixels]",
+        ),
     ),
     Row(
         "C24",

@@ -73,7 +73,11 @@ ROWS = (
     Row(
         "D11",
         "Sectors per request of loads of 8 and 16 bytes; their sum does not change.",
-        ("ado.sectors", "ado.memory_chart"),
+        (
+            "06: Wider elements",
+            "ado.sectors",
+            "ado.memory_chart",
+        ),
         (
             "pattern aligned of 8 bytes",
             "pattern aligned of 16 bytes",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import adokernels as ado
 from adokernels import cli, course
@@ -55,7 +56,7 @@ def _section(target: str, number: str, heading: str) -> str:
     path, titles = headings().get(number, (None, ()))
     if path is None or heading not in titles:
         raise ValueError(f"no notebook section {target!r}")
-    anchor = heading.replace(" ", "-")
+    anchor = quote(heading.replace(" ", "-"))
     return f"[notebook {number}, {heading}](../notebooks/{path.name}#{anchor})"
 
 

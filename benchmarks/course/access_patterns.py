@@ -5,7 +5,8 @@
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement has its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
-  component.json, branch.json, instruction_parallelism.json: the ladders with all counters.
+  component-structures.json, component-arrays.json, branch.json, instruction_parallelism.json: the
+  ladders with all counters.
 
     python benchmarks/course/access_patterns.py FOLDER [--only NAME ...]
 """
@@ -26,9 +27,10 @@ import adokernels as ado
 
 ELEMENTS = 64 << 20
 OFFSET_ELEMENTS = 16 << 20
+POINTS = 16 << 20
 STRIDES, OFFSETS = range(1, 33), range(34)
 #: Warps of the kernels with a named pattern.
-WARPS = 1 << 15
+WARPS = 1 << 17
 #: Patterns by element type: the index of each lane, relative to the first element of its warp.
 LANE = np.arange(32)
 SHARED = {"same word": 0 * LANE, "two lanes per word": LANE // 2, "16 words twice": LANE % 16}
@@ -91,27 +93,25 @@ def offsets(seconds: float) -> ado.Sweep:
     return together(counted(naive, x, stride=1, offset=n, seconds=seconds) for n in OFFSETS)
 
 
-def rounded(elements: int) -> int:
-    """The next multiple of 32."""
-    return -(-elements // 32) * 32
+def pattern_index(lanes: Any) -> tuple[Any, int]:
+    """The index of all warps, and the elements that x needs; None is a random index.
 
-
-def index_of(lanes: Any, extent: int) -> Any:
-    """The index of all warps; each warp accesses elements of its own, except at random."""
+    Each warp accesses elements of its own, from a multiple of 32 elements on.
+    """
     if lanes is None:
-        return np.random.default_rng(7).integers(0, extent, 32 * WARPS, dtype=np.int32)
-    each = rounded(int(lanes.max()) + 1)
-    return (each * np.arange(WARPS)[:, None] + lanes).reshape(-1).astype(np.int32)
+        extent = 512 * WARPS
+        return np.random.default_rng(7).integers(0, extent, 32 * WARPS, dtype=np.int32), extent
+    each = -(-(int(lanes.max()) + 1) // 32) * 32
+    index = each * np.arange(WARPS)[:, None] + lanes
+    return index.reshape(-1).astype(np.int32), each * WARPS
 
 
 def patterns(seconds: float) -> ado.Sweep:
     def measured() -> Iterator[ado.Measurement]:
         for dtype, lanes_of in PATTERNS.items():
-            furthest = max(int(lanes.max()) for lanes in lanes_of.values() if lanes is not None)
-            x = numbers(WARPS * rounded(furthest + 1), dtype)
             for name, lanes in lanes_of.items():
-                index = index_of(lanes, x.size)
-                m = counted(ado.gather["naive"], x, index, seconds=seconds)
+                index, extent = pattern_index(lanes)
+                m = counted(ado.gather["naive"], numbers(extent, dtype), index, seconds=seconds)
                 yield dataclasses.replace(m, context={**m.context, "pattern": name})
 
     return together(measured())
@@ -122,6 +122,11 @@ def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> 
     return ado.sweep(
         routine, *args, device="cuda", counters=True, seconds=seconds, progress=False, **options
     )
+
+
+def points() -> Any:
+    """An array of structures with three numbers each."""
+    return numbers(POINTS * 3).reshape(POINTS, 3)
 
 
 def gathered(width: int, seconds: float) -> ado.Sweep:
@@ -143,8 +148,9 @@ RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
     ),
     "gather-random": lambda s: gathered(ELEMENTS, s),
     "gather-neighbours": lambda s: gathered(32, s),
-    "component": lambda s: ladder(
-        ado.component, numbers(ELEMENTS // 4 * 3).reshape(-1, 3), c=0, seconds=s
+    "component-structures": lambda s: ladder(ado.component, points(), c=1, seconds=s),
+    "component-arrays": lambda s: ladder(
+        ado.component, np.ascontiguousarray(points().T).T, c=1, seconds=s
     ),
     "branch": lambda s: ladder(ado.branch, numbers(ELEMENTS), seconds=s),
     "instruction_parallelism": lambda s: ladder(

@@ -2,7 +2,8 @@
 
 * transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
   each with the counters of the ladders and those of branches.
-* transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants.
+* transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants; naive
+  in the blocks of the slides.
 
     python benchmarks/course/transpose.py FOLDER
 """
@@ -57,7 +58,10 @@ def main() -> None:
     a = np.random.default_rng(7).integers(-(2**62), 2**62, SHAPE)
     records: dict[str, Any] = {"transpose-naive-blocks": naive_blocks(a, options.seconds)}
     for name in SAMPLED:
-        records[f"transpose-hotspots-{name}"] = ado.hotspots(ado.transpose[name], a, seconds=0.3)
+        block = BLOCKS[0] if name == "naive" else None
+        records[f"transpose-hotspots-{name}"] = ado.hotspots(
+            ado.transpose[name], a, block=block, seconds=0.3
+        )
     for name, record in records.items():
         record.save(options.folder / f"{name}.json")
         print(f"== {name}\n{record!r}\n", flush=True)

@@ -1,8 +1,6 @@
 // Resource usage of compiled kernels, and attributes of the device.
 #pragma once
 
-#include <string>
-
 #include "common/launch.cuh"
 #include "runtime/device.hpp"
 
@@ -12,9 +10,6 @@ namespace ado::cuda {
 
 // Returns an attribute of the current device.
 int attribute(cudaDeviceAttr which);
-
-// The readable name of a kernel without namespaces, return type and parameters.
-std::string short_name(const char* mangled);
 
 // Completes the resource usage of a kernel: warps and blocks per multiprocessor, from its launch
 // configuration, registers and shared memory.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/resources.cuh"
+#include "runtime/kernel_name.hpp"
 
 namespace ado::cuda {
 namespace {

@@ -14,6 +14,8 @@ namespace ado::cuda {
 
 // The widest access of a thread in bytes, and the number of elements per such access.
 inline constexpr int kVectorBytes = 16;
+// Bytes per sector, the smallest transfer of DRAM and L2.
+inline constexpr int kSectorBytes = 32;
 template <class T>
 inline constexpr int kVectorLength = kVectorBytes / static_cast<int>(sizeof(T));
 

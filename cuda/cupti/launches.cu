@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/resources.cuh"
+#include "runtime/kernel_name.hpp"
 
 namespace ado::cupti {
 namespace {
@@ -59,7 +60,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 }
 
 cuda::Kernel kernel_of(const Started& s) {
-  return cuda::resources_from({.name = cuda::short_name(s.name.c_str()),
+  return cuda::resources_from({.name = short_name(s.name.c_str()),
                                .grid = s.grid,
                                .block = s.block,
                                .registers = s.registers,

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "cupti/library.cuh"
 #include "runtime/device.hpp"
+#include "runtime/kernel_name.hpp"
 
 #ifdef ADO_WITH_CUPTI
 
@@ -17,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/resources.cuh"
+#include "common/launch.cuh"
 
 namespace ado::pc_sampling {
 namespace {
@@ -244,7 +245,7 @@ struct Sampler::State {
       }
       const auto cubin = known.find(checksum);
       const Place place = cubin == known.end() ? Place{} : place_of(*cubin->second, function, pc);
-      auto& sums = lines[{cuda::short_name(function.c_str()), place.path, place.line}];
+      auto& sums = lines[{short_name(function.c_str()), place.path, place.line}];
       sums.resize(samples.size());
       for (std::size_t k = 0; k < samples.size(); ++k) sums[k] += samples[k];
     }

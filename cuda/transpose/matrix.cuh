@@ -1,17 +1,13 @@
 // Transpose: the operands as kernel parameters, and the alignment tests of the variants.
 #pragma once
 
-#include <type_traits>
-
+#include "common/element.cuh"
 #include "common/grid.cuh"
 #include "common/vector.cuh"
-#include "core/unsigned.hpp"
 #include "routines/transpose.hpp"
 
 namespace ado::cuda {
 namespace {
-
-constexpr int kSectorBytes = 32;  // the smallest transfer of DRAM and L2
 
 // Returns true if all rows start at multiples of `bytes`.
 bool rows_aligned(const Array& m, int bytes) {
@@ -21,31 +17,10 @@ bool rows_aligned(const Array& m, int bytes) {
 // Calls `visit` with the element size in bytes as a constant.
 template <class Visit>
 auto with_size(const Transpose& p, Visit visit) {
-  switch (p.a.type.size) {
-    case 1:
-      return visit(std::integral_constant<int, 1>{});
-    case 2:
-      return visit(std::integral_constant<int, 2>{});
-    case 4:
-      return visit(std::integral_constant<int, 4>{});
-    case 8:
-      return visit(std::integral_constant<int, 8>{});
-    default:
-      return visit(std::integral_constant<int, 16>{});
-  }
+  return cuda::with_size(p.a.type.size, visit);
 }
 
 #ifdef __CUDACC__
-
-// Elements are only moved, so kernels are compiled per element size, not per type.
-template <int kSize>
-struct ElementOf : UnsignedOf<kSize> {};
-template <>
-struct ElementOf<16> {
-  using Type = uint4;
-};
-template <int kSize>
-using Element = typename ElementOf<kSize>::Type;
 
 template <class T>
 struct Matrix {

@@ -58,6 +58,7 @@ from adokernels.ladders.registry import __all__ as _names
 from adokernels.ladders.resources import Kernel, Resources
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.ladders.source import Diff, Source
+from adokernels.machine_code.records import KernelSass, Sass
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.checking import check
 from adokernels.measuring.hotspots import hotspots
@@ -103,6 +104,7 @@ __all__ = [  # noqa: PLE0604
     "Hotspots",
     "Kernel",
     "KernelProfile",
+    "KernelSass",
     "Ladder",
     "Limiter",
     "Machine",
@@ -111,8 +113,9 @@ __all__ = [  # noqa: PLE0604
     "Profile",
     "Resources",
     "Routine",
-    "Sectors",
     "Scan",
+    "Sectors",
+    "Sass",
     "Setting",
     "Source",
     "Sweep",
@@ -138,8 +141,8 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "read_image",
     "roofline",
-    "sectors",
     "scan",
+    "sectors",
     "set_device",
     "set_isa",
     "speed_of_light",

@@ -37,6 +37,7 @@ __all__: list[str] = [
     "existing_metrics",
     "host_capsule",
     "isa",
+    "kernel_name",
     "last_level_cache_bytes",
     "max_threads",
     "profiler_version",
@@ -567,6 +568,11 @@ def host_capsule(
     """
 
 def isa() -> str: ...
+def kernel_name(symbol: str) -> str:
+    """
+    The readable name of a kernel with its template arguments, from its mangled name.
+    """
+
 def last_level_cache_bytes() -> int:
     """
     Sum of the last-level caches that the threads of CPU variants use.

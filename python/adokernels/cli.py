@@ -19,6 +19,7 @@ from adokernels.arrays.operands import random_operands
 from adokernels.charts.files import save
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.context import context
+from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.numbers import percent
 from adokernels.tables.rendering import show
@@ -137,12 +138,21 @@ def _parser() -> argparse.ArgumentParser:
     profile = commands.add_parser(
         "profile", parents=[problem], help="read the hardware counters of one CUDA variant"
     )
-    profile.add_argument("--variant", help="default: the variant that a call uses")
     profile.add_argument(
+        "variant", nargs="?", help="name of the variant; default: the one that a call uses"
+    )
+    output = profile.add_mutually_exclusive_group()
+    output.add_argument(
         "--metrics",
         type=lambda text: text if text in METRIC_SETS else text.split(","),
         default="default",
         help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
+    )
+    output.add_argument(
+        "--ncu",
+        type=_report_path,
+        metavar="FILE.ncu-rep",
+        help="run ncu, and write a report with source for the GUI of Nsight Compute instead",
     )
     profile.set_defaults(run=_run_profile)
 
@@ -221,6 +231,12 @@ def _chart_path(text: str) -> Path:
     if path.suffix.lower() not in known:
         raise argparse.ArgumentTypeError(f"must end in {', '.join(known)}, got {text!r}")
     return path
+
+
+def _report_path(text: str) -> Path:
+    if not text.endswith(SUFFIX):
+        raise argparse.ArgumentTypeError(f"must end in {SUFFIX}, got {text!r}")
+    return Path(text)
 
 
 def _dtype(text: str) -> np.dtype[Any]:
@@ -320,12 +336,29 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
 
 def _run_profile(options: argparse.Namespace, console: Console) -> None:
     routine, operands, settings = _problem(options)
+    if options.ncu:
+        _write_nsight_report(options, console, routine, operands, settings)
+        return
     what = routine[options.variant] if options.variant else routine
     profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
     console.print(profile)
     if options.json:
         profile.save(options.json)
         console.print(f"wrote {options.json}")
+
+
+def _write_nsight_report(
+    options: argparse.Namespace,
+    console: Console,
+    routine: ado.Routine,
+    operands: tuple[NDArray[Any], ...],
+    settings: dict[str, Any],
+) -> None:
+    if options.json:
+        raise ValueError("--json is for counters, and excludes --ncu")
+    name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
+    write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
+    console.print(f"wrote {options.ncu}; open it with ncu-ui")
 
 
 def _problem(

@@ -122,6 +122,7 @@ void PyCall::bind_arrays(bool out_given) {
       array.open(stream);
     }
   for (PyArray& input : inputs_) bound_.bind_input(input.argument());
+  bound_.check_options();
   for (const OperandInfo& info : bound_.routine().outputs) {
     if (!out_given) {
       const auto like = bound_.result_like();

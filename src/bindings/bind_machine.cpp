@@ -10,6 +10,7 @@
 #include "core/threads.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
+#include "runtime/kernel_name.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
@@ -125,6 +126,10 @@ void bind_machine(py::module_& m) {
   m.def(
       "suggest", &suggest, py::arg("name"), py::arg("known"),
       "The end of an error message for an unknown name: the known names and the most similar one.");
+  m.def(
+      "kernel_name", [](const std::string& symbol) { return short_name(symbol.c_str()); },
+      py::arg("symbol"),
+      "The readable name of a kernel with its template arguments, from its mangled name.");
   m.def("sample", &sample_call, py::arg("call"), py::arg("cold"), py::arg("repeats"));
   m.def("sample", &sample_callable, py::arg("work"), py::arg("device"), py::arg("cold"),
         py::arg("repeats"), py::arg("stream"));

@@ -35,6 +35,13 @@ struct Array {
     return product;
   }
   constexpr std::int64_t bytes() const { return elements() * type.size; }
+  // The bytes of elements at distinct addresses: a broadcast dimension counts once.
+  constexpr double distinct_bytes() const {
+    double product = type.size;
+    for (int d = 0; d < rank; ++d)
+      if (stride[d] != 0 || shape[d] == 0) product *= static_cast<double>(shape[d]);
+    return product;
+  }
 
   // A batch is an array of slices. Each slice has the `last` trailing dimensions. slices() returns
   // the number of slices, slice() the address of the i-th one.

@@ -10,16 +10,21 @@
 //
 // Shapes are written as in NumPy's generalised ufuncs. A name stands for the same length in all
 // operands, a number for itself, "3|4" for either number, and a leading "..." for batch dimensions.
+// At most one name may occur in results only. The routine computes this length from its inputs and
+// options (result_length).
 //
 // Optional members of a routine:
 //   const char* why_not() const            why the values of the options are invalid
 //   const char* why_not_overlap() const    why the results must not overlap these operands; without
 //                                          this member they never may
+//   std::int64_t result_length() const     the length that only results have; called after why_not
+//   double compulsory_bytes() const        if the problem does not need all elements of its inputs;
+//                                          without this member, it reads each of them once
 //   void check_values(each_value)          looks at the values of float64 operands before a problem
 //                                          runs: each_value(name, array, rule, holds) throws where
 //                                          holds(value) is false. The values of device arrays are
 //                                          copied to the host first, so keep these operands small.
-// The first two return a string literal, or nullptr if there is no objection.
+// why_not and why_not_overlap return a string literal, or nullptr if there is no objection.
 #pragma once
 
 #include "core/array.hpp"

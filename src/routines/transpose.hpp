@@ -30,7 +30,7 @@ struct Transpose {
   double flops() const { return 0; }
 
   // The CUDA variants support rows with a pitch of at least the row length.
-  static bool takes_rows_with_pitch(const Array& m) {
+  static bool takes_layout(const Array& m) {
     return m.stride[1] == m.type.size && m.stride[0] % m.type.size == 0 &&
            m.stride[0] >= m.shape[1] * m.type.size;
   }

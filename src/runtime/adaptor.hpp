@@ -114,12 +114,17 @@ class ProblemOf final : public Problem {
     if constexpr (requires { routine.check_values(each_value); }) routine.check_values(each_value);
   }
   double useful_flops() const override { return routine.flops(); }
-  bool takes_in_place(const Array& array) const override {
-    const bool aligned =
-        reinterpret_cast<std::uintptr_t>(array.data) % static_cast<unsigned>(array.type.size) == 0;
-    if (array.elements() == 0 || (array.packed() && aligned)) return true;
-    if constexpr (requires { routine.takes_rows_with_pitch(array); })
-      return aligned && routine.takes_rows_with_pitch(array);
+  std::int64_t result_length() const override {
+    if constexpr (requires { routine.result_length(); }) return routine.result_length();
+    return 0;
+  }
+  double compulsory_bytes() const override {
+    if constexpr (requires { routine.compulsory_bytes(); }) return routine.compulsory_bytes();
+    return Problem::compulsory_bytes();
+  }
+  bool takes_layout(const Array& array) const override {
+    if (array.packed()) return true;
+    if constexpr (requires { routine.takes_layout(array); }) return routine.takes_layout(array);
     return false;
   }
 
@@ -198,13 +203,19 @@ class RoutineBuilder {
     routine.source = R::kSource;
     routine.make_problem_ = [] { return std::make_unique<ProblemOf<R>>(); };
     R().operands(builder);
+    const std::size_t computed = routine.lengths.size() - routine.dimensions.size();
+    if (computed != (requires(const R& r) { r.result_length(); } ? 1 : 0))
+      throw std::logic_error(routine.name + " must compute each length that only results have");
     for (int level = 0; level < kIsaLevels; ++level) add(routine.cpu_[level], cpu[level]);
     add(routine.cuda_, cuda);
     return std::move(builder.routine_);
   }
 
   // The visitor of R::operands: stores the declarations of the members.
-  void input(const Operand& operand, Array&) { add(routine_->inputs, operand); }
+  void input(const Operand& operand, Array&) {
+    add(routine_->inputs, operand);
+    routine_->dimensions = routine_->lengths;  // outputs follow the inputs
+  }
   void output(const Operand& operand, Array&) { add(routine_->outputs, operand); }
   template <class Value>
   void option(const Option& option, Value& member) {
@@ -215,7 +226,7 @@ class RoutineBuilder {
   void add(std::vector<OperandInfo>& list, const Operand& operand) {
     OperandInfo info{.name = operand.name,
                      .doc = operand.doc,
-                     .shape = parse_shape(operand.shape, routine_->dimensions),
+                     .shape = parse_shape(operand.shape, routine_->lengths),
                      .type = operand.type};
     const auto& inputs = routine_->inputs;
     for (std::size_t i = 0; operand.type.same_as != nullptr && i < inputs.size(); ++i)

@@ -45,7 +45,7 @@ bool share_memory(const Argument& a, const Argument& b) {
 }  // namespace
 
 BoundProblem::BoundProblem(const Routine& routine)
-    : routine_(&routine), problem_(routine.new_problem()), lengths_(routine.dimensions) {
+    : routine_(&routine), problem_(routine.new_problem()), lengths_(routine.lengths) {
   inputs_.reserve(routine.inputs.size());
   outputs_.reserve(routine.outputs.size());
 }
@@ -109,7 +109,7 @@ BoundProblem::ResultType BoundProblem::result_like() const {
   return {lengths_.resolve(info.shape), type, info.same_as};
 }
 
-void BoundProblem::finish(bool out_given) {
+void BoundProblem::check_options() {
   if (const char* reason = problem_->why_not()) {
     const std::string_view text(reason), name = text.substr(0, text.find(' '));
     std::string got;
@@ -117,6 +117,10 @@ void BoundProblem::finish(bool out_given) {
       if (option == name) got = ", got " + text_of(value);
     throw ValueError(routine_->name + ": " + reason + got);
   }
+  routine_->set_result_length(lengths_, *problem_);
+}
+
+void BoundProblem::finish(bool out_given) {
   if (out_given) check_overlap();
 }
 

@@ -26,6 +26,7 @@ BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
     }
     bound.set_option(*option, value);
   }
+  bound.check_options();
   for (const Argument& output : outputs) bound.bind_output(output);
   bound.finish(true);
   bound.check_values(stream);

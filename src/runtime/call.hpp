@@ -43,12 +43,13 @@ class BoundProblem {
  public:
   explicit BoundProblem(const Routine& routine);
 
-  // Call these functions in this order: bind_input for every input, set_option, bind_output for
-  // every output, finish. They throw ValueError or TypeError. `result_like` returns the shape and
-  // type of the next output. The type is that of the input number `same_as`, unless `same_as` is
-  // -1.
+  // Call these functions in this order: bind_input for every input, set_option, check_options,
+  // bind_output for every output, finish. They throw ValueError or TypeError. `result_like` returns
+  // the shape and type of the next output. The type is that of the input number `same_as`, unless
+  // `same_as` is -1.
   void bind_input(const Argument& argument);
   void set_option(std::size_t option, const OptionValue& value);  // an index into options
+  void check_options();
   struct ResultType {
     std::vector<std::int64_t> shape;
     ElementType type;

@@ -9,7 +9,7 @@
 namespace ado {
 
 DirectProblem::DirectProblem(const Routine& routine)
-    : routine_(routine), problem_(routine.new_problem()), lengths_(routine.dimensions) {}
+    : routine_(routine), problem_(routine.new_problem()), lengths_(routine.lengths) {}
 
 DirectProblem& DirectProblem::of(const Routine& routine) {
   thread_local std::vector<std::unique_ptr<DirectProblem>> problems;
@@ -19,7 +19,7 @@ DirectProblem& DirectProblem::of(const Routine& routine) {
   return *problems.back();
 }
 
-void DirectProblem::begin() { lengths_ = Lengths(routine_.dimensions); }
+void DirectProblem::begin() { lengths_ = Lengths(routine_.lengths); }
 
 bool DirectProblem::bind_input(std::size_t i, const Array& view) {
   const OperandInfo& info = routine_.inputs[i];
@@ -30,6 +30,7 @@ bool DirectProblem::bind_input(std::size_t i, const Array& view) {
                                      : view.type == info.type.fixed;
   if (!accepted || !lengths_.fits(info.name, info.shape, view)) return false;
   *problem_->inputs[i] = view;
+  if (i + 1 == routine_.inputs.size()) routine_.set_result_length(lengths_, *problem_);
   return true;
 }
 

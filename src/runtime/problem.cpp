@@ -11,13 +11,6 @@
 namespace ado {
 namespace {
 
-double distinct_bytes(const Array& a) {
-  double bytes = a.type.size;
-  for (int d = 0; d < a.rank; ++d)
-    if (a.stride[d] != 0 || a.shape[d] == 0) bytes *= static_cast<double>(a.shape[d]);
-  return bytes;
-}
-
 bool same_memory(const Array& a, const Array& b) {
   if (a.data != b.data || a.type != b.type || a.rank != b.rank || a.elements() == 0) return false;
   return std::equal(a.shape, a.shape + a.rank, b.shape) &&
@@ -50,6 +43,13 @@ bool extents_overlap(const Array& a, const Array& b) {
   const auto [a_low, a_high] = extent_of(a);
   const auto [b_low, b_high] = extent_of(b);
   return a_low < b_high && b_low < a_high;
+}
+
+Array transposed(const Array& a) {
+  Array reversed = a;
+  std::reverse(reversed.shape, reversed.shape + a.rank);
+  std::reverse(reversed.stride, reversed.stride + a.rank);
+  return reversed;
 }
 
 void EachValue::refuse(const char* name, const Array& array, const char* rule, std::int64_t element,
@@ -101,9 +101,15 @@ void EachValue::check_runs(const char* name, const Array& array, const char* rul
 
 double Problem::compulsory_bytes() const {
   double total = 0;
-  for (const Array* input : inputs) total += distinct_bytes(*input);
-  for (const Array* output : outputs) total += distinct_bytes(*output);
+  for (const Array* input : inputs) total += input->distinct_bytes();
+  for (const Array* output : outputs) total += output->distinct_bytes();
   return total;
+}
+
+bool Problem::takes_in_place(const Array& array) const {
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(array.data) % static_cast<unsigned>(array.type.size) == 0;
+  return array.elements() == 0 || (aligned && takes_layout(array));
 }
 
 std::int64_t Problem::result_elements() const {
@@ -114,8 +120,12 @@ std::int64_t Problem::result_elements() const {
 
 void Problem::move_arrays(const DeviceId& device,
                           const std::function<std::byte*(const Array&)>& address) {
-  const auto move = [](Array& array, std::byte* to) {
-    if (to != nullptr || array.elements() == 0) array = packed_like(array, to);
+  const auto move = [this](Array& array, std::byte* to) {
+    if (to == nullptr && array.elements() != 0) return;
+    if (!array.packed() && transposed(array).packed() && takes_layout(array))
+      array.data = to;
+    else
+      array = packed_like(array, to);
   };
   std::vector<Array> before;
   for (Array* input : inputs) {

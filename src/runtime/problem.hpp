@@ -69,6 +69,9 @@ struct OptionSlot {
 // they share no element.
 bool extents_overlap(const Array& a, const Array& b);
 
+// The same elements with the dimensions in reverse order.
+Array transposed(const Array& a);
+
 class Problem {
  public:
   virtual ~Problem() = default;
@@ -86,17 +89,22 @@ class Problem {
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
+  // The length that only results have, or 0 if there is none.
+  virtual std::int64_t result_length() const = 0;
+  // Returns true if kernels can access arrays with these strides.
+  virtual bool takes_layout(const Array& array) const = 0;
   // Returns true if kernels can access this array in device memory in place.
-  virtual bool takes_in_place(const Array& array) const = 0;
+  bool takes_in_place(const Array& array) const;
 
-  // The bytes of reading each operand once and writing each result once. The elements of a
-  // broadcast dimension count once.
-  double compulsory_bytes() const;
+  // The bytes of reading each needed element of the operands once and writing each result once. The
+  // elements of a broadcast dimension count once.
+  virtual double compulsory_bytes() const;
   // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
 
-  // Replaces arrays by packed arrays at the addresses that `address` returns. An output that
-  // overwrites an input still does so afterwards. If `address` returns nullptr for a non-empty
+  // Replaces arrays by packed arrays at the addresses that `address` returns. An array that is
+  // packed in column-major order stays so if kernels can access it. An output that overwrites an
+  // input still does so afterwards. If `address` returns nullptr for a non-empty
   // array, the array is kept.
   void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 

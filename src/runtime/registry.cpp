@@ -4,13 +4,18 @@
 
 #include "core/error.hpp"
 #include "routines/average_matvec.hpp"
+#include "routines/branch.hpp"
 #include "routines/ceilings.hpp"
+#include "routines/component.hpp"
 #include "routines/edge_detect.hpp"
+#include "routines/gather.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
 #include "routines/grayscale.hpp"
+#include "routines/instruction_parallelism.hpp"
 #include "routines/max_plus.hpp"
 #include "routines/sobel.hpp"
+#include "routines/strided_copy.hpp"
 #include "routines/transpose.hpp"
 #include "runtime/adaptor.hpp"
 #include "runtime/text.hpp"
@@ -27,7 +32,12 @@
   BOTH(EdgeDetect, edge_detect_ladder)       \
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
-  BOTH(Gpp, gpp_ladder)
+  BOTH(Gpp, gpp_ladder)                      \
+  BOTH(StridedCopy, strided_copy_ladder)     \
+  BOTH(Gather, gather_ladder)                \
+  BOTH(Component, component_ladder)          \
+  BOTH(Branch, branch_ladder)                \
+  BOTH(InstructionParallelism, instruction_parallelism_ladder)
 
 namespace ado {
 

@@ -103,7 +103,8 @@ class Routine {
   std::string name, summary, source;
   std::vector<OperandInfo> inputs, outputs;
   std::vector<OptionInfo> options;
-  std::vector<std::string> dimensions;  // names of lengths, in order of first appearance
+  std::vector<std::string> dimensions;  // names of the inputs' lengths, in order of appearance
+  std::vector<std::string> lengths;     // dimensions, and the length that only results have
 
   bool batched() const;  // whether operands take batch dimensions
 
@@ -120,6 +121,9 @@ class Routine {
   Choice choose(const Problem& problem, Device device, const Hardware* hardware = nullptr) const;
 
   std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
+  // Sets the length that only results have, if there is one. The problem has its inputs and valid
+  // options.
+  void set_result_length(Lengths& table, const Problem& problem) const;
   std::optional<std::size_t> find_option(std::string_view option) const;  // an index into options
 
   // Returns the shape and type of each input for these lengths. `type` is for operands without a

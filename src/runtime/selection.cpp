@@ -115,6 +115,11 @@ std::optional<std::size_t> Routine::find_option(std::string_view option) const {
   return std::nullopt;
 }
 
+void Routine::set_result_length(Lengths& table, const Problem& problem) const {
+  if (lengths.size() > dimensions.size())
+    table.set(dimensions.size(), problem.result_length(), "the operands and options");
+}
+
 std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
                                                 const std::vector<std::int64_t>& batch,
                                                 std::optional<ElementType> type) const {
@@ -148,6 +153,8 @@ std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,
     ElementType element = input.type.fixed;
     if (input.same_as >= 0) {
       element = types[static_cast<std::size_t>(input.same_as)].type;
+    } else if (input.type.accepts != nullptr && element.size != 0) {
+      if (type && input.type.accepts(*type)) element = *type;  // else its default type
     } else if (input.type.accepts != nullptr) {
       if (!type) throw TypeError(name + ": a dtype is required for the operand " + input.name);
       if (!input.type.accepts(*type)) fail();

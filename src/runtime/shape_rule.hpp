@@ -52,7 +52,10 @@ class Lengths {
   bool fits(const char* operand, const ShapeRule& rule, const Array& array);
   void match(const std::string& routine, const char* operand, const ShapeRule& rule,
              const Array& array);
-  void set(std::size_t name, std::int64_t length) { values_[name] = length; }
+  void set(std::size_t name, std::int64_t length, const char* fixed_by = nullptr) {
+    values_[name] = length;
+    fixed_by_[name] = fixed_by;
+  }
   void set_batch(const std::vector<std::int64_t>& batch);
   // The shape of a result, or of an operand whose named lengths are all known. If a fixed length
   // has several choices, the last one is used. Throws ValueError for more than kMaxRank dimensions.

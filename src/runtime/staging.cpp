@@ -21,6 +21,12 @@ bool in_chunks(const Array& array) {
   return size_of(array) >= kLarge && std::has_single_bit(size) && size <= cuda::kChunkBytes;
 }
 
+// Returns the host array with the dimensions in the order in which the device array has them in
+// memory.
+Array in_order_of(const Array& device, const Array& host) {
+  return device.packed() ? host : transposed(host);
+}
+
 }  // namespace
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
@@ -62,12 +68,13 @@ StagedProblem::StagedProblem(const Problem& host, const cuda::Stream& stream)
     return buffers_.back()->data();
   });
   for (std::size_t i = 0; i < host.inputs.size(); ++i)
-    upload(problem_->inputs[i]->data, *host.inputs[i], stream);
+    upload(problem_->inputs[i]->data, in_order_of(*problem_->inputs[i], *host.inputs[i]), stream);
 }
 
 void StagedProblem::fetch(const Problem& host) const {
   for (std::size_t i = 0; i < host.outputs.size(); ++i)
-    download(*host.outputs[i], problem_->outputs[i]->data, stream_);
+    download(in_order_of(*problem_->outputs[i], *host.outputs[i]), problem_->outputs[i]->data,
+             stream_);
 }
 
 }  // namespace ado

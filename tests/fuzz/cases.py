@@ -25,6 +25,8 @@ ELEMENTS = (
     *("?", "i1", "u2", ">u2", "i4", ">f4", "f8", ">f8", "c8", "c16", "m8[s]", ">M8[D]", "f2"),
     *("V1", "V16", "S4", "U1", "U4"),
 )
+#: Routines that move elements of any type.
+MOVING = ("transpose", "strided_copy", "gather", "component")
 WRONG_ELEMENTS = ("V3", "O", "U3", "S5", "f2", "i8", "c8", "longdouble", "V0")
 
 
@@ -161,7 +163,7 @@ def random_lengths(rng: np.random.Generator, routine: Any) -> list[int]:
 
 
 def random_type(rng: np.random.Generator, routine: Any) -> Any:
-    if routine.name == "transpose":
+    if routine.name in MOVING:
         return pick(rng, ELEMENTS)
     return pick(rng, TASKS[routine.name].sanitizer.dtypes)
 
@@ -176,6 +178,9 @@ def special_values(rng: np.random.Generator, routine: Any, operands: list[Any]) 
     if routine.name == "average_matvec" and chance(rng, 0.3):
         for a in operands:
             np.multiply(a, a.dtype.type(2.0 ** int(rng.integers(-30, 30))), out=a)
+    if routine.name == "gather" and chance(rng, 0.3):  # indices out of range
+        index = operands[1]
+        index[...] = rng.integers(-(2**31), 2**31, index.shape, index.dtype)
     if operands[0].dtype == np.uint8 and chance(rng, 0.2):
         operands[0][...] = pick(rng, (0, 1, 254, 255))
 
@@ -189,6 +194,11 @@ def random_options(rng: np.random.Generator, routine: Any) -> dict[str, Any]:
             total = int(rng.integers(1, 257))
             taps = rng.multinomial(total, rng.dirichlet(np.ones(7)))
             options["taps"] = pick(rng, (tuple, list, np.array))([int(t) for t in taps])
+    if routine.name == "strided_copy" and chance(rng, 0.7):
+        options["stride"] = pick(rng, (1, 2, 3, 4, 5, 8, 33, 1000, 2**63 - 1))
+        options["offset"] = pick(rng, (0, 1, 2, 7, 100, 5000, 2**63 - 1))
+    if routine.name == "component" and chance(rng, 0.5):
+        options["c"] = pick(rng, (0, 1, 2))
     if routine.name == "gpp" and chance(rng, 0.5):
         options = {
             "gamma": float(rng.uniform(0.1, 1.5)),
@@ -321,7 +331,7 @@ def change_type(rng: np.random.Generator, case: Case) -> None:
     i = int(rng.integers(len(case.arguments)))
     shape = case.operands[i].array.shape
     wrong = pick(rng, WRONG_ELEMENTS)
-    if case.routine.name == "transpose" and np.dtype(wrong).itemsize in (1, 2, 4, 8, 16):
+    if case.routine.name in MOVING and np.dtype(wrong).itemsize in (1, 2, 4, 8, 16):
         wrong = "V3" if wrong != "O" else wrong
     case.arguments[i] = np.zeros(shape, wrong)
     case.invalid(f"operand {i} of type {wrong}", TypeError, ValueError)
@@ -330,7 +340,7 @@ def change_type(rng: np.random.Generator, case: Case) -> None:
 def swap_bytes(rng: np.random.Generator, case: Case) -> None:
     i = int(rng.integers(len(case.arguments)))
     array = case.operands[i].array
-    if array.dtype.itemsize == 1 or case.routine.name == "transpose":
+    if array.dtype.itemsize == 1 or case.routine.name in MOVING:
         return
     case.arguments[i] = array.view(array.dtype.newbyteorder())
     case.invalid(f"operand {i} in the other byte order", TypeError)
@@ -380,7 +390,7 @@ def change_keyword(rng: np.random.Generator, case: Case) -> None:
             ("block", "8x8", (TypeError,)),
             ("block", (1 << 70, 1), (TypeError,)),
             ("block", (-1, 10**9, 3, 4, 5), (ValueError,)),
-            ("stride", 1, (TypeError,)),
+            ("pitch", 1, (TypeError,)),
             ("a\x00b", 1, (TypeError,)),
             ("\ud800", 1, (TypeError, ValueError)),
         ),

@@ -22,6 +22,7 @@ from adokernels.arrays.operands import random_operands
 from adokernels.tasks import as_tuple
 
 SHAPES = {"average_matvec": (20, 33, 40), "gpp": (30, 20, 33, 2), "max_plus": (20, 800)}
+SHAPES["strided_copy"] = (6000,)
 RIGHT, WRONG, NONE_FAILED = 0, 1, 2
 #: The C library ends the process if it has no memory for the first thread-local variable that a
 #: thread uses.
@@ -52,7 +53,7 @@ calls = {
     "direct": lambda: routine(*operands),
     "strided": lambda: routine(*strided, out=out),
     "variant": lambda: routine(*operands, variant=slowest, out=out),
-    "invalid": lambda: routine(operands[0].reshape(-1), *operands[1:]),
+    "invalid": lambda: routine(operands[0].reshape((-1,) + (1,) * 8), *operands[1:]),
 }
 
 

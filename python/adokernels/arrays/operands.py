@@ -62,9 +62,11 @@ def random_operands(
 ) -> tuple[NDArray[Any], ...]:
     """Operands with random data; parameters and errors as for :func:`operand_types`."""
     types = operand_types(routine, lengths, dtype)
-    if make := TASKS[routine.name].operands:
-        return make(_lengths_or_default(routine, lengths))
-    return tuple(random_array(*each) for each in types)
+    task = TASKS[routine.name]
+    if task.operands:
+        return task.operands(_lengths_or_default(routine, lengths))
+    operands = tuple(random_array(*each, task.magnitude) for each in types)
+    return task.adjusted(*operands) if task.adjusted else operands
 
 
 def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:
@@ -72,10 +74,11 @@ def empty_operands(routine: Routine) -> tuple[NDArray[Any], ...]:
     return tuple(np.empty(*each) for each in operand_types(routine))
 
 
-def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+def random_array(shape: Sequence[int], dtype: DTypeLike, magnitude: float = 0.5) -> NDArray[Any]:
     """Random data of any type. With zeros, some machines run faster.
 
-    Floating-point numbers lie between -0.5 and 0.5. For other types, every byte is random.
+    Floating-point numbers lie between -magnitude and magnitude. For other types, every byte is
+    random.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject or dtype.itemsize == 0:
@@ -85,6 +88,7 @@ def random_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         real = np.float32 if dtype in (np.float32, np.complex64) else np.float64
         numbers = rng.random(math.prod(shape) * dtype.itemsize // np.dtype(real).itemsize, real)
         numbers -= 0.5
+        numbers *= 2 * real(magnitude)
         return numbers.view(dtype).reshape(shape)
     size = math.prod(shape) * dtype.itemsize
     return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)

@@ -34,7 +34,7 @@ def draw_banks(of: BankConflicts, request: int, *, ax: Axes | None, annotate: bo
     cells = _cells(first, active, of.accesses.itemsize, of.phases)
     rows = sorted({row for row, _ in cells})
     served = _wavefronts(cells, of.words[request])
-    ax = ax or new_axes(10.0, 2.2 + 0.2 * len(rows))
+    ax = ax or new_axes(10.0, 2.2 + 0.2 * min(len(rows), 8) + 0.13 * max(len(rows) - 8, 0))
     canvas = Canvas(ax, annotate=annotate)
     _frame(canvas, rows)
     count = int(of.words[request].max(axis=1).sum())

@@ -7,10 +7,12 @@ Sources: Williams, Waterman & Patterson, "Roofline", CACM 2009; Yang, Kurth & Wi
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry, level_entries
+from adokernels.charts.published import PublishedPoints, points_of, published_layer
 from adokernels.charts.roofs import (
     REQUESTED,
     Roof,
@@ -32,14 +34,46 @@ from adokernels.charts.roofs import (
 from adokernels.tables.numbers import number, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.artist import Artist
 
+    from adokernels.charts.canvas import Point
+    from adokernels.charts.published import PublishedLayer
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
+#: Part of a roof below its ridge point that is visible if its level was asked for, as a factor.
+_BELOW_RIDGE = 3.0
+#: Precisions whose FLOPs are counted, the one with more points to label last.
+_PRECISIONS = ("FP32", "FP64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlopsOptions:
+    """What a roofline shows.
+
+    Attributes
+    ----------
+    full
+        Whether the axes depend only on the machine.
+    levels
+        The memory levels; None for all.
+    by_precision
+        Whether the FLOPs of each precision have their own points.
+    published
+        Published points of another machine; None for none.
+    """
+
+    full: bool = False
+    levels: frozenset[str] | None = None
+    by_precision: bool = False
+    published: PublishedPoints | None = None
+
+    def shows(self, level: str) -> bool:
+        """Whether the points of a memory level are shown."""
+        return self.levels is None or level in self.levels
 
 
 def draw_flops(
@@ -48,37 +82,68 @@ def draw_flops(
     machine: Machine,
     highlight: set[str],
     wrong: Sequence[Measurement],
-    *,
-    full: bool,
-) -> str:
-    """Draw the roofline; return the finding as a short text."""
+    options: FlopsOptions,
+) -> tuple[str, str]:
+    """Draw the roofline; return the finding and the layers, each as a short text.
+
+    Raises
+    ------
+    ValueError
+        If no measurement has the counters that points per precision need.
+    """
     everything = (*sweep.measurements, *sweep.peers)
-    tracks = [_track(m, peer=m in sweep.peers) for m in everything if _work(m)]
-    tracks = [t for t in tracks if t.intensities]
-    known = _roofs(canvas, machine, sweep, tracks)
-    ours = {t.m.problem.precision for t in tracks}
+    tracks = [t for m in everything for t in _tracks(m, m in sweep.peers, options)]
+    if options.by_precision and not tracks:
+        raise ValueError(
+            "what must contain counted FLOPs for by_precision=True, got none; measure with"
+            " ado.sweep(..., counters=True)"
+        )
+    known = _roofs(canvas, machine, sweep, tracks, options)
+    ours = {t.precision or t.m.problem.precision for t in tracks}
     roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
     roofs = roofs if ours <= {c.level for c in machine.of_kind("compute")} and ours else known
+    layer = _layer(machine, roofs, options)
     tracks = [_with_mix(t, roofs) for t in tracks]
     limits = [r for r in roofs if not r.name.endswith("add")]
     roofs += [r for t in tracks if sweep.variants and t.m is sweep.fastest for r in t.own]
-    draw_frame(canvas, tracks, roofs, full=known if full else ())
+    more = [*points_of(layer), *_visible_parts(roofs, options)]
+    draw_frame(canvas, tracks, roofs, full=known if options.full else (), more=more)
     canvas.ax.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=canvas.font + 1)
     canvas.ax.set_ylabel("Performance [FLOP/s]", fontsize=canvas.font + 1)
     visible = draw_roofs(canvas, roofs)
-    walls = _compulsory(tracks)
+    walls = _compulsory(tracks) if options.shows("DRAM") and not options.by_precision else []
     draw_walls(canvas, walls)
+    if layer:
+        layer.draw(canvas)
     draw_tracks(canvas, tracks, highlight)
     # The order of these calls is the order of placement: labels with few candidate places first.
     mark_wrong(canvas, tracks, wrong)
     if canvas.annotate:
         label_roofs(canvas, visible)
         name_tracks(canvas, tracks, highlight)
-        others = sum(t.m.variant not in highlight and not t.peer for t in tracks)
+        if layer:
+            layer.label(canvas)
+        others = len({t.m for t in tracks if t.m.variant not in highlight and not t.peer})
         key = _key(canvas, sweep, tracks, roofs, walls, highlight)
+        key += layer.key(canvas) if layer else []
         canvas.legend_below([*key, *common_key(canvas, roofs, visible, others)])
     _shade(canvas, roofs)
-    return finding(tracks, limits, sweep) if tracks else "Ceilings"
+    found = finding(tracks, limits, sweep) if tracks else "Ceilings"
+    return found, layer.words if layer else ""
+
+
+def _visible_parts(roofs: Sequence[Roof], options: FlopsOptions) -> list[Point]:
+    """Points on the roofs of the levels that were asked for, below the ridge points."""
+    height = max(r.value for r in roofs if not r.slope) / _BELOW_RIDGE
+    return [(height / r.value, height) for r in roofs if r.slope] if options.levels else []
+
+
+def _layer(machine: Machine, roofs: Sequence[Roof], options: FlopsOptions) -> PublishedLayer | None:
+    if options.published is None:
+        return None
+    levels = {level for r in roofs for level in r.levels}
+    precisions = {r.name.split()[0] for r in roofs if not r.slope}
+    return published_layer(options.published, machine, levels, precisions)
 
 
 def _work(m: Measurement) -> float:
@@ -86,20 +151,54 @@ def _work(m: Measurement) -> float:
     return (m.counted_flops or m.executed_flops) if m.flops else 0.0
 
 
-def _track(m: Measurement, *, peer: bool) -> Track:
-    flops = _work(m)
-    moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
-    places = {level: flops / amount for level, amount in moved.items() if amount}
-    compulsory = flops / m.bytes if m.bytes and m.cache == "cold" and not m.counted_bytes else None
-    return Track(m=m, amount=flops, intensities=places, peer=peer, compulsory=compulsory)
+def _tracks(m: Measurement, peer: bool, options: FlopsOptions) -> Iterator[Track]:
+    """The points of a measurement: of all FLOPs, or of those of each precision."""
+    if not _work(m):
+        return
+    if options.by_precision:
+        counted = {
+            p: m.profile.get(f"flops_{p.lower()}") if m.profile else None for p in _PRECISIONS
+        }
+        amounts = {precision: flops for precision, flops in counted.items() if flops}
+    else:
+        amounts = {"": _work(m)}
+    for precision, flops in amounts.items():
+        moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
+        places = {
+            level: flops / amount
+            for level, amount in moved.items()
+            if amount and (options.shows(level) or level == REQUESTED)
+        }
+        compulsory = m.bytes and m.cache == "cold" and not m.counted_bytes
+        if places:
+            yield Track(
+                m=m,
+                amount=flops,
+                intensities=places,
+                peer=peer,
+                compulsory=flops / m.bytes if compulsory else None,
+                precision=precision,
+            )
 
 
-def _roofs(canvas: Canvas, machine: Machine, sweep: Sweep, tracks: Sequence[Track]) -> list[Roof]:
+def _roofs(
+    canvas: Canvas,
+    machine: Machine,
+    sweep: Sweep,
+    tracks: Sequence[Track],
+    options: FlopsOptions,
+) -> list[Roof]:
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
     rates += [sweep.roof] if sweep.roof else []
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
-    roofs = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
+    roofs = [
+        r
+        for r in bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
+        if any(map(options.shows, r.levels))
+    ]
     for c in machine.of_kind("compute"):
+        if options.by_precision and c.operation != "fma":
+            continue
         operation = "FMA" if c.operation == "fma" else c.operation
         roofs.append(
             Roof(
@@ -126,7 +225,7 @@ def _with_mix(track: Track, roofs: Sequence[Roof]) -> Track:
     share = m.fma_share if share is None else share
     precision = m.problem.precision
     fused = next((r for r in roofs if r.name == f"{precision} FMA"), None)
-    if share is None or fused is None or m.device != "cuda" or track.peer:
+    if share is None or fused is None or m.device != "cuda" or track.peer or track.precision:
         return track
     mix = slower(fused, (1 + share) / 2, f"{precision} with {percent(share)} FMA")
     return dataclasses.replace(track, own=(mix,))

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import Canvas
-from adokernels.charts.flops import draw_flops
+from adokernels.charts.flops import FlopsOptions, draw_flops
 from adokernels.charts.instructions import draw_instructions
 from adokernels.charts.roofs import to_highlight
 from adokernels.fields import number_in
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
+
+    from adokernels.charts.published import PublishedPoints
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 
@@ -35,6 +37,9 @@ def roofline(
     *,
     kind: Kind | None = None,
     highlight: Iterable[str] | None = None,
+    levels: Iterable[str] | None = None,
+    by_precision: bool = False,
+    published: PublishedPoints | None = None,
     full: bool = False,
     ax: Axes | None = None,
     machine: Machine | None = None,
@@ -71,6 +76,17 @@ def roofline(
         Names of the variants in colour and with labels; the others are small and grey. The default
         is the first, the fastest, and the variant with the largest step. The bandwidth chart always
         labels all rows.
+    levels
+        The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
+        for the classic roofline. The axes contain part of each of these ceilings. Default: all
+        levels, with the axes around the points.
+    by_precision
+        Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
+        of its FMAs, as the section "GPU Speed Of Light Roofline Chart" of Nsight Compute. It needs
+        counters.
+    published : adokernels.charts.published.PublishedPoints, optional
+        Points that were published for another machine, which a ``"roofline"`` shows below the
+        ceilings of that machine.
     full
         Whether the axes are whole decades that depend only on the machine, for comparing charts.
         By default, the axes have the range of the data.
@@ -90,7 +106,8 @@ def roofline(
     ------
     ValueError
         If the kind needs ceilings of a machine or counters and there are none, if `highlight`
-        contains a variant that was not measured, or if there is nothing to draw.
+        contains a variant that was not measured, if the machine has no ceiling of one of the
+        `levels`, or if there is nothing to draw.
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of the machine is unknown.
     """
@@ -103,18 +120,40 @@ def roofline(
     under_roofs = kind != "bandwidth"
     if under_roofs and not (machine and machine.of_kind("compute") and level_bandwidths(machine)):
         raise ValueError("a roofline needs the ceilings of a machine: pass machine=")
+    options = FlopsOptions(
+        full=full,
+        levels=_known_levels(levels, machine),
+        by_precision=by_precision,
+        published=published,
+    )
     if ax is None:
         ax = plt.figure(figsize=(10.0, 6.0), layout="constrained").add_subplot()
     canvas = Canvas(ax, annotate=annotate)
     wrong = [m for m in everything if machine and above_roof(m, machine)]
-    if machine and under_roofs:
-        draw = draw_flops if kind == "roofline" else draw_instructions
-        finding = draw(canvas, sweep, machine, chosen, wrong, full=full)
+    layers = ""
+    if machine and kind == "roofline":
+        finding, layers = draw_flops(canvas, sweep, machine, chosen, wrong, options)
+    elif machine and kind == "instructions":
+        finding = draw_instructions(canvas, sweep, machine, chosen, wrong, full=full)
     else:
         finding = draw_bandwidth(canvas, sweep, wrong)
     parts = list(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in sweep))
-    canvas.title(finding, ", ".join([*parts, *([machine.title] if machine else [])]))
+    parts += [machine.title] if machine else []
+    canvas.title(finding, ", ".join([*parts, *([layers] if layers else [])]))
     return ax
+
+
+def _known_levels(levels: Iterable[str] | None, machine: Machine | None) -> frozenset[str] | None:
+    if levels is None:
+        return None
+    asked = frozenset([levels] if isinstance(levels, str) else levels)
+    known = [c.level for c in level_bandwidths(machine)] if machine else []
+    if not asked or not asked <= set(known):
+        raise ValueError(
+            f"levels must be memory levels with a ceiling ({', '.join(known)}), got"
+            f" {', '.join(sorted(asked)) or 'none'}"
+        )
+    return asked
 
 
 def _default_kind(sweep: Sweep) -> Kind:

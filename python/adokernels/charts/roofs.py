@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
+    from adokernels.charts.canvas import Point
     from adokernels.measuring.records import Ceiling, Measurement, Sweep
 
 #: Level name of a point whose bytes are from the formula of the variant, not from counters.
@@ -73,7 +74,8 @@ class Track:
 
     `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
     intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
-    as that of its instruction mix. `extra` are further points with their style.
+    as that of its instruction mix. `extra` are further points with their style. `precision` is that
+    of the work, if the FLOPs of each precision have their own points.
     """
 
     m: Measurement
@@ -83,6 +85,14 @@ class Track:
     compulsory: float | None = None
     own: tuple[Roof, ...] = ()
     extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()
+    precision: str = ""
+
+    @property
+    def words(self) -> str:
+        """The label: name and time, or name and precision."""
+        if self.precision:
+            return f"{self.m.shown_as}, {self.precision}"
+        return f"{self.m.shown_as}, {quantity(self.m.seconds, 's')}"
 
     @property
     def height(self) -> float:
@@ -170,14 +180,17 @@ def draw_frame(
     *,
     walls: Sequence[Wall] = (),
     full: Sequence[Roof] = (),
+    more: Sequence[Point] = (),
 ) -> None:
     """Set the logarithmic limits: around points and roofs, or whole decades for the machine.
 
+    `more` are further points that must be within the limits.
     `full` contains all roofs of the machine, or is empty. If it is given, the limits depend only on
     these roofs, unless points are outside. All charts of a machine then have the same axes.
     """
     places = [(x, t.height) for t in tracks for x in t.intensities.values()]
     places += [(x, y) for t in tracks for x, y, _ in t.extra]
+    places += more
     points = np.log10(places).reshape(-1, 2)
     speeds = [v for r in full or roofs if r.slope for v in r.values]
     peaks = [v for r in full or roofs if not r.slope for v in r.values]
@@ -199,6 +212,7 @@ def draw_frame(
             for t in tracks
             for level, x in t.intensities.items()
         ]
+        attainable += [y for _, y in more]
         # Space for a label above the highest roof.
         room = 1 + 2.5 * canvas.font / canvas.height
         high[1] = max(high[1], low[1] + room * (math.log10(max(attainable)) - low[1]))
@@ -310,10 +324,9 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
             for east, north in COMPASS
             if (north >= 0 or lowest) and (north <= 0 or highest)
         ]
-        words = f"{t.m.shown_as}, {quantity(t.m.seconds, 's')}"
         place = (max(t.intensities.values()), t.height)
         weight = "normal" if t.peer else "bold"
-        canvas.callout(words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
+        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
     for t in tracks:
         if t.m.variant in highlight:
             # Points at the same position share one label.

@@ -93,7 +93,8 @@ def _accesses(access: str) -> _Row:
 
 def _stall_of(subject: _Subject) -> str | None:
     """The key of the stall reason with the most cycles."""
-    cycles = {f"stall_{name}": subject.get(f"stall_{name}") for name in STALLS[:-1]}
+    keys = (f"stall_{name}" for name in STALLS if name != "selected")
+    cycles = {key: subject.get(key) for key in keys}
     known = {key: value for key, value in cycles.items() if value}
     return max(known, key=lambda key: known[key]) if known else None
 
@@ -160,6 +161,31 @@ def _derived(access: str) -> list[_Row]:
         ),
     ]
 
+
+def _size(of: Literal["grid", "block"], unit: str) -> Callable[[_Subject], str]:
+    def text(subject: _Subject) -> str:
+        sizes = {" x ".join(map(str, getattr(k, of))) for k in subject.kernels}
+        return f"{'; '.join(sorted(sizes))} {unit}" if sizes else ""
+
+    return text
+
+
+def _transactions(subject: _Subject) -> str:
+    found = [subject.get(f"{access}_sectors_per_request") for access in ("load", "store")]
+    return ", ".join(
+        f"{written(value, '')} per {access}"
+        for value, access in zip(found, ("load", "store"), strict=True)
+        if value
+    )
+
+
+#: Our text for published quantities that are text.
+_TEXTS: dict[str, Callable[[_Subject], str]] = {
+    "grid": _size("grid", "blocks"),
+    "block": _size("block", "threads"),
+    "limiter": lambda s: s.measurement.limiter.name if s.counters else "",
+    "transactions per request": _transactions,
+}
 
 #: Rows that are shown only if a document has published the quantity.
 _DERIVED = {row.key: row for access in ("load", "store") for row in _derived(access)}
@@ -255,6 +281,9 @@ def _further(published: Iterable[Published]) -> list[_Row]:
 
 def _row_of(p: Published) -> _Row:
     key = p.quantity
+    if key in _TEXTS:
+        text = _TEXTS[key]
+        return _Row(key, p.shown_as, "", lambda s: len(text(s)) or None, text)
     if key in _DERIVED:
         return _DERIVED[key]
     if key in BY_KEY and not p.title:
@@ -271,6 +300,8 @@ def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
     before, after = (row.number(subject) for subject in ours)
     if row.key == "dominant_stall":
         return _stall_of(ours[0]) != _stall_of(ours[1])
+    if row.key in _TEXTS:
+        return row.shown(ours[0]) != row.shown(ours[1])
     if not before or after is None:
         return bool(before) != bool(after)
     return abs(after / before - 1) > _CHANGED
@@ -278,6 +309,6 @@ def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
 
 def _change(row: _Row, ours: list[_Subject]) -> str:
     before, after = (row.number(subject) for subject in ours)
-    if row.key == "dominant_stall" or not before or after is None:
+    if row.key == "dominant_stall" or row.key in _TEXTS or not before or after is None:
         return ""
     return ratio(after / before)

@@ -64,7 +64,9 @@ def modelled(
 def model_beside_counters(
     rows: Iterable[tuple[str, Measurement, Mapping[str, float]]],
 ) -> Text:
-    """Show a table of the model beside the counter, and of the time.
+    """Show a table of the model beside the counter, the time and the useful rate.
+
+    The rate is that of FLOPs; if the routine has none, that of the compulsory bytes.
 
     Parameters
     ----------
@@ -79,20 +81,25 @@ def model_beside_counters(
     KeyError
         If a quantity is unknown or was not counted.
     """
-    header = ["", "quantity", "model", "counter", "difference", "time", "compulsory bytes per s"]
+    header = ["", "quantity", "model", "counter", "difference", "time", "useful rate"]
     lines: list[list[object]] = []
     for name, m, predicted in rows:
         if m.profile is None:
             raise ValueError(f"measurement must have counters, got none for {name!r}")
         first: list[object] = [name]
-        last: list[object] = [quantity(m.seconds, "s")]
-        last.append(quantity(m.bytes_per_second, "B/s") if m.bytes else None)
+        last: list[object] = [quantity(m.seconds, "s"), _useful_rate(m)]
         for key, expected in predicted.items():
             found, q = m.profile[key], BY_KEY[key]
             cells = [q.title, written(expected, q.unit), written(found, q.unit)]
             lines.append([*first, *cells, difference(expected, found), *last])
             first, last = [None], [None, None]
     return table(header, lines)
+
+
+def _useful_rate(m: Measurement) -> str:
+    """Useful FLOPs per second; for a routine without FLOPs, compulsory bytes per second."""
+    unit, amount = ("FLOP/s", m.flops) if m.flops else ("B/s", m.bytes)
+    return quantity(amount / m.seconds, unit)
 
 
 def difference(expected: float, found: float) -> str:

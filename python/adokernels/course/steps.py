@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adokernels.course.published.figure import Published
-from adokernels.course.text import Text
+from adokernels.course.text import Text, table
 from adokernels.ladders import registry
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
@@ -65,6 +65,27 @@ def step(
     parts += _published_step(list(published), m, baseline)
     parts += [_traffic(m), more]
     return Text(" ".join(part for part in parts if part))
+
+
+def libraries(sweep: Sweep) -> Text:
+    """Show the fastest variant and the functions of other libraries, which ran in the same rounds.
+
+    Parameters
+    ----------
+    sweep
+        A ladder that was measured with peers.
+    """
+    ours = sweep.fastest
+    rows = [
+        (
+            f"`ado.{sweep.routine}` ({m.variant})" if m is ours else m.shown_as,
+            quantity(m.seconds, "s"),
+            ratio(m.seconds / ours.seconds),
+            percent(m.bytes_per_second / sweep.roof) if sweep.roof else None,
+        )
+        for m in sorted((ours, *sweep.peers), key=lambda m: m.seconds)
+    ]
+    return table(["implementation", "time", "time / our time", "of the roof"], rows)
 
 
 def _changes(sweep: Sweep, name: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+#: The start of a cell with a number: a ratio has a multiplication sign.
+_NUMBER = re.compile("[*+-]*\N{MULTIPLICATION SIGN}?\\d")
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +41,7 @@ def say(*parts: object) -> Text:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
-    """Make a table with a left-aligned first column and right-aligned other columns.
+    """Make a table: columns of numbers are right-aligned, the first and those of text left-aligned.
 
     Parameters
     ----------
@@ -51,14 +55,14 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
     ValueError
         If a row does not have one cell per column.
     """
-    rules = [":---", *["---:"] * (len(header) - 1)]
-    lines = [_line(header), _line(rules)]
+    lines = []
     for row in rows:
         if len(row) != len(header):
             raise ValueError(f"row must have {len(header)} cells, got {len(row)}: {row!r}")
-        lines.append(_line(row))
-    return Text("\n".join(lines))
-
-
-def _line(cells: Iterable[object]) -> str:
-    return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"
+        lines.append(["" if cell is None else str(cell) for cell in row])
+    numbers = [any(map(_NUMBER.match, column)) for column in zip(*lines, strict=True)][1:]
+    rules = [":---", *("---:" if number else ":---" for number in numbers)]
+    rules += ["---:"] * (len(header) - len(rules))  # without rows
+    return Text(
+        "\n".join("| " + " | ".join(map(str, line)) + " |" for line in (header, rules, *lines))
+    )

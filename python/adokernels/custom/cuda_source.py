@@ -16,9 +16,14 @@ import numpy as np
 from adokernels import _core
 from adokernels.custom.compiler import CompiledKernel, compile_cuda
 from adokernels.custom.memory import GuardedArray
+from adokernels.custom.values import host_operands, is_array
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import AnyVariant, Block
 from adokernels.ladders.source import Source, SourcePart
+from adokernels.machine_code.cubin import kernels_in
+from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
+from adokernels.machine_code.records import Sass
+from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.source_launch import Result, SourceLaunch
 
 if TYPE_CHECKING:
@@ -126,24 +131,69 @@ class CudaVariant(CustomVariant):
         blocks = (block, *(b for b in self.blocks if b != block))
         return dataclasses.replace(self, block_shapes=blocks, parameters=values)
 
-    def compiled(self, element: str) -> CompiledKernel:
+    def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
         """Compile the kernel for an element type and the default parameters.
 
         Parameters
         ----------
         element
             The NumPy name of the element type, whose C++ name replaces ``{T}``.
+        arch
+            As in :func:`adokernels.custom.compiler.compile_cuda`.
         """
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         return compile_cuda(
-            self.text, _filled(self.kernel, values), file=self.file, options=options
+            self.text, _filled(self.kernel, values), arch=arch, file=self.file, options=options
         )
 
     def prepare(self, work: Work, block: Block | None) -> PreparedKernel:
         """Compile and load the kernel, and pack its arguments."""
         shape = self.blocks[0] if block is None else _extent("block", block)
         return PreparedKernel(self, work, shape)
+
+    def sass(
+        self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
+    ) -> Sass:
+        """The machine code of its kernel for these operands; needs no GPU.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. The first array determines the element type.
+        block
+            One of ``blocks``; default the first.
+        arch
+            The architecture, for example ``"sm_90"``. Default: the current GPU, or ``"sm_90"``
+            without one.
+
+        Returns
+        -------
+        Sass
+            The instructions, loads and stores by width, registers and loops of the kernel. The
+            registers left unused are known only for the current GPU.
+
+        Raises
+        ------
+        CompilationError
+            If the source does not compile.
+        Unavailable
+            If the compiler or ``nvdisasm`` is missing.
+        """
+        operands = host_operands(args)
+        arrays = [operand for operand in operands if is_array(operand)]
+        if not arrays:
+            raise TypeError(f"{self.label} must have an array as operand, got {len(args)} operands")
+        code = self.compiled(arrays[0].dtype.name, arch)
+        shape = self.blocks[0] if block is None else _extent("block", block)
+        most = None
+        if arch is None and self.owner and not _core.why_no_cuda():
+            most = self.resources(*args, block=shape, **options)[0].most_registers
+        launched = LaunchedKernel(_core.kernel_name(code.symbol), shape, most)
+        (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
+        found = sass_of(code.code, kernel, launched, Sources(texts={self.file: self.text}).path_of)
+        routine = self.owner.name if self.owner else ""
+        return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
 
     @property
     def source(self) -> Source:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from adokernels.custom.memory import GuardedArray
     from adokernels.ladders.resources import Resources
+    from adokernels.machine_code.records import Sass
     from adokernels.measuring.source_launch import SourceLaunch
 
 
@@ -152,6 +153,12 @@ class CustomVariant(AnyVariant):
         problem = self.ladder.problem(*args, variant=self.name, **options)
         used: Resources = problem.prepare(self.name, block).resources()
         return used
+
+    def sass(
+        self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
+    ) -> Sass:
+        """The machine code of its kernel for these operands; see :meth:`Variant.sass`."""
+        raise ValueError(f"{self.label} must be a kernel in CUDA C++ source, got a function")
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Compute the result with this variant."""

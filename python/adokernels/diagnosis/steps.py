@@ -133,6 +133,22 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "one_barrier": {_S.BARRIERS},
         "few_terms": {_S.WIDER, _S.IN_FLIGHT},
     },
+    "strided_copy": {
+        "batched": {_S.IN_FLIGHT},
+        # Each vector is requested once, although a warp uses only a part of it.
+        "staged": {_S.COALESCING, _S.WIDER},
+    },
+    "gather": {
+        "batched": {_S.IN_FLIGHT},
+        "vector_index": {_S.WIDER},
+        "evict_first": {_S.DRAM_REUSE},
+    },
+    "component": {
+        "batched": {_S.IN_FLIGHT},
+        "staged": {_S.COALESCING, _S.WIDER},
+        # Neighbouring points are neighbours in memory.
+        "structure_of_arrays": {_S.COALESCING, _S.WIDER},
+    },
     "gpp": {
         # Each value is loaded once, so reloads from DRAM and caches are avoided.
         "bands_inside": {_S.REUSE, _S.DRAM_REUSE},
@@ -162,6 +178,21 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
         "tiled": {_S.REUSE, _S.IN_FLIGHT},
         "two_rows": {_S.REUSE},
         "moments": {_S.OPERATIONS},
+    },
+    "branch": {
+        "branch_free": {_S.DIVERGENCE},
+        # Each element takes one formula instead of both, and the lanes of a warp the same one.
+        "by_warp": {_S.OPERATIONS, _S.DIVERGENCE},
+        # Two elements per access. Without shared memory, there are no barriers.
+        "pairs": {_S.WIDER, _S.BARRIERS},
+    },
+    "instruction_parallelism": {
+        # Independent chains are more work in parallel, within a thread.
+        "two_chains": {_S.PARALLELISM},
+        "four_chains": {_S.PARALLELISM},
+        "eight_chains": {_S.PARALLELISM},
+        "more_warps": {_S.PARALLELISM, _S.OCCUPANCY},
+        "warps_and_chains": {_S.PARALLELISM},
     },
 }
 

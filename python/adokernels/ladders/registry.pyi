@@ -310,6 +310,55 @@ class Gpp(Routine):
     def __getitem__(self, name: _GppVariant) -> Variant: ...  # type: ignore[override]
 
 gpp: Gpp
+_BranchVariant = Literal[
+    "naive_loops", "simd", "deinterleaved", "threaded", "by_lane", "branch_free", "by_warp", "pairs"
+]
+
+class Branch(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        x: Any,
+        *,
+        variant: _BranchVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """A polynomial of the elements with even flat index and another series of the elements with odd flat index, ``sum((1 - k / 256) * x**k for k in range(129))`` or ``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``."""
+    def __getitem__(self, name: _BranchVariant) -> Variant: ...  # type: ignore[override]
+
+branch: Branch
+_InstructionParallelismVariant = Literal[
+    "naive_loops",
+    "simd",
+    "two_vectors",
+    "four_vectors",
+    "eight_vectors",
+    "threaded",
+    "one_chain",
+    "two_chains",
+    "four_chains",
+    "eight_chains",
+    "more_warps",
+    "warps_and_chains",
+]
+
+class InstructionParallelism(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        x: Any,
+        *,
+        variant: _InstructionParallelismVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """A polynomial of degree 256 of each element by Horner's rule, ``sum((1 - k % 64 / 128) * x**k for k in range(257))``."""
+    def __getitem__(self, name: _InstructionParallelismVariant) -> Variant: ...  # type: ignore[override]
+
+instruction_parallelism: InstructionParallelism
 __all__ = [
     "transpose",
     "grayscale",
@@ -319,5 +368,7 @@ __all__ = [
     "average_matvec",
     "max_plus",
     "gpp",
+    "branch",
+    "instruction_parallelism",
     "routines",
 ]

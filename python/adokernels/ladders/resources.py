@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from adokernels.fields import Block, Count, Fields, Grid, Length, Size
+from adokernels.machine_code.disassembly import LaunchedKernel
 from adokernels.tables.measurements import resource_table
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.table import Table
     from typing_extensions import Self
 
     from adokernels import _core
+
+_WARP = 32
+#: Registers of a multiprocessor, its schedulers, and the registers that are allocated together: the
+#: same on all GPUs since compute capability 7.5. A thread has at most 255 registers.
+_REGISTERS, _SCHEDULERS, _REGISTER_UNIT, _MOST_REGISTERS = 65536, 4, 256, 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +74,25 @@ class Kernel(Fields):
     def limiter(self) -> str:
         """The resource that limits resident blocks; if several do, the first in ``limits``."""
         return min(self.limits, key=lambda name: self.limits[name])
+
+    @property
+    def most_registers(self) -> int:
+        """The largest number of registers per thread that does not reduce the resident blocks.
+
+        A multiprocessor has at most the blocks of the grid.
+        """
+        warps = math.ceil(math.prod(self.block) / _WARP)
+        blocks = min(self.resident_warps // warps, math.prod(self.grid))
+        needed = max(blocks, 1) * warps
+        # Each of the four schedulers has a quarter of the registers, and of the warps.
+        per_warp = _REGISTERS // _SCHEDULERS // math.ceil(needed / _SCHEDULERS)
+        per_thread = per_warp // _REGISTER_UNIT * _REGISTER_UNIT // _WARP
+        return max(min(per_thread, _MOST_REGISTERS), self.registers)
+
+    @property
+    def registers_unused(self) -> int:
+        """Registers per thread that the kernel could use without reducing the resident blocks."""
+        return self.most_registers - self.registers
 
     @classmethod
     def from_core(cls, info: _core.KernelInfo) -> Self:
@@ -137,3 +163,9 @@ class Resources(ShownAsTables):
 
     def _tables(self) -> list[Table]:
         return [resource_table([self])]
+
+
+def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
+    """The kernels to disassemble: each pair of kernel and block shape once, in order."""
+    found = (LaunchedKernel(k.name, k.block, k.most_registers) for k in kernels)
+    return list(dict.fromkeys(found))

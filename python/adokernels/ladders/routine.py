@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,11 +12,14 @@ from adokernels import _core
 from adokernels.arrays.operands import empty_operands
 from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
 from adokernels.ladders.choice import Choice, choose
-from adokernels.ladders.resources import Kernel, Resources
-from adokernels.ladders.source import Source, source_of
+from adokernels.ladders.recorded_path import shipped_path
+from adokernels.ladders.resources import Kernel, Resources, launched_kernels
+from adokernels.ladders.source import Source, source_of, sources_folder
+from adokernels.machine_code.disassembly import sass_of_module
+from adokernels.machine_code.records import Sass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import DTypeLike
 
@@ -118,6 +122,63 @@ class Variant(AnyVariant):
         infos = self.routine._core.kernels(self.name, args, options, block, out)
         kernels = tuple(map(Kernel.from_core, infos))
         return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
+
+    def sass(
+        self,
+        *args: Any,
+        block: tuple[int, ...] | None = None,
+        out: Any = None,
+        arch: str | None = None,
+        kernels: Iterable[Kernel] | None = None,
+        **options: Any,
+    ) -> Sass:
+        """The machine code (SASS) of the kernels that a call launches.
+
+        Parameters
+        ----------
+        *args, block, out, **options
+            As in :meth:`resources`.
+        arch : str, optional
+            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
+            runs, or else the first one of the build.
+        kernels : iterable of Kernel, optional
+            The kernels that the call launches, for example those of stored resources or counters.
+            With them, no GPU is needed, and the call must have no other arguments.
+
+        Returns
+        -------
+        Sass
+            Per kernel: instructions, loads and stores by width, registers and loops.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
+            `arch`, or if it does not contain a kernel.
+        Unavailable
+            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
+            ``cuobjdump`` or ``nvdisasm`` is missing.
+        """
+        if self.device != "cuda":
+            raise ValueError(f"{self.label} must be a CUDA variant: it has no kernels")
+        if kernels is None:
+            if reason := _core.why_no_cuda():
+                raise _core.Unavailable(
+                    f"the kernels that the call launches cannot be determined: {reason}; remedy: "
+                    "pass kernels= from stored resources or counters"
+                )
+            kernels = self.resources(*args, block=block, out=out, **options)
+        elif args or options or block is not None or out is not None:
+            raise TypeError("kernels= determines the kernels: it excludes the arguments of a call")
+        root = sources_folder()
+        found, code = sass_of_module(
+            Path(_core.__file__),
+            launched_kernels(kernels),
+            arch=arch,
+            source=self.routine.name,
+            path_of=lambda recorded: shipped_path(recorded, root),
+        )
+        return Sass(routine=self.routine.name, variant=self.name, arch=found, kernels=code)
 
     @property
     def source(self) -> Source:

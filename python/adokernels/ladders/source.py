@@ -44,6 +44,8 @@ _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light an
 _CONTEXT = 3
 #: Functions, types and constants are compared if at least this share of their lines is equal.
 _SIMILAR = 0.5
+#: Folders with code of several ladders, which is shown like that of a ladder's own folder.
+_SHARED_FOLDERS = ("image", "strided")
 
 
 @functools.cache
@@ -162,7 +164,7 @@ class _Entry(NamedTuple):
 
 
 class _Ladder:
-    """The files of a ladder: the one with its variants, and those of its folder and of images."""
+    """The files of a ladder: the one with its variants, its folder, and folders that it shares."""
 
     def __init__(self, root: Path, routine: str, device: str) -> None:
         folder, name = (
@@ -174,7 +176,7 @@ class _Ladder:
                 f"{root / folder} must contain one file {name}, got {len(paths)}"
             )
         self.root, self.path = root, str(paths[0].relative_to(root))
-        self._folders = (f"{folder}/{routine}/", f"{folder}/image/")
+        self._folders = tuple(f"{folder}/{name}/" for name in (routine, *_SHARED_FOLDERS))
         self.definitions: dict[str, list[Definition]] = {}
         self._reaches_kernel: dict[Definition, bool] = {}
         self._read(self.path, set())

@@ -1,8 +1,7 @@
 """The process in which ``ado.hotspots`` samples a kernel: ``python -m ... FOLDER``.
 
-The folder contains ``call.json``, and either ``operands.npz`` for the call of a variant or the
-files of a ``SourceLaunch``. The result is ``samples.json``. The sampler must exist before the first
-kernel launch.
+The folder contains settings and the files of a ``StoredCall`` or of a ``SourceLaunch``. The
+result is ``samples.json``. The sampler must exist before the first kernel launch.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from adokernels import _core
-from adokernels.ladders.registry import routines
 from adokernels.measuring.source_launch import SourceLaunch
+from adokernels.measuring.stored_call import prepared_call, saved_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +23,7 @@ def sample(call: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Sample a call or a launch, and return the samples as JSON types."""
     sampler = _core.Sampler()
     if "variant" in call:
-        samples = sampler.collect(_prepared(call, folder), call["seconds"])
+        samples = sampler.collect(prepared_call(call, folder), call["seconds"])
     else:
         launch, _arrays = SourceLaunch.load(folder).prepare()
         samples = sampler.collect(launch, call["seconds"])
@@ -38,20 +35,9 @@ def sample(call: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _prepared(call: Mapping[str, Any], folder: Path) -> _core.Call:
-    with np.load(folder / "operands.npz") as stored:
-        arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
-    options: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in call["options"].items()
-    }
-    problem = routines[call["routine"]].problem(*arrays, variant=call["variant"], **options)
-    block = call["block"]
-    return problem.prepare(call["variant"], None if block is None else tuple(block))
-
-
 def main(folder: Path) -> None:
     """Read the call from a folder, and write the samples or the error to it."""
-    call = json.loads((folder / "call.json").read_text(encoding="utf-8"))
+    call = saved_settings(folder)
     try:
         result = sample(call, folder)
     except Exception as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from adokernels.counters.hotspots import Excerpt, LineSamples
 from adokernels.ladders.definitions import definitions_in
+from adokernels.ladders.recorded_path import shipped_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,24 +84,6 @@ class Sources:
             return ((self.root or Path()) / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return None
-
-
-def shipped_path(recorded: str, root: Path) -> str:
-    """The shipped file with this recorded path; `recorded` if that file is not shipped.
-
-    Parameters
-    ----------
-    recorded
-        The path on the machine that compiled it, for example
-        ``"/home/me/adokernels/cuda/transpose/element_steps.cuh"``.
-    root
-        The folder of the shipped sources.
-    """
-    parts = Path(os.path.normpath(recorded)).parts if recorded else ()
-    for first in range(len(parts)):
-        if parts[first] in ("cuda", "src") and (root / Path(*parts[first:])).is_file():
-            return Path(*parts[first:]).as_posix()
-    return recorded
 
 
 def _definition_at(text: str, entry: LineSamples) -> Definition | None:

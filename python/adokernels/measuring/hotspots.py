@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from adokernels import _core
-from adokernels.arrays.libraries import on_host
-from adokernels.arrays.operands import random_operands
 from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.ladders.base import AnyVariant
 from adokernels.ladders.routine import Variant
@@ -22,11 +17,10 @@ from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
+from adokernels.measuring.stored_call import StoredCall, environment, save_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from adokernels.measuring.source_launch import SourceLaunch
 
@@ -91,20 +85,13 @@ def hotspots(
     _check_available(variant.why_unavailable)
     if not isinstance(variant, Variant):
         return _hotspots_of_source(variant, args, block, seconds, options)
-    arrays = [on_host(a) for a in args] if args else list(random_operands(variant.routine))
-    variant.cost(*arrays, **options)  # checks operands and options
-    names = [p.name for p in variant.routine.parameters if p.role == "input"]
-    shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
-    problem = Problem.of(shapes, options)
-    call = {
-        "routine": variant.routine.name,
-        "variant": variant.name,
-        "block": block,
-        "options": problem.options,
-        "seconds": float(seconds),
-    }
+    call = StoredCall.of(variant, args, options, block)
     return hotspots_of(
-        _sampled(call, arrays), variant, problem, block, {**context("cuda"), "seconds": seconds}
+        _sampled(call, seconds),
+        variant,
+        call.problem,
+        block,
+        {**context("cuda"), "seconds": seconds},
     )
 
 
@@ -167,7 +154,7 @@ def hotspots_of_launch(
 
     def write(folder: Path) -> None:
         launch.save(folder)
-        _write_call(folder, {"seconds": float(seconds)})
+        save_settings(folder, {"seconds": float(seconds)})
 
     return _hotspots(
         _in_fresh_process(write),
@@ -235,33 +222,19 @@ def _check_available(reason: str) -> None:
         raise _core.Unavailable(f"hot spots cannot be sampled: {reason}")
 
 
-def _sampled(call: Mapping[str, Any], arrays: list[NDArray[Any]]) -> dict[str, Any]:
+def _sampled(call: StoredCall, seconds: float) -> dict[str, Any]:
     """Run the call of a variant in a fresh process, and return its samples."""
-
-    def write(folder: Path) -> None:
-        _write_call(folder, call)
-        np.savez(folder / "operands.npz", *arrays)
-
-    return _in_fresh_process(write)
-
-
-def _write_call(folder: Path, call: Mapping[str, Any]) -> None:
-    (folder / "call.json").write_text(json.dumps(call), encoding="utf-8")
+    return _in_fresh_process(lambda folder: call.save(folder, seconds=float(seconds)))
 
 
 def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
     """Write a call to a folder with `write`, sample it in a new process, and return the samples."""
-    package = str(Path(_core.__file__).parents[1])
-    paths = [package, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, paths))),
-        "CUDA_MODULE_LOADING": "LAZY",  # at the first launch, when the sampler exists
-    }
+    # Modules are loaded at the first launch, when the sampler exists.
+    variables = environment(CUDA_MODULE_LOADING="LAZY")
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         command = [sys.executable, "-m", _CHILD, folder]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         output = Path(folder) / "samples.json"
         if not output.exists():
             end = "\n".join(done.stderr.strip().splitlines()[-5:])

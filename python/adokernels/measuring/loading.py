@@ -9,17 +9,18 @@ from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
 from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
+from adokernels.machine_code.records import Sass
 from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.measuring.scans import Scan
 from adokernels.measuring.schema_one import converted
 from adokernels.storage import SCHEMA, StoredRecord
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan | Sass
 
 _KINDS: dict[str, type[Record]] = {
     kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan)
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan, Sass)
 }
 
 

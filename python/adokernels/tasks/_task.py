@@ -73,6 +73,11 @@ class Task:
         routine whose types are fixed.
     operands
         Maps lengths in that order to operands. Default: random numbers.
+    magnitude
+        Largest magnitude of random floating-point operands.
+    adjusted
+        Maps random operands to operands with meaningful values, for example indices within range.
+        Default: they remain as they are.
     sparsified
         If `expected` would take too long, maps its arguments to operands of the same shapes with
         mostly zero terms, else to None. Every variant does the same work on these operands.
@@ -89,6 +94,8 @@ class Task:
     lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
     dtype: str | None = None
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
+    magnitude: float = 0.5
+    adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
     sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
     benchmark_problems: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,29 @@ from adokernels.course.published.figure import Published
 
 DOCUMENT = "GTC 2015 talk"
 DEVICE = "Tesla K40m"
+ADDRESS = "https://github.com/chmaruni/nsight-gtc2015"
+
+#: The names of the talk's table for the variants.
+NAMES = {
+    "naive": "Original version",
+    "coalesced": "Better memory accesses",
+    "occupancy": "Higher occupancy",
+    "shared": "Shared memory",
+    "read_only": "Read-only path",
+    "separable": "Separable filter",
+    "two_pixels": "Process two pixels per thread (memory efficiency + ILP)",
+    "wide_shared": "Use 64-bit shared memory (remove bank conflicts)",
+    "float_taps": "Use float instead of int (increase instruction throughput)",
+    "sliding_window": "Your next idea!!!",
+}
+#: References on the talk's last slide.
+REFERENCES = (
+    "Performance Optimization: Programming Guidelines and GPU Architecture Details Behind Them, "
+    "GTC 2013, session S3466",
+    "CUDA C++ Programming Guide, Best Practices Guide and tuning guides, docs.nvidia.com/cuda",
+    "Parallel Forall, today NVIDIA Technical Blog, developer.nvidia.com/blog",
+    "Vasily Volkov: Better Performance at Lower Occupancy, GTC 2010, session 2238",
+)
 _TALK = 'GTC 2015, "CUDA Optimization with NVIDIA Nsight Eclipse Edition", slide "{}"'
 
 
@@ -43,6 +66,9 @@ def _ranks(item: str, variant: str, slide: str, **ranks: int) -> tuple[Published
 
 
 _PRIORITIES = "Identify hotspot"
+_LIMITER = "Identify performance limiter"
+_INDICATORS = "Looking for indicators"
+_LATENCY = "instruction and memory latency"
 _TABLE = "More in our companion code"
 _L2 = "Looking for more indicators"
 
@@ -72,6 +98,9 @@ COUNTERS = (
     _figure("C10", "registers", 51, "", "Perform kernel analysis", "naive"),
     _figure("C10", "grid", "320 x 200 blocks", "", "Perform kernel analysis", "naive"),
     _figure("C10", "block", "8 x 8 threads", "", "Perform kernel analysis", "naive"),
+    _figure("C10", "shared memory per block", "0 B", "", "Perform kernel analysis", "naive"),
+    _figure("C11", "limiter", _LATENCY, "", _LIMITER, "naive"),
+    _figure("C13", "indicator", "memory operations stall the LSU", "", _INDICATORS, "naive"),
     _figure(
         "C14",
         "transactions per request",
@@ -80,13 +109,27 @@ COUNTERS = (
         "Looking for more indicators",
         "naive",
     ),
+    _figure("C21", "limiter", _LATENCY, "", _LIMITER, "coalesced"),
+    _figure("C22", "indicator", "execution dependency", "", _INDICATORS, "coalesced"),
+    _figure("C24", "grid", "80 x 800 blocks", "", _L2, "coalesced"),
+    _figure("C24", "block", "32 x 2 threads", "", _L2, "coalesced"),
+    _figure("C24", "registers", 51, "", _L2, "coalesced"),
     _figure("C24", "occupancy", 0.476, "%", _L2, "coalesced"),
     _figure("C24", "theoretical_occupancy", 0.5, "%", _L2, "coalesced", "theoretical occupancy"),
     _figure("C24", "occupancy limiter", "block size", "", _L2, "coalesced"),
     _figure("C26", "occupancy", 0.524, "%", "Improved occupancy", "occupancy"),
+    _figure("C26", "block", "32 x 4 threads", "", "Improved occupancy", "occupancy"),
+    _figure("C21", "limiter", _LATENCY, "", _LIMITER, "occupancy"),
+    _figure("C22", "indicator", "execution dependency", "", _INDICATORS, "occupancy"),
+    # Without an L1 cache for global loads, L2 serves all of their sectors.
+    _figure("C30", "load_sectors", 11_568_392, "", _L2, "occupancy"),
+    _figure("C30", "store_sectors", 128_000, "", _L2, "occupancy"),
+    _figure("C30", "DRAM read transactions", 128_545, "", _L2, "occupancy"),
+    _figure("C30", "DRAM write transactions", 128_002, "", _L2, "occupancy"),
     _figure("C30", "L2 reads of L1", 236.713e9, "B/s", _L2, "occupancy"),
     _figure("C30", "DRAM reads", 2.63e9, "B/s", _L2, "occupancy"),
     _figure("C31", "l2_hit_rate", 0.989, "%", "Checking L2 hit rate", "occupancy"),
+    _figure("C36", "indicator", "the load/store unit is busy", "", _L2, "shared"),
 )
 
 #: Figures that belong to no single variant.
@@ -98,9 +141,58 @@ FACTS = (
     _figure("C11", "latency-bound below", 0.6, "%", "Identify performance limiter"),
     _figure("C16", "bytes moved by a load of a warp", "512 to 1024 B", "", "A warp view"),
     _figure("C16", "bytes used by a load of a warp", "32 B", "", "A warp view"),
+    _figure("C37", "instructions per cycle of a scheduler", 2, "", "Instruction throughput"),
     _figure("C37", "schedulers per multiprocessor", 4, "", "Instruction throughput"),
     _figure("C37", "instructions per cycle of a multiprocessor", 7, "", "Instruction throughput"),
     _figure("C40", "total speed-up", "6.5x", "", "The result: 6.5x"),
 )
 
-FIGURES = (*TIMES, *RANKS, *COUNTERS, *FACTS)
+
+def _limit(item: str, quantity: str, value: int, device: str, title: str = "") -> Published:
+    return Published(
+        document="CUDA C++ Programming Guide",
+        item=item,
+        quantity=quantity,
+        value=value,
+        unit="",
+        device=f"compute capability {device}",
+        variant="",
+        source="CUDA C++ Programming Guide, technical specifications and arithmetic throughput per "
+        "compute capability",
+        title=title,
+    )
+
+
+#: Limits per multiprocessor: of the talk's GPU (3.5), and of an H200 (9.0).
+LIMITS = (
+    *(
+        _limit("C24", "resident_blocks", count, device, "resident blocks per multiprocessor")
+        for device, count in (("3.5", 16), ("9.0", 32))
+    ),
+    *(
+        _limit("C24", "resident_warps", 64, device, "resident warps per multiprocessor")
+        for device in ("3.5", "9.0")
+    ),
+    *(
+        _limit("C24", "register_file", 65536, device, "registers per multiprocessor")
+        for device in ("3.5", "9.0")
+    ),
+    *(
+        _limit("C24", "register_unit", 256, device, "registers that are allocated at a time")
+        for device in ("3.5", "9.0")
+    ),
+    *(
+        _limit("C45", "float_results", count, device, "float32 results per cycle")
+        for device, count in (("3.5", 192), ("9.0", 128))
+    ),
+    *(
+        _limit("C45", "multiply_results", count, device, "int32 products per cycle")
+        for device, count in (("3.5", 32), ("9.0", 64))
+    ),
+    *(
+        _limit("C44", "bank_bytes", count, device, "largest width of a bank in bytes")
+        for device, count in (("3.5", 8), ("9.0", 4))
+    ),
+)
+
+FIGURES = (*TIMES, *RANKS, *COUNTERS, *FACTS, *LIMITS)

@@ -37,6 +37,7 @@ FIGURES: tuple[Published, ...] = (
     _figure("B21", "l1_sol", 0.4258, "%"),
     _figure("B21", "l2_sol", 0.6062, "%"),
     _figure("B21", "dram_sol", 0.2601, "%"),
+    _figure("B23", "fp32_over_fp64", 2.0, "times", "ratio of the FP32 and FP64 peaks"),
     _figure("B7", "load_requests", "2.10 M", ""),
     _figure("B26", "load_sectors", 16_777_216, ""),
     _figure("B26", "ideal_load_sectors", 16_777_216, ""),

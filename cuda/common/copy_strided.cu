@@ -3,10 +3,10 @@
 // This copy packs operands that a kernel cannot read in place, and writes strided results. It makes
 // one pass over the elements. If neither array is contiguous along the last dimension, its accesses
 // are uncoalesced.
+#include "common/element.cuh"
 #include "common/launch.cuh"
 #include "common/streams.cuh"
 #include "common/vector.cuh"
-#include "core/unsigned.hpp"
 #include "runtime/device.hpp"
 
 #ifdef __CUDACC__
@@ -29,17 +29,10 @@ struct StridedCopy {
 
 constexpr unsigned kThreads = 256;
 
-template <int kSize>
-struct UnitOf : UnsignedOf<kSize> {};
-template <>
-struct UnitOf<16> {
-  using Type = uint4;
-};
-
 // Index: an unsigned type that can represent `units`.
 template <int kSize, class Index>
 __global__ void strided_copy(StridedCopy copy, Index units) {
-  using Unit = typename UnitOf<kSize>::Type;
+  using Unit = Element<kSize>;
   const Index step = static_cast<Index>(gridDim.x) * kThreads;
   for (Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; i < units; i += step) {
     Index left = i;
@@ -110,18 +103,7 @@ void copy_strided(const Array& to, const Array& from, const Stream& stream) {
   append(copy, to.type.size / unit, unit, unit);
   for (int d = to.rank - 1; d >= 0; --d) append(copy, to.shape[d], to.stride[d], from.stride[d]);
   const std::int64_t units = to.bytes() / unit;
-  switch (unit) {
-    case 1:
-      return run<1>(copy, units, stream);
-    case 2:
-      return run<2>(copy, units, stream);
-    case 4:
-      return run<4>(copy, units, stream);
-    case 8:
-      return run<8>(copy, units, stream);
-    default:
-      return run<16>(copy, units, stream);
-  }
+  with_size(unit, [&](auto size) { run<size>(copy, units, stream); });
 }
 
 }  // namespace ado::cuda

@@ -1,0 +1,139 @@
+"""Measures what notebooks/03_vector_average_matvec.ipynb shows beside the stored ladder, on a GPU.
+
+The controls are the first four variants with plain sums, as CUDA C++ source. The notebook defines
+them in its cell with the tag "ladder". The problem is that of the series: 1024 sets of 1024 vectors
+of length 1024, filled with ones and twos, for which sums are exact in any order.
+
+The checks of custom variants copy the operands several times, which takes minutes for 4 GiB. So the
+controls run as peers of the built-in variants: in the same rounds, with results that are checked.
+
+It needs the extra ``kernels``, and about 40 seconds on an H200.
+
+    python benchmarks/course/average_matvec.py FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.custom.cuda_source import packed_argument
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from own_kernels import Recorder, definitions  # noqa: E402
+
+NOTEBOOK = ROOT / "notebooks" / "03_vector_average_matvec.ipynb"
+LENGTH = 1024  # of N, L and M
+REDUCED = 16  # sets, for a profile of the variants that use one block
+SAMPLED_SETS = 264  # sets, for the hot spots: two blocks for each of 132 multiprocessors
+ODD = (5, 1000, 1000)  # a problem on which the controls are also checked
+COMPARED = ("read", "block_per_set", "warp_average", "warp_shuffle")
+SAMPLED = ("plain_block_per_set", "plain_warp_average")
+SECONDS = 0.5  # upper limit of the sampling time per variant
+
+
+def ones_and_twos(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The data of the series."""
+    count = int(np.prod(shape))
+    random = np.frombuffer(np.random.default_rng(16).bytes(-(-count // 8)), np.uint8)
+    values = np.unpackbits(random)[:count].astype(np.float32)
+    values += 1
+    return values.reshape(shape)
+
+
+def work_of(
+    variant: ado.CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
+) -> Callable[[], ado.DeviceArray]:
+    """A function that launches a control and returns its result."""
+    sets, length, samples = vectors.shape
+    out = ado.to_device(np.full((length, sets), np.nan, np.float32))
+    compiled = variant.compiled("float32")
+    kernel = _core.CudaModule(compiled.code).kernel(compiled.symbol)
+    given = {"vectors": vectors, "matrix": matrix, "out": out}
+    given |= {"sets": sets, "length": length, "samples": samples}
+    arguments = [
+        packed_argument(name, value, size)
+        for (name, value), size in zip(given.items(), kernel.parameters, strict=True)
+    ]
+    assert callable(variant.grid)
+    grid = variant.grid(vectors, matrix)
+    launch = kernel.launch((grid,), variant.blocks[0], 0, arguments)
+
+    def work() -> ado.DeviceArray:
+        launch.run(0)
+        return out
+
+    work.__name__ = variant.name
+    return work
+
+
+def record(recorder: Recorder, seconds: float) -> None:
+    """Measure everything that the notebook shows."""
+    plain = definitions(NOTEBOOK)["plain"]
+    controls = {v.name: v for v in plain if isinstance(v, ado.CudaVariant)}
+    for control in controls.values():
+        checked = ado.check(
+            control, ado.average_matvec, ones_and_twos(ODD), ones_and_twos(ODD[1:]), timed=False
+        )
+        recorder.require(checked, f"{control.name}: {checked.reason}")
+
+    vectors, matrix = ones_and_twos((LENGTH,) * 3), ones_and_twos((LENGTH,) * 2)
+    on_device = ado.to_device(vectors), ado.to_device(matrix)
+    works = {name: work_of(control, *on_device) for name, control in controls.items()}
+    sweep = ado.sweep(
+        ado.average_matvec, *on_device, variants=COMPARED, peers=works, seconds=seconds,
+        ceilings=False, progress=False,
+    )  # fmt: skip
+    recorder.sweep("average_matvec-plain", sweep, [*COMPARED, *works])
+
+    reduced = vectors[:REDUCED], matrix
+    small = ado.to_device(reduced[0]), on_device[1]
+    start = time.perf_counter()
+    profile = ado.profile(ado.average_matvec["one_block"], *reduced, metrics="light")
+    wall = {"wall_seconds": time.perf_counter() - start}
+    profile = dataclasses.replace(profile, context=profile.context | wall)
+    recorder.save("average_matvec-one_block-reduced", profile)
+    # 20 runs of one block with all sets would take half a minute.
+    works["plain_one_block-reduced"] = work_of(controls["plain_one_block"], *small)
+    del works["plain_one_block"]
+    for name, work in works.items():
+        recorder.save(f"average_matvec-{name}", ado.profile(work, metrics="light"))
+
+    for name in SAMPLED:
+        hot = ado.hotspots(plain[name], vectors[:SAMPLED_SETS], matrix)
+        recorder.save(f"average_matvec-{name}-hotspots", hot)
+        recorder.require(hot.lines, f"{name}: no samples")
+
+
+def main() -> None:
+    """Measure, and exit with status 1 if something is missing or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="upper limit of the time per variant"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    recorder = Recorder(options.folder.resolve())
+    record(recorder, options.seconds)
+    for error in recorder.errors:
+        print(f"FAILED: {error}", file=sys.stderr)
+    raise SystemExit(bool(recorder.errors))
+
+
+if __name__ == "__main__":
+    main()

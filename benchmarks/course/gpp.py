@@ -1,0 +1,188 @@
+"""Records what notebooks/05_gpp_roofline.ipynb shows beyond the stored ladders of gpp.
+
+It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
+post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
+copies of an array with the three ways of loading. It also runs benchmarks/fp64_operands.cu. It
+needs the extra ``kernels``, nvcc, a GPU whose counters can be read, and 40 seconds on an H200. It
+exits with status 1 if a record is missing.
+
+    python benchmarks/course/gpp.py FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "notebooks" / "kernels" / "gpp" / "staging.cu"
+OPERANDS = ROOT / "benchmarks" / "fp64_operands.cu"
+
+#: The problem of notebooks/data/gpp-counted.json, and the post's.
+SMALL, SI214 = (400, 256, 4096, 2), "si214"
+#: The step before the reciprocals, the reciprocals, and the squared moduli.
+SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
+#: The baseline; loads that share lines between blocks, or within one; copies that bypass L1.
+TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
+SECONDS = 0.5  # of sampling per variant
+#: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
+#: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.
+METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
+#: Sectors at each level by their source. Those that the chip does not have are left out.
+METRICS = (
+    "gpu__time_duration.sum",
+    "l1tex__t_bytes.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
+    "l1tex__m_xbar2l1tex_read_bytes.sum",
+    "l1tex__m_l1tex2xbar_write_bytes.sum",
+    "lrc__xbar2gpc_sectors_op_read.sum",
+    "lrc__lts2lrc_sectors_op_read.sum",
+    "smsp__inst_executed_op_ldgsts.sum",
+    "smsp__inst_executed_op_ldgsts_cache_bypass.sum",
+    "lts__t_sectors.sum",
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_write.sum",
+    "lts__t_sectors_srcunit_tex.sum",
+    "lts__t_sectors_srcunit_tex_op_read.sum",
+    "lts__t_sectors_srcunit_tex_op_write.sum",
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "lts__t_sectors_srcunit_ltcfabric.sum",
+    "lts__t_requests_srcunit_tex.sum",
+    "lts__t_tag_requests.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "dram__bytes.sum",
+)
+
+
+def staging() -> ado.Ladder:
+    """Copies of an array, one per way of loading and number of vectors."""
+    ladder = ado.ladder("staging", reference=lambda x: x.copy())
+    for method, name in enumerate(METHODS):
+        for vectors in VECTORS:
+            ladder.cuda(
+                f"{name}_{vectors}",
+                source=SOURCE.read_text(encoding="utf-8"),
+                kernel=f"staging<{method}, {vectors}>",
+                block=128,
+                grid=1024,
+                file=SOURCE.name,
+            )
+    return ladder
+
+
+def rates_of_operands() -> ado.Machine:
+    """The ceilings of the GPU, and the rates of FP64 instructions by the source of operands."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/fp64_operands"
+        subprocess.run(
+            [nvcc, "-O3", "-std=c++20", "-arch=native", "-o", program, OPERANDS], check=True
+        )
+        text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    rates = re.findall(r"^(.+?) +([0-9.]+) T FP64", text, re.MULTILINE)
+    machine = ado.machine("cuda")
+    found = tuple(
+        ado.Ceiling(
+            kind="instructions",
+            level="FP64",
+            operation=name,
+            measured=1e12 * float(rate) / 32,  # warp instructions
+            basis="benchmarks/fp64_operands.cu",
+        )
+        for name, rate in rates
+    )
+    return dataclasses.replace(machine, ceilings=(*machine.ceilings, *found))
+
+
+class Recorder:
+    """Saves records in a folder, and notes what is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.start = folder, time.perf_counter()
+        self.missing: list[str] = []
+
+    def save(self, name: str, make: Callable[[], Any], complete: Callable[[Any], object]) -> None:
+        """Make and save a record; note its name if that fails or if it is not complete."""
+        try:
+            record = make()
+        except Exception as error:  # the other records must be written
+            self.missing.append(f"{name}: {error}")
+            return
+        record.save(self.folder / f"gpp-{name}.json")
+        print(f"== {name} ({time.perf_counter() - self.start:.1f} s)\n{record!r}\n", flush=True)
+        if not complete(record):
+            self.missing.append(f"{name}: incomplete")
+
+
+def record(to: Recorder) -> None:
+    """Write the records."""
+    small = ado.gpp_problem(SMALL, seed=0)
+    for name in SAMPLED:
+        variant = ado.gpp[name]
+        to.save(
+            f"samples-{name}",
+            partial(ado.hotspots, variant, *small, seconds=SECONDS),
+            lambda hotspots: hotspots.samples,
+        )
+
+    metrics = _core.existing_metrics(list(METRICS), _core.chip("cuda"))
+    print("not on this chip:", ", ".join(m for m in METRICS if m not in metrics) or "none")
+    operands = [ado.to_device(a) for a in ado.gpp_problem(SI214, seed=0)]
+    for name in TRAFFIC:
+        to.save(
+            f"traffic-{name}",
+            partial(ado.profile, ado.gpp[name], *operands, metrics=metrics),
+            lambda profile: profile.get("lts__t_sectors_srcunit_tex.sum"),
+        )
+
+    copies = staging()
+    x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))
+
+    def every_copy() -> None:
+        for variant in copies:
+            variant(x)
+
+    to.save(
+        "staging",
+        partial(ado.profile, every_copy, metrics=metrics),
+        lambda profile: len(profile) == len(copies),
+    )
+    to.save("operands", rates_of_operands, lambda machine: machine["FP64 DADD"])
+
+
+def main() -> None:
+    """Record, and exit with status 1 if something is missing."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    recorder = Recorder(folder.resolve())
+    record(recorder)
+    for name in recorder.missing:
+        print(f"FAILED: {name}", file=sys.stderr)
+    raise SystemExit(bool(recorder.missing))
+
+
+if __name__ == "__main__":
+    main()

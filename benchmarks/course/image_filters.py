@@ -1,0 +1,130 @@
+"""Records what notebooks/02_image_filters.ipynb shows beside the stored ladders, on a GPU.
+
+The image has the size of the GTC 2015 talk.
+
+* image_filters-application.json: the steps of the application one after another, in time of the
+  host: copy the photograph to the device, run the naive variant of each filter, copy the edges
+  back. They are the peers of a CPU variant of the whole pipeline.
+* image_filters-samples-pipeline.json: samples of the warps of all three kernels.
+* image_filters-samples-VARIANT.json: samples of the warps of variants of the Gaussian.
+
+It needs a GPU whose counters can be read, and about 20 seconds on an H200. It exits with status 1
+if a record is missing.
+
+    python benchmarks/course/image_filters.py FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adokernels as ado
+
+SHAPE = (1600, 2560)
+#: Before and after the step to coalesced loads, and with the tile in shared memory.
+SAMPLED = ("naive", "coalesced", "shared")
+STEPS = ("copy to the device", "grayscale", "gaussian_blur", "sobel", "copy to the host")
+WHOLE = "all steps"
+
+
+def steps_of(rgba: Any) -> dict[str, Callable[[], Any]]:
+    """The steps of the application on a GPU; each returns after the GPU has finished."""
+    photo, gray = ado.to_device(rgba), ado.to_device(rgba[..., 0].copy())
+    blurred, edges = (ado.to_device(rgba[..., 0].copy()) for _ in range(2))
+
+    def to_device() -> None:
+        photo.copy_from(rgba)
+        ado.synchronize()
+
+    def filtered(routine: Any, source: Any, result: Any) -> Callable[[], None]:
+        def run() -> None:
+            routine(source, variant="naive", out=result)
+            ado.synchronize()
+
+        return run
+
+    def to_host() -> None:
+        edges.numpy()
+
+    filters = (
+        filtered(ado.grayscale, photo, gray),
+        filtered(ado.gaussian_blur, gray, blurred),
+        filtered(ado.sobel, blurred, edges),
+    )
+    steps = dict(zip(STEPS, (to_device, *filters, to_host), strict=True))
+
+    def application() -> Any:
+        for step in list(steps.values())[:-1]:
+            step()
+        return edges.numpy()
+
+    return {**steps, WHOLE: application}
+
+
+def application(seconds: float) -> ado.Sweep:
+    """Time the steps; the result of all steps is checked."""
+    rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
+    cpu = [v.name for v in ado.edge_detect if v.device == "cpu" and not v.ceiling]
+    return ado.sweep(
+        ado.edge_detect, rgba, device="cpu", variants=cpu[-1:], peers=steps_of(rgba),
+        seconds=seconds, ceilings=False, progress=False,
+    )  # fmt: skip
+
+
+def records(seconds: float) -> dict[str, Callable[[], Any]]:
+    """What to record, by name."""
+    gray = np.random.default_rng(7).integers(0, 256, SHAPE, np.uint8)
+    rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
+    found: dict[str, Callable[[], Any]] = {
+        "application": lambda: application(seconds),
+        "samples-pipeline": lambda: ado.hotspots(
+            ado.edge_detect["pipeline_naive"], rgba, seconds=seconds
+        ),
+    }
+    for name in SAMPLED:
+        found[f"samples-{name}"] = partial(
+            ado.hotspots, ado.gaussian_blur[name], gray, seconds=seconds
+        )
+    return found
+
+
+def is_complete(record: Any) -> bool:
+    """Whether a sweep has all steps, or hot spots have lines."""
+    if isinstance(record, ado.Sweep):
+        return {p.variant for p in record.peers} == {*STEPS, WHOLE}
+    return bool(record.lines)
+
+
+def main() -> None:
+    """Record, and exit with status 1 if something is missing."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="upper limit of the time per step and variant"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    start, failed = time.perf_counter(), False
+    for name, make in records(options.seconds).items():
+        try:
+            record = make()
+        except Exception as error:  # the other records are still worth the time on the GPU
+            print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            failed = True
+            continue
+        record.save(options.folder / f"image_filters-{name}.json")
+        print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{record!r}\n", flush=True)
+        failed |= not is_complete(record)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

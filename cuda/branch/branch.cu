@@ -1,0 +1,216 @@
+// Two formulas by parity on the GPU: even and odd elements take different formulas of equal cost.
+//
+// A warp executes one instruction for all its lanes. If its lanes take both branches, it executes
+// both branches one after another, each with the lanes of the other one switched off. Therefore
+// only the assignment of elements to lanes matters here:
+//
+//   elements     |  0  1  2  3  4  5  ...          |  instructions of a warp for 32 elements
+//   by_lane      |  lane i takes element i         |  even formula + odd formula
+//   branch_free  |  lane i takes element i         |  even formula + odd formula
+//   by_warp      |  warps take even or odd ones    |  one formula
+//   pairs        |  lane i takes elements 2i, 2i+1 |  one formula, on average
+//
+// 128 instructions per element for 8 or 16 bytes make even `pairs` compute-bound on an H200.
+#include "routines/branch.hpp"
+
+#include "common/grid.cuh"
+#include "common/vector.cuh"
+#include "common/warp.cuh"
+
+namespace ado::cuda {
+namespace {
+
+// Between the two halves of the tile of by_warp.
+constexpr int kPaddingBytes = 64;
+
+#ifdef __CUDACC__
+
+// The loops are unrolled completely, so that the coefficients are constants in the instructions.
+template <class T>
+__device__ T even_formula(T x) {
+  constexpr T kStep = Branch::kEvenStep;
+  T y = T{1} - Branch::kEvenTerms * kStep;
+#pragma unroll
+  for (int k = Branch::kEvenTerms - 1; k >= 0; --k) y = fma(y, x, T{1} - k * kStep);
+  return y;
+}
+
+template <class T>
+__device__ T odd_formula(T x) {
+  constexpr T kStep = Branch::kOddStep;
+  T y = 1;
+#pragma unroll
+  for (int k = Branch::kOddTerms; k >= 1; --k) y = fma(x * (T{1} - k * kStep), y, T{1});
+  return y;
+}
+
+// ---------------------------------------------------------------------------------------------
+// One thread per element. Neighbouring lanes take different branches, so a warp executes 256
+// instructions where each lane needs 128: at most half of the arithmetic throughput.
+template <class T>
+__global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
+  const std::int64_t i = thread_x();
+  if (i >= elements) return;
+  T y;
+  if (i % 2 == 0)
+    y = even_formula(x[i]);
+  else
+    y = odd_formula(x[i]);
+  out[i] = y;  // the lanes are together again, so they store whole sectors
+}
+
+// ---------------------------------------------------------------------------------------------
+// Both formulas for every element, and a selection. The warp executes as many instructions as in
+// by_lane, so removing the branch saves nothing here: it helps only if branches are short. The two
+// formulas are independent of each other, so a warp overlaps their latencies.
+template <class T>
+__global__ void branch_free(const T* x, T* out, std::int64_t elements) {
+  const std::int64_t i = thread_x();
+  if (i >= elements) return;
+  const T even = even_formula(x[i]), odd = odd_formula(x[i]);
+  out[i] = i % 2 == 0 ? even : odd;
+}
+
+// ---------------------------------------------------------------------------------------------
+// The first half of the warps of a block takes the even elements, the second half the odd ones. All
+// lanes of a warp take the same branch: half of the instructions. Elements change lanes in shared
+// memory, so that global memory is accessed as before:
+//
+//   element of the block    |  0   1   2   3   4   5  ...
+//   in shared memory        | [0   2   4  ...] [1   3   5  ...]
+//   computed by             |  first warps      last warps
+//
+// The padding between the two halves (kPaddingBytes) puts them into different banks, because the
+// lanes of a warp store to both halves at the same time.
+template <class T>
+__global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  T* const tile = reinterpret_cast<T*>(shared);
+  const unsigned thread = threadIdx.x, half = blockDim.x / 2;
+  const unsigned odd_tile = half + kPaddingBytes / sizeof(T);
+  const std::int64_t first = block_x() * blockDim.x;
+
+  T& loaded = tile[thread % 2 * odd_tile + thread / 2];
+  if (first + thread < elements) loaded = x[first + thread];
+  __syncthreads();
+
+  const bool odd = thread >= half;
+  const unsigned place = odd ? thread - half : thread;
+  if (first + 2 * place + odd < elements) {
+    T& mine = tile[odd * odd_tile + place];
+    mine = odd ? odd_formula(mine) : even_formula(mine);
+  }
+  __syncthreads();
+
+  if (first + thread < elements) out[first + thread] = loaded;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Two neighbouring elements per thread, loaded and stored as one vector: each lane computes each
+// formula once. There is neither a branch nor shared memory, and the two formulas of a thread are
+// independent of each other.
+template <class T>
+__global__ void branch_pairs(const T* x, T* out, std::int64_t elements) {
+  using Pair = Vector<T, 2>;
+  const std::int64_t i = 2 * thread_x();
+  if (i >= elements) return;
+  const bool both = i + 1 < elements;
+  const bool wide =
+      both && starts_at_vector(x, sizeof(Pair)) && starts_at_vector(out, sizeof(Pair));
+  // The last element and unaligned arrays are accessed one element at a time.
+  Pair pair;
+  if (wide)
+    pair = *reinterpret_cast<const Pair*>(x + i);
+  else
+    pair = {x[i], both ? x[i + 1] : T{0}};
+  const Pair result = {even_formula(pair.at[0]), odd_formula(pair.at[1])};
+  if (wide) {
+    *reinterpret_cast<Pair*>(out + i) = result;
+  } else {
+    out[i] = result.at[0];
+    if (both) out[i + 1] = result.at[1];
+  }
+}
+
+#endif
+
+template <int kElementsPerThread>
+Extent grid_of_elements(const Branch& p, Extent block) {
+  return grid_of(ceil_div(p.x.elements(), std::int64_t{kElementsPerThread} * block.x), 1);
+}
+
+// Instructions per lane and FLOPs of the lanes that are switched on. In by_lane, they are those of
+// the elements' own formulas, although the warp executes both.
+double instructions_of_own_formula(const Branch& p) {
+  return p.even_elements() * Branch::kEvenInstructions +
+         p.odd_elements() * Branch::kOddInstructions;
+}
+double instructions_of_both(const Branch& p) {
+  return static_cast<double>(p.x.elements()) *
+         (Branch::kEvenInstructions + Branch::kOddInstructions);
+}
+double flops_of_both(const Branch& p) {
+  return static_cast<double>(p.x.elements()) * (Branch::kEvenFlops + Branch::kOddFlops);
+}
+
+constexpr Blocks kBlocks = {{{256}, {128}, {512}}};
+
+constexpr Variant<Branch> kVariants[] = {
+    {.name = "by_lane",
+     .changes = "One thread per element, so that neighbouring lanes take different branches.",
+     .device = Device::kCuda,
+     .blocks = kBlocks,
+     .grid = grid_of_elements<1>,
+     .instructions = instructions_of_own_formula,
+     .run = ADO_RUN([](const Branch& p, const Launch& go) {
+       with_real(p.x.type, [&]<class T>(T) {
+         launch(go, branch_by_lane<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
+       });
+     })},
+    {.name = "branch_free",
+     .changes = "Computes both formulas of every element and selects one of the two values.",
+     .device = Device::kCuda,
+     .blocks = kBlocks,
+     .grid = grid_of_elements<1>,
+     .flops = flops_of_both,
+     .instructions = instructions_of_both,
+     .run = ADO_RUN([](const Branch& p, const Launch& go) {
+       with_real(p.x.type, [&]<class T>(T) {
+         launch(go, branch_free<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
+       });
+     })},
+    {.name = "by_warp",
+     .changes = "Regroups the elements in shared memory, so that all lanes of a warp take the same "
+                "branch.",
+     .device = Device::kCuda,
+     .blocks = kBlocks,
+     .grid = grid_of_elements<1>,
+     .shared_bytes =
+         [](const Branch& p, Extent block) {
+           return block.x * static_cast<std::size_t>(p.x.type.size) + kPaddingBytes;
+         },
+     .instructions = instructions_of_own_formula,
+     .run = ADO_RUN([](const Branch& p, const Launch& go) {
+       with_real(p.x.type, [&]<class T>(T) {
+         launch(go, branch_by_warp<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
+       });
+     })},
+    {.name = "pairs",
+     .changes = "Each thread loads a pair of elements and computes each formula once, without a "
+                "branch or shared memory.",
+     .device = Device::kCuda,
+     .blocks = kBlocks,
+     .grid = grid_of_elements<2>,
+     .instructions = instructions_of_own_formula,
+     .run = ADO_RUN([](const Branch& p, const Launch& go) {
+       with_real(p.x.type, [&]<class T>(T) {
+         launch(go, branch_pairs<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
+       });
+     })},
+};
+
+}  // namespace
+
+Ladder<Branch> branch_ladder() { return ladder_of(kVariants); }
+
+}  // namespace ado::cuda

@@ -1,0 +1,146 @@
+// Long chains of FMAs on the GPU: independent chains per thread against resident warps.
+//
+// Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers,
+// each of which can issue one instruction per cycle. With one warp per scheduler and one chain per
+// thread, it issues one FMA per latency of the FMA, which is about four cycles in float32. To keep
+// the FMA units busy, latency x throughput FMAs must be in flight per scheduler (Little's law).
+// They can belong to independent chains of one thread, or to different warps:
+//
+//   variant           |  warps per scheduler  |  chains per thread  |  FMAs in flight
+//   one_chain         |          1            |          1          |         1
+//   two_chains        |          1            |          2          |         2
+//   four_chains       |          1            |          4          |         4
+//   eight_chains      |          1            |          8          |         8
+//   more_warps        |      up to 16         |          1          |     up to 16
+//   warps_and_chains  |      up to 16         |          4          |     up to 64
+//
+// All variants run the same kernel. They differ in the size of the grid and in the number of
+// chains.
+#include "routines/instruction_parallelism.hpp"
+
+#include "common/grid.cuh"
+
+namespace ado::cuda {
+namespace {
+
+using Polynomial = InstructionParallelism;
+
+// Four warps, one per scheduler of a multiprocessor.
+constexpr int kThreads = 128;
+
+// The grid of the variants with low occupancy: one block per multiprocessor of an H200. On a GPU
+// with fewer multiprocessors, some of them run several blocks. The grid is computed before the
+// device is known.
+constexpr int kFewBlocks = 132;
+
+#ifdef __CUDACC__
+
+// Each thread computes kChains elements at a time, which are one grid apart, so that the accesses
+// of a warp are coalesced. It loads the elements of the next pass first: their latency overlaps the
+// chains, even with a single warp per scheduler.
+template <class T, int kChains>
+__global__ void __launch_bounds__(kThreads)
+    polynomial_chains(const T* x, T* out, std::int64_t elements) {
+  constexpr T kStep = Polynomial::kStep;
+  const std::int64_t threads = std::int64_t{gridDim.x} * kThreads, pass = kChains * threads;
+  std::int64_t first = block_x() * kThreads + threadIdx.x;
+
+  T next[kChains];
+  const auto load_next = [&](std::int64_t from) {
+#pragma unroll
+    for (int c = 0; c < kChains; ++c) {
+      const std::int64_t i = from + c * threads;
+      next[c] = i < elements ? x[i] : T{0};
+    }
+  };
+
+  load_next(first);
+  for (; first < elements; first += pass) {
+    T value[kChains], y[kChains];
+#pragma unroll
+    for (int c = 0; c < kChains; ++c) {
+      value[c] = next[c];
+      y[c] = 1;
+    }
+    load_next(first + pass);
+    // One period per iteration, so that the coefficients are constants in the instructions and the
+    // loop fits into the instruction cache.
+#pragma unroll 1
+    for (int period = 0; period < Polynomial::kPeriods; ++period)
+#pragma unroll
+      for (int k = Polynomial::kPeriod - 1; k >= 0; --k)
+#pragma unroll
+        for (int c = 0; c < kChains; ++c) y[c] = fma(y[c], value[c], T{1} - k * kStep);
+#pragma unroll
+    for (int c = 0; c < kChains; ++c)
+      if (const std::int64_t i = first + c * threads; i < elements) out[i] = y[c];
+  }
+}
+
+#endif
+
+// One warp per scheduler: a grid-stride loop over all elements.
+Extent few_blocks(const Polynomial& p, Extent) {
+  const std::int64_t blocks = ceil_div(p.x.elements(), kThreads);
+  return grid_of(blocks < kFewBlocks ? blocks : kFewBlocks, 1);
+}
+
+// One pass over all elements.
+template <int kChains>
+Extent all_blocks(const Polynomial& p, Extent) {
+  return grid_of(ceil_div(p.x.elements(), std::int64_t{kThreads} * kChains), 1);
+}
+
+// Elements including those beyond the end, which a thread computes if its first one exists.
+template <int kChains>
+double computed_elements(const Polynomial& p, Extent grid) {
+  const std::int64_t threads = std::int64_t{grid.x} * kThreads, elements = p.x.elements();
+  if (threads == 0) return 0;
+  const std::int64_t passes = elements / (kChains * threads);
+  const std::int64_t rest = elements - passes * kChains * threads;
+  const std::int64_t in_last = rest < threads ? rest : threads;
+  return static_cast<double>((passes * threads + in_last) * kChains);
+}
+
+template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
+double instructions_of(const Polynomial& p) {
+  return computed_elements<kChains>(p, kGrid(p, {})) * Polynomial::kInstructions;
+}
+
+template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
+constexpr Variant<Polynomial> chains_row(const char* name, const char* changes) {
+  return {.name = name,
+          .changes = changes,
+          .device = Device::kCuda,
+          .blocks = {{{kThreads}}},
+          .grid = kGrid,
+          .flops = [](const Polynomial& p) { return 2 * instructions_of<kChains, kGrid>(p); },
+          .instructions = instructions_of<kChains, kGrid>,
+          .run = ADO_RUN([](const Polynomial& p, const Launch& go) {
+            with_real(p.x.type, [&]<class T>(T) {
+              launch(go, polynomial_chains<T, kChains>, p.x.as<const T>(), p.out.as<T>(),
+                     p.x.elements());
+            });
+          })};
+}
+
+constexpr Variant<Polynomial> kVariants[] = {
+    chains_row<1, few_blocks>(
+        "one_chain", "One warp per scheduler, and one chain of dependent FMAs per thread."),
+    chains_row<2, few_blocks>("two_chains",
+                              "Each thread computes two elements at a time, with two independent "
+                              "chains."),
+    chains_row<4, few_blocks>("four_chains", "Four independent chains per thread."),
+    chains_row<8, few_blocks>("eight_chains", "Eight independent chains per thread."),
+    chains_row<1, all_blocks<1>>(
+        "more_warps",
+        "One chain per thread again, and as many warps as a multiprocessor can hold."),
+    chains_row<4, all_blocks<4>>("warps_and_chains",
+                                 "Four independent chains per thread, and as many warps as fit."),
+};
+
+}  // namespace
+
+Ladder<InstructionParallelism> instruction_parallelism_ladder() { return ladder_of(kVariants); }
+
+}  // namespace ado::cuda

@@ -1,0 +1,64 @@
+"""Priorities of the kernels of an application: which of them can gain most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adokernels.course.text import Text, table
+from adokernels.tables.numbers import percent, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adokernels.course.published.figure import Published
+    from adokernels.measuring.records import Measurement
+
+
+def possible_gain(m: Measurement, roof: float) -> float:
+    """The time of a kernel beyond that of its compulsory bytes at `roof` bytes per second."""
+    return m.seconds - m.bytes / roof
+
+
+def ranks(kernels: Iterable[Measurement], roof: float) -> dict[str, float]:
+    """Rank the kernels by their possible gain: 100 for the largest, others in proportion."""
+    gains = {m.routine: possible_gain(m, roof) for m in kernels}
+    return {routine: 100 * gain / max(gains.values()) for routine, gain in gains.items()}
+
+
+def priorities(
+    kernels: Iterable[Measurement],
+    roof: float,
+    *,
+    published: Iterable[Published] = (),
+    variant: str = "",
+) -> Text:
+    """Show the kernels of an application by rank, with the ranks of the documents beside ours.
+
+    Parameters
+    ----------
+    kernels
+        One measurement per kernel.
+    roof
+        The bandwidth of the limit, in bytes per second.
+    published
+        Figures of documents, among them quantities such as ``rank_sobel``.
+    variant
+        The variant of the published ranks.
+    """
+    measured = list(kernels)
+    here = ranks(measured, roof)
+    total = sum(m.seconds for m in measured)
+    theirs = {p.quantity: p for p in published if p.variant == variant}
+    sources: Mapping[tuple[str, str], None] = dict.fromkeys(
+        (p.document, p.device) for p in theirs.values() if p.quantity.startswith("rank_")
+    )
+    device = measured[0].machine.name if measured[0].machine else measured[0].device
+    header = ["kernel", "time", "share", f"rank, {device}"]
+    header += [f"rank, {document}, {name}" for document, name in sources]
+    rows: list[list[object]] = []
+    for m in sorted(measured, key=lambda m: -here[m.routine]):
+        cells = [f"{m.routine}[{m.variant}]", quantity(m.seconds, "s")]
+        cells += [percent(m.seconds / total), f"{here[m.routine]:.0f}"]
+        rank = theirs.get(f"rank_{m.routine}")
+        rows.append([*cells, *([rank.text if rank else None] if sources else [])])
+    return table(header, rows)

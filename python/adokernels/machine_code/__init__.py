@@ -1,0 +1,1 @@
+"""Machine code (SASS) of kernels: disassembly, loads and stores, loops."""

@@ -1,0 +1,136 @@
+"""Disassembly of the kernels of an extension module or of a cubin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from adokernels import _core
+from adokernels.fields import Block
+from adokernels.machine_code.cubin import CubinKernel, kernels_in
+from adokernels.machine_code.instructions import cleaned
+from adokernels.machine_code.records import KernelSass
+from adokernels.machine_code.tools import architectures, cubins_of, disassembly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+
+class LaunchedKernel(NamedTuple):
+    """A kernel to disassemble, as a variant launches it.
+
+    Attributes
+    ----------
+    name
+        The readable name with template arguments.
+    block
+        The block shape.
+    most_registers
+        The largest number of registers per thread that does not reduce the resident blocks; None if
+        it is unknown.
+    """
+
+    name: str
+    block: Block
+    most_registers: int | None
+
+
+def sass_of_module(
+    module: Path,
+    launched: Iterable[LaunchedKernel],
+    *,
+    arch: str | None,
+    source: str,
+    path_of: Callable[[str], str],
+) -> tuple[str, tuple[KernelSass, ...]]:
+    """Disassemble kernels of an extension module.
+
+    Parameters
+    ----------
+    module
+        The file of the extension module.
+    launched
+        The kernels.
+    arch
+        The architecture; None for that of the current GPU.
+    source
+        The source file, without suffix, that is searched first: files can have kernels of equal
+        names.
+    path_of
+        Returns the name of a source file for the recorded path.
+
+    Returns
+    -------
+    tuple
+        The architecture, and the machine code of the kernels.
+
+    Raises
+    ------
+    ValueError
+        If the module has no machine code for the architecture, or does not contain a kernel.
+    Unavailable
+        If the module has no machine code at all, or a tool is missing.
+    """
+    known = architectures(module)
+    if not known:
+        raise _core.Unavailable(
+            "machine code cannot be shown: the CUDA kernels are not built; remedy: install "
+            "adokernels where nvcc is on the PATH"
+        )
+    if arch is None:
+        arch = _arch_on_device(known)
+    elif arch not in known:
+        raise ValueError(f"arch must be one of {', '.join(known)}, got {arch!r}")
+    found = kernels_of_module(module, arch, source)
+    kernels = []
+    for launch in launched:
+        if launch.name not in found:
+            raise ValueError(
+                f"kernels must be kernels of this build, not of other libraries, got {launch.name}"
+            )
+        cubin, kernel = found[launch.name]
+        kernels.append(sass_of(cubin, kernel, launch, path_of))
+    return arch, tuple(kernels)
+
+
+def sass_of(
+    cubin: bytes, kernel: CubinKernel, launch: LaunchedKernel, path_of: Callable[[str], str]
+) -> KernelSass:
+    """Disassemble a kernel of a cubin."""
+    return KernelSass(
+        name=launch.name,
+        block=launch.block,
+        registers=kernel.registers,
+        register_limit=kernel.register_limit,
+        most_registers=launch.most_registers,
+        listing=cleaned(disassembly(cubin, kernel), path_of),
+    )
+
+
+def kernels_of_module(
+    module: Path, arch: str, source: str
+) -> Mapping[str, tuple[bytes, CubinKernel]]:
+    """The kernels of an extension module for one architecture, by readable name, with their cubins.
+
+    Parameters
+    ----------
+    module, arch, source
+        As in :func:`sass_of_module`.
+    """
+    found = dict[str, tuple[bytes, CubinKernel]]()
+    cubins = cubins_of(module, arch)
+    for name in sorted(cubins, key=lambda name: name != source):
+        for kernel in kernels_in(cubins[name]):
+            found.setdefault(_core.kernel_name(kernel.symbol), (cubins[name], kernel))
+    return found
+
+
+def _arch_on_device(known: Sequence[str]) -> str:
+    """The architecture whose code the current GPU runs; the first one without such code."""
+    if _core.why_no_cuda():
+        return known[0]
+    compute = int(_core.cuda_properties()["compute"])
+    # Code runs on GPUs of the same major version that are not older.
+    usable = {n: arch for arch in known if (n := int(arch[3:].rstrip("af"))) <= compute}
+    same = [n for n in usable if n // 10 == compute // 10]
+    return usable[max(same)] if same else known[0]

@@ -1,0 +1,131 @@
+"""Reports for the GUI of Nsight Compute: one run of a variant, with its source."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adokernels import _core, toolkit
+from adokernels.ladders.source import sources_folder
+from adokernels.measuring.stored_call import StoredCall, environment
+from adokernels.storage import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adokernels.ladders.routine import Variant
+    from adokernels.measuring.records import Cache
+
+SUFFIX = ".ncu-rep"
+_CHILD = "adokernels.measuring.nsight_run"
+#: The name of the error in the output of ncu, and the remedy.
+_NO_PERMISSION = "ERR_NVGPUCTRPERM"
+_PERMISSION = (
+    "this user may not read the counters; remedy: run as root, or let an administrator set the "
+    "option NVreg_RestrictProfilingToAdminUsers=0 of the kernel module nvidia"
+)
+_INSTALL = "install Nsight Compute, and add the folder of ncu to the PATH"
+#: Number of lines of ncu's output in a message.
+_LAST = 5
+
+
+def write_nsight_report(
+    path: str | Path,
+    variant: Variant,
+    *args: Any,
+    cache: Cache = "cold",
+    block: tuple[int, ...] | None = None,
+    **options: Any,
+) -> None:
+    """Write a report for the GUI of Nsight Compute.
+
+    ncu runs a fresh process, which calls the variant twice. The report contains all sections of the
+    kernels of the second call, and their source.
+
+    Parameters
+    ----------
+    path
+        The report, with the suffix ``.ncu-rep``. An existing file is replaced once the new report
+        is complete.
+    variant
+        A CUDA variant.
+    *args, **options
+        Operands and options of a call. Default: random operands of the task's default problem.
+    cache : {"cold", "warm"}
+        Whether ncu empties the caches before each kernel.
+    block
+        One of the variant's ``blocks``; default the first.
+
+    Raises
+    ------
+    ValueError
+        For a CPU variant, a path with another suffix, or if the variant cannot solve the problem.
+    OSError
+        If the file cannot be written.
+    Unavailable
+        If there is no GPU or no ncu, or if ncu fails; the message contains the reason.
+    """
+    target = Path(path)
+    _check_path(target)
+    if variant.device != "cuda":
+        raise ValueError(f"variant must be a CUDA variant, got {variant.label}")
+    ncu = toolkit.program("ncu")
+    if not ncu:
+        raise _core.Unavailable(f"no report can be written: ncu is missing; remedy: {_INSTALL}")
+    if reason := variant.why_unavailable:
+        raise _core.Unavailable(f"no report can be written: {reason}")
+    call = StoredCall.of(variant, args, options, block)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / f"report{SUFFIX}"
+        call.save(Path(folder))
+        _run([ncu, *_options(report, cache), sys.executable, "-m", _CHILD, folder], report)
+        replace_file(target, report.read_bytes())
+
+
+def _check_path(path: Path) -> None:
+    if path.suffix != SUFFIX:
+        raise ValueError(f"the path of the report must end in {SUFFIX}, got {str(path)!r}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} must be a file, got a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} must be a folder, and does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(f"{path} must be writable")
+
+
+def _options(report: Path, cache: Cache) -> list[str]:
+    control = {"cold": "all", "warm": "none"}[cache]
+    return [
+        *("--set", "full"),
+        *("--import-source", "yes", "--source-folders", str(sources_folder() / "cuda")),
+        *("--clock-control", "none", "--cache-control", control),
+        *("--target-processes", "all"),
+        *("--profile-from-start", "off"),  # the process starts and stops the profiler
+        *("--export", str(report)),
+    ]
+
+
+def _run(command: Sequence[str], report: Path) -> None:
+    """Run ncu; raise the reason if it writes no report."""
+    try:
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise _core.Unavailable(
+            f"no report can be written: {command[0]} cannot be run: {error}; remedy: {_INSTALL}"
+        ) from error
+    output = f"{done.stdout}\n{done.stderr}"
+    if _NO_PERMISSION in output:
+        raise _core.Unavailable(f"no report can be written: {_PERMISSION}")
+    if done.returncode or not report.is_file():
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()]
+        end = " ".join((errors or lines)[-_LAST:])
+        raise _core.Unavailable(
+            f"no report can be written: ncu ended with status {done.returncode}: {end}"
+        )

@@ -1,0 +1,117 @@
+"""The call of a built-in variant in files, which a fresh process reads and prepares."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.arrays.libraries import on_host
+from adokernels.arrays.operands import random_operands
+from adokernels.ladders.registry import routines
+from adokernels.measuring.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from adokernels.ladders.routine import Variant
+
+_CALL, _OPERANDS = "call.json", "operands.npz"
+
+
+@dataclass(frozen=True)
+class StoredCall:
+    """A call of a variant, with copies of its operands in host memory.
+
+    Attributes
+    ----------
+    variant
+        The variant.
+    arrays
+        The operands, packed.
+    problem
+        The description of operands and options.
+    block
+        The block shape; None for the default.
+    """
+
+    variant: Variant
+    arrays: Sequence[NDArray[Any]]
+    problem: Problem
+    block: tuple[int, ...] | None
+
+    @classmethod
+    def of(
+        cls,
+        variant: Variant,
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+        block: tuple[int, ...] | None,
+    ) -> StoredCall:
+        """Check a call, and copy its operands.
+
+        Without operands, they are random and those of the task's default problem.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the operands or options are wrong.
+        """
+        arrays = [on_host(a) for a in args] if args else list(random_operands(variant.routine))
+        variant.cost(*arrays, **options)  # checks operands and options
+        names = [p.name for p in variant.routine.parameters if p.role == "input"]
+        shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
+        return cls(variant, arrays, Problem.of(shapes, options), block)
+
+    def save(self, folder: Path, **settings: Any) -> None:
+        """Write the call and further settings to files in a folder."""
+        call = {
+            "routine": self.variant.routine.name,
+            "variant": self.variant.name,
+            "block": self.block,
+            "options": self.problem.options,
+        }
+        save_settings(folder, {**call, **settings})
+        np.savez(folder / _OPERANDS, *self.arrays)
+
+
+def save_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write settings to a folder."""
+    (folder / _CALL).write_text(json.dumps(settings), encoding="utf-8")
+
+
+def saved_settings(folder: Path) -> dict[str, Any]:
+    """Read what :func:`save_settings` or :meth:`StoredCall.save` wrote, except for the operands."""
+    settings: dict[str, Any] = json.loads((folder / _CALL).read_text(encoding="utf-8"))
+    return settings
+
+
+def prepared_call(call: Mapping[str, Any], folder: Path) -> _core.Call:
+    """Prepare the call of saved settings with the operands in the folder."""
+    with np.load(folder / _OPERANDS) as stored:
+        arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
+    options: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in call["options"].items()
+    }
+    problem = routines[call["routine"]].problem(*arrays, variant=call["variant"], **options)
+    block = call["block"]
+    return problem.prepare(call["variant"], None if block is None else tuple(block))
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of a fresh Python process that imports this package."""
+    package = str(Path(_core.__file__).parents[1])
+    paths: Iterable[str] = (
+        package,
+        str(Path(__file__).parents[2]),
+        os.environ.get("PYTHONPATH", ""),
+    )
+    found = os.pathsep.join(dict.fromkeys(filter(None, paths)))
+    return {**os.environ, "PYTHONPATH": found, **variables}

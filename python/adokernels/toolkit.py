@@ -1,0 +1,34 @@
+"""Programs of the CUDA toolkit: where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TOOLKIT = Path("/usr/local/cuda/bin")
+
+
+def program(name: str) -> str:
+    """The path of a program; empty if it is not installed.
+
+    It is searched on the PATH, in ``$CUDA_HOME``, in the wheels of the toolkit, and in
+    ``/usr/local/cuda``.
+    """
+    return next((found for f in folders() if (found := shutil.which(name, path=f))), "")
+
+
+def folders() -> Iterator[str]:
+    """The folders in which programs are searched; the first one can be a list, as the PATH is."""
+    yield os.environ.get("PATH", "")
+    if home := os.environ.get("CUDA_HOME"):
+        yield str(Path(home) / "bin")
+    package = importlib.util.find_spec("nvidia")
+    for root in (package and package.submodule_search_locations) or ():
+        yield from sorted(map(str, Path(root).glob("cu*/bin")), reverse=True)
+    yield str(_TOOLKIT)

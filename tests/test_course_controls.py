@@ -1,0 +1,106 @@
+"""The controls of notebook 03, plain sums in the kernels of the series, and its figures."""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels.course.published import average_matvec as series
+from adokernels.custom.compiler import compile_cuda, why_no_compiler
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "notebooks" / "data" / "course"
+NAMES = ("one_block", "block_per_set", "warp_average", "warp_shuffle")
+
+
+@cache
+def controls():
+    path = ROOT / "benchmarks" / "course" / "average_matvec.py"
+    spec = importlib.util.spec_from_file_location("course_average_matvec", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.definitions(module.NOTEBOOK)["plain"]
+
+
+def control(name):
+    return controls()[f"plain_{name}"]
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_controls_compile_without_warnings(name, arch):
+    assert not compile_cuda(control(name).text, f"{name}<float>", arch=arch).log
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_controls_have_the_launch_configuration_of_the_variants(name):
+    variant, problem = ado.average_matvec[name], np.empty((7, 3, 5), np.float32)
+    assert control(name).blocks == variant.blocks
+    grid = control(name).grid(problem, problem[0])
+    assert grid == (1 if name == "one_block" else len(problem))
+
+
+def test_controls_refuse_long_vectors():
+    matrix = np.empty((1025, 1025), np.float32)
+    for name in NAMES:
+        assert control(name).why_not((matrix[None], matrix), {})
+        assert not control(name).why_not((matrix[None, :1024], matrix[:1024, :1024]), {})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_controls_are_correct(name):
+    rng = np.random.default_rng(1)
+    vectors, matrix = (rng.integers(1, 3, s).astype("f4") for s in ((5, 900, 70), (900, 900)))
+    checked = ado.check(control(name), ado.average_matvec, vectors, matrix, timed=False)
+    assert checked, checked.reason
+
+
+# --- stored measurements --------------------------------------------------------------------------
+
+
+def test_the_stored_controls_are_those_of_the_notebook():
+    sweep = ado.load(DATA / "average_matvec-plain.json")
+    assert [p.variant for p in sweep.peers] == [f"plain_{name}" for name in NAMES]
+    assert {m.variant for m in sweep.variants} == set(NAMES[1:])
+    for m in (*sweep.variants, *sweep.peers):
+        assert m.session == sweep.variants[0].session
+        assert m.error is not None
+    for name in NAMES[1:]:
+        (kernel,) = ado.load(DATA / f"average_matvec-plain_{name}.json").kernels
+        assert kernel.kernel.name == f"{name}<float>"
+        assert kernel.kernel.block == ado.average_matvec[name].blocks[0]
+
+
+@pytest.mark.parametrize("name", ["block_per_set", "warp_average"])
+def test_the_stored_hot_spots_are_lines_of_the_controls(name):
+    lines = control(name).text.splitlines()
+    hot = ado.load(DATA / f"average_matvec-plain_{name}-hotspots.json")
+    own = [line for line in hot.lines if line.path.endswith(f"{name}.cu")]  # without CUDA headers
+    assert own
+    for line in own:
+        assert line.text.strip() == lines[line.line - 1].strip()
+
+
+# --- published figures ----------------------------------------------------------------------------
+
+
+def test_published_figures_agree_with_each_other_and_with_the_problem():
+    found = {(p.variant, p.quantity): p.value for p in series.FIGURES}
+    of = {quantity: value for (variant, quantity), value in found.items() if variant == NAMES[1]}
+    sets = length = samples = 1024
+    assert of["vector_sectors"] == sets * length * samples  # one sector per element
+    assert of["ideal_vector_sectors"] * 32 == 4 * of["vector_sectors"]  # bytes
+    assert of["stall_lg_throttle"] / of["warp_latency"] == pytest.approx(0.759, abs=5e-4)
+    times = [found[name, "seconds"] for name in NAMES[:3]]
+    assert times == sorted(times, reverse=True)
+
+
+def test_published_figures_name_variants_and_items_of_the_audit():
+    names = {variant.name for variant in ado.average_matvec}
+    assert {p.variant for p in series.FIGURES} - {""} <= set(series.NAMES) <= names
+    assert all(p.item[0] == "A" and 1 <= int(p.item[1:]) <= 35 for p in series.FIGURES)

@@ -1,0 +1,174 @@
+"""Reports for Nsight Compute: the command, its errors, and the process that ncu observes."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import NO_CUDA
+
+import adokernels as ado
+from adokernels import _core, cli, toolkit
+from adokernels.ladders.source import sources_folder
+from adokernels.measuring import nsight_report, nsight_run
+from adokernels.measuring.nsight_report import write_nsight_report
+from adokernels.measuring.stored_call import StoredCall, prepared_call, saved_settings
+
+#: Writes its arguments and the call's settings, one per line, as the report.
+WRITE = """
+folder=$(for last; do :; done; echo "$last")
+for argument; do echo "$argument"; done > "$folder/arguments"
+cat "$folder/arguments" "$folder/call.json" > "$folder/report.ncu-rep"
+"""
+
+
+@pytest.fixture
+def ncu(tmp_path, monkeypatch):
+    """A function that replaces ncu by a shell script. CUDA variants are said to be available."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setattr(toolkit, "folders", lambda: [str(folder)])
+    monkeypatch.setattr(ado.Variant, "why_unavailable", "")
+
+    def replace(script):
+        path = folder / "ncu"
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    return replace
+
+
+def run(capsys, *arguments):
+    status = cli.main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_command(ncu, tmp_path, capsys):
+    ncu(WRITE)
+    report = tmp_path / "naive.ncu-rep"
+    command = "profile transpose naive --shape 40x30 --dtype int16 --ncu"
+    status, out, _ = run(capsys, *command.split(), str(report))
+    assert status == 0
+    assert f"wrote {report}" in out.replace("\n", "")
+    *arguments, settings = report.read_text(encoding="utf-8").splitlines()
+    text = " ".join(arguments)
+    assert "--set full --import-source yes --source-folders" in text
+    assert str(sources_folder() / "cuda") in arguments
+    assert "--clock-control none --cache-control all" in text
+    assert "--profile-from-start off" in text
+    assert arguments[-3:-1] == ["-m", "adokernels.measuring.nsight_run"]
+    assert '"routine": "transpose", "variant": "naive", "block": null' in settings
+
+
+def test_warm_caches_blocks_and_replacement(ncu, tmp_path):
+    ncu(WRITE)
+    report = tmp_path / "x.ncu-rep"
+    report.write_text("old", encoding="utf-8")
+    variant = ado.transpose["tiled"]
+    write_nsight_report(report, variant, np.zeros((4, 4)), cache="warm", block=variant.blocks[-1])
+    text = report.read_text(encoding="utf-8")
+    assert "--cache-control\nnone" in text
+    assert f'"block": {list(variant.blocks[-1])}' in text
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1",
+         "may not read the counters; remedy: run as root"),
+        ("echo '==ERROR== Failed to initialize the profiler' >&2; exit 9",
+         "ncu ended with status 9: ==ERROR== Failed to initialize the profiler"),
+        ("echo '==WARNING== No kernels were profiled.'",
+         "ncu ended with status 0: ==WARNING== No kernels were profiled."),
+    ],
+)  # fmt: skip
+def test_failures_of_ncu(ncu, tmp_path, capsys, script, message):
+    ncu(script)
+    report = tmp_path / "x.ncu-rep"
+    report.write_text("old", encoding="utf-8")
+    status, _, err = run(
+        capsys, "profile", "sobel", "naive", "--shape", "9x9", "--ncu", str(report)
+    )
+    assert status == 3
+    assert message in err
+    assert report.read_text(encoding="utf-8") == "old"
+
+
+def test_ncu_is_missing(ncu, tmp_path):
+    with pytest.raises(ado.Unavailable, match="ncu is missing; remedy: install Nsight Compute"):
+        write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive"])
+
+
+@pytest.mark.skipif(not NO_CUDA, reason="there is a CUDA device")
+def test_without_a_gpu(ncu, tmp_path, monkeypatch):
+    ncu("exit 0")
+    monkeypatch.setattr(ado.Variant, "why_unavailable", NO_CUDA)
+    with pytest.raises(ado.Unavailable, match=f"no report can be written: {NO_CUDA}"):
+        write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive"])
+
+
+def test_the_path_is_checked_before_the_run(ncu, tmp_path, monkeypatch):
+    monkeypatch.setattr(nsight_report, "_run", lambda *arguments: pytest.fail("ncu was run"))
+    ncu("exit 0")
+    variant = ado.transpose["naive"]
+    folder = tmp_path / "folder.ncu-rep"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_nsight_report(folder, variant)
+    with pytest.raises(FileNotFoundError, match="must be a folder, and does not exist"):
+        write_nsight_report(tmp_path / "missing" / "x.ncu-rep", variant)
+    with pytest.raises(ValueError, match=r"must end in \.ncu-rep, got 'x\.json'"):
+        write_nsight_report("x.json", variant)
+    with pytest.raises(ValueError, match="must be a CUDA variant"):
+        write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive_loops"])
+    with pytest.raises(TypeError):  # an operand is missing
+        write_nsight_report(tmp_path / "x.ncu-rep", ado.max_plus["one_block"], np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["profile", "transpose", "naive", "--ncu", "x.json"],
+        ["profile", "transpose", "naive", "--ncu", "x.ncu-rep", "--metrics", "light"],
+    ],
+)
+def test_wrong_usage(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+
+
+def test_json_excludes_ncu(capsys):
+    command = "profile transpose naive --shape 4x4 --ncu x.ncu-rep --json x.json"
+    status, _, err = run(capsys, *command.split())
+    assert (status, "--json is for counters" in err) == (2, True)
+
+
+def test_the_second_run_is_profiled(tmp_path, monkeypatch):
+    StoredCall.of(ado.transpose["naive_loops"], [np.zeros((3, 4))], {}, None).save(tmp_path)
+    call = prepared_call(saved_settings(tmp_path), tmp_path)
+    assert (call.variant, call.device) == ("naive_loops", "cpu")
+    events = []
+
+    class Recorded:
+        def run(self):
+            call.run()
+            events.append("run")
+
+    monkeypatch.setattr(nsight_run, "_profiler", events.append)
+    monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
+    nsight_run.run_profiled(Recorded())
+    assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not toolkit.program("ncu"), reason="ncu is missing")
+def test_a_report_of_a_gpu(tmp_path):
+    report = tmp_path / "naive.ncu-rep"
+    try:
+        write_nsight_report(report, ado.transpose["naive"], np.zeros((256, 256), np.float32))
+    except ado.Unavailable as error:
+        pytest.skip(str(error))
+    command = [toolkit.program("ncu"), "--import", str(report), "--page", "details"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.count("transpose_naive") == 1

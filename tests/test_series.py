@@ -1,0 +1,119 @@
+"""Variants of the element-wise routines with long formulas: special values, strides, sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import isa_levels, variants_of
+
+import adokernels as ado
+from adokernels import tasks
+from adokernels.tasks import _series
+
+NAMES = ("branch", "instruction_parallelism")
+TYPES = (np.float32, np.float64)
+SPECIAL = (
+    *(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 5e-324),
+    *(1e30, -1e30, 1e300, -1e300, 20.0, -20.0, 1.9, -1.9, 250.0, -250.0, 1e5, -1e5),
+)
+VARIANTS = [
+    pytest.param(name, *variant.values, marks=variant.marks, id=f"{name}-{variant.id}")
+    for name in NAMES
+    for variant in variants_of(ado.routines[name])
+]
+
+
+def check(name, x, variant, **how):
+    task = tasks.TASKS[name]
+    result = ado.routines[name](x, variant=variant, **how)
+    task.check(result, task.expected(x), task.error_unit(x))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_special_values(name, variant, dtype, isa_restored):
+    """Each value at an even and at an odd index, among others and alone."""
+    with np.errstate(over="ignore"):
+        x = np.repeat(np.array(SPECIAL, np.float64), 2).astype(dtype)
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        check(name, x, variant)
+        for i in range(0, x.size, 2):
+            check(name, x[i : i + 2], variant)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_without_bound(name):
+    """What is not finite must be equal: the bound says nothing about it."""
+    task = tasks.TASKS[name]
+    x = np.array([[np.nan, np.nan, np.inf, np.inf, -np.inf, -np.inf, 1e300, -1e300]])
+    right = task.expected(x)
+    assert np.isnan(right[0, :2]).all()
+    assert (right[0, 2:] == np.inf).all()
+    for i in range(x.size):
+        wrong = right.copy()
+        wrong[0, i] = 1
+        with pytest.raises(ValueError, match=rf"1 of 8 elements differ, the first at \(0, {i}\)"):
+            task.check(wrong, right, task.error_unit(x))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_strided_rows(name, variant, dtype, rng, isa_restored):
+    """Rows of odd length, shorter and longer than a group of vectors, begin at any flat index."""
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        for rows, length in [(5, 1), (4, 3), (3, 129), (3, 515), (2, 1027), (3, 512)]:
+            whole = rng.uniform(-1, 1, (rows, 2 * length + 1)).astype(dtype)
+            for x in (whole[:, :length], whole[::-1, 2 * length : 0 : -2]):
+                memory = np.zeros((rows, length + 3), dtype)
+                check(name, x, variant, out=memory[:, 1 : length + 1])
+                assert not memory[:, [0, -2, -1]].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float64_is_not_computed_in_float32(name, rng):
+    """The bound of float64 rejects the result of float32."""
+    task = tasks.TASKS[name]
+    x = rng.uniform(0.5, 1, 64).astype(np.float32).astype(np.float64)
+    wrong = ado.routines[name](x.astype(np.float32), device="cpu").astype(np.float64)
+    with pytest.raises(ValueError, match="wrong result"):
+        task.check(wrong, task.expected(x), task.error_unit(x))
+
+
+def test_sparsified(rng):
+    assert _series.sparsified(np.ones(_series.MAX_ELEMENTS, np.float32)) is None
+    x = rng.uniform(0.5, 1, (3, 500_001)).astype(np.float32)
+    for operand in (x, x[:, ::-1]):
+        (sparse,) = _series.sparsified(operand)
+        assert (sparse.shape, sparse.dtype) == (operand.shape, operand.dtype)
+        kept = sparse != 0
+        assert np.array_equal(sparse[kept], operand[kept])
+        assert 200_000 < kept.sum() < 300_000
+        assert kept.reshape(-1)[[*range(8192), *range(-8192, 0)]].all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_problems_are_checked_with_a_sparsified_one(name, monkeypatch, rng):
+    monkeypatch.setattr(_series, "MAX_ELEMENTS", 1000)
+    monkeypatch.setattr(_series, "ENDS", 10)
+    seen = []
+
+    def expected(x):
+        seen.append(np.count_nonzero(x))
+        return task.expected(x)
+
+    task = tasks.TASKS[name]
+    monkeypatch.setitem(tasks.TASKS, name, replace(task, expected=expected))
+    x = rng.uniform(-1, 1, 5001).astype(np.float32)
+    assert not ado.sweep(ado.routines[name], x, device="cpu", seconds=0, ceilings=False).skipped
+    assert len(seen) == 1
+    assert 100 < seen[0] <= 520
+
+
+def test_magnitude_of_random_operands():
+    for name in NAMES:
+        for dtype in TYPES:
+            (x,) = ado.arrays.operands.random_operands(ado.routines[name], (4, 5000), dtype)
+            assert x.dtype == dtype
+            assert (0.95 < x.max() <= 1, -1 <= x.min() < -0.95) == (True, True)
