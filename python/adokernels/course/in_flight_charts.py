@@ -121,7 +121,8 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | N
         ax.barh(row, kernel.registers, height=0.7, color=_COLOURS[0])
         ax.barh(row, most - kernel.registers, left=kernel.registers, height=0.7, color=_UNUSED)
         multiprocessors = int(m.context["cuda"]["multiprocessors"])
-        blocks = min(math.ceil(math.prod(kernel.grid) / multiprocessors), min(kernel.limits.values()))
+        launched = math.ceil(math.prod(kernel.grid) / multiprocessors)
+        blocks = min(launched, *kernel.limits.values())
         threads = blocks * math.prod(kernel.block)
         words = f"{threads} threads"
         if m.variant in in_flight:
