@@ -98,7 +98,9 @@ def _name_latencies(canvas: Canvas, roof: float) -> None:
 
 
 def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | None = None) -> Axes:
-    """Draw the registers per thread of each variant, those left unused, and the bytes in flight.
+    """Draw the registers per thread of each variant, and those left unused.
+
+    Beside them are the resident threads per multiprocessor, and the bytes that they have in flight.
 
     Parameters
     ----------
@@ -114,7 +116,7 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | N
         figure = plt.figure(figsize=(10.0, 1.5 + 0.24 * len(rows)), layout="constrained")
         ax = figure.add_subplot()
     canvas = Canvas(ax, annotate=True)
-    longest = 1
+    longest, unused = 1, 0
     for row, m in enumerate(rows):
         kernel = m.kernels[0]
         most = kernel.most_registers or kernel.registers
@@ -128,7 +130,7 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | N
         if m.variant in in_flight:
             words += f", {in_flight[m.variant] * threads / 1024:.3g} KiB in flight"
         ax.text(most + 1, row, words, va="center", fontsize=canvas.font, color=canvas.ink)
-        longest = max(longest, most)
+        longest, unused = max(longest, most), unused + (most > kernel.registers)
     ax.set_xlim(0, longest * 1.5)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     canvas.row_names([m.variant for m in rows])
@@ -141,5 +143,5 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | N
             entry("left unused: no fewer blocks with them", marker="s", color=_UNUSED),
         ]
     )
-    canvas.title("Registers, and resident threads per multiprocessor", sweep.title)
+    canvas.title(f"{unused} of {len(rows)} variants leave registers unused", sweep.title)
     return ax
