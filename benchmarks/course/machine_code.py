@@ -19,17 +19,21 @@ import adokernels as ado
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 #: A kernel that needs fewer registers per thread has this number: the driver reports no fewer.
 LEAST_REGISTERS = 16
+_MAX_PLUS = (
+    "one_block",
+    "vector_load_small",
+    "vector_load_both",
+    "one_block_bounded",
+    "vector_load_small_bounded",
+    "vector_load_both_bounded",
+    "two_blocks",
+    "whole_device",
+    "shared_rolling",
+)
 #: The variants whose machine code the documents discuss, by stored ladder.
 LADDERS = {
-    "max_plus-float64": (
-        "one_block",
-        "vector_load_small",
-        "vector_load_both",
-        "one_block_bounded",
-        "vector_load_small_bounded",
-        "vector_load_both_bounded",
-        "two_blocks",
-    ),
+    "max_plus-float64": _MAX_PLUS,
+    "max_plus-float32": _MAX_PLUS,
     "transpose-int64-8192": ("naive", "tiled"),
 }
 

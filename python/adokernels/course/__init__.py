@@ -11,6 +11,8 @@ from adokernels.course.filter_charts import (
     times_of_application,
     utilisation_plane,
 )
+from adokernels.course.in_flight_charts import in_flight_chart, register_chart
+from adokernels.course.loads_in_flight import InnerLoop, inner_loop_table, inner_loops
 from adokernels.course.models import model_beside_counters, modelled
 from adokernels.course.predictions import predicted
 from adokernels.course.priorities import possible_gain, priorities, ranks
@@ -23,6 +25,7 @@ from adokernels.course.tile_picture import draw_tile_transpose
 __all__ = [
     "EXERCISES",
     "Exercise",
+    "InnerLoop",
     "Published",
     "Text",
     "between",
@@ -30,6 +33,9 @@ __all__ = [
     "draw_tile_transpose",
     "exercise",
     "figures",
+    "in_flight_chart",
+    "inner_loop_table",
+    "inner_loops",
     "libraries",
     "model_beside_counters",
     "modelled",
@@ -37,6 +43,7 @@ __all__ = [
     "predicted",
     "priorities",
     "ranks",
+    "register_chart",
     "say",
     "speed_of_light_table",
     "speedups_of_devices",

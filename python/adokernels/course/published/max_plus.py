@@ -47,6 +47,7 @@ _FIRST, _SECOND, _THIRD = "first step", "second step", "third step"
 #: Speed-ups relative to `one_block`. Wide loads of the small array alone are not given.
 SPEEDUPS = (
     _figure("D10", "speedup", 1.63, "figure 1", "vector_load_both"),
+    _figure("D10", "speedup", 1.64, _THIRD, "vector_load_both", "speed-up, given again"),
     _figure("D22", "speedup", 1.77, _THIRD, "one_block_bounded"),
     _figure("D22", "speedup", 1.76, _THIRD, "vector_load_both_bounded"),
     _figure("D23", "speedup", 1.79, _THIRD, "two_blocks"),
@@ -79,6 +80,14 @@ FACTS = (
     _figure("D11", "sectors_per_wide_load", 16, _SECOND, title="sectors of a load of 16 bytes"),
     _figure("D11", "sectors_per_load", 8, _SECOND, title="sectors of a load of 8 bytes"),
     _figure("D12", "registers_at_full_occupancy", 32, _SECOND),
+    _figure(
+        "D26",
+        "dominant_stall",
+        "long scoreboard",
+        "first section",
+        "whole_device",
+        document=PREFETCHING,
+    ),
     _figure(
         "D25",
         "gain_of_prefetching",

@@ -1,0 +1,111 @@
+"""Loads in flight of max_plus: waits in the machine code, measured times, and charts."""
+
+from pathlib import Path
+
+import pytest
+
+import adokernels as ado
+from adokernels import course
+from adokernels.course import loads_in_flight
+from adokernels.course.published import max_plus as posts
+
+DATA = Path(__file__).parent.parent / "notebooks" / "data"
+ONE_BLOCK = (
+    "one_block", "vector_load_small", "vector_load_both", "one_block_bounded",
+    "vector_load_small_bounded", "vector_load_both_bounded",
+)  # fmt: skip
+TYPES = ("float64", "float32")
+
+
+@pytest.fixture(scope="module")
+def ladders():
+    return {dtype: ado.load(DATA / f"max_plus-{dtype}.json") for dtype in TYPES}
+
+
+@pytest.fixture(scope="module")
+def loops(ladders):
+    names = (*ONE_BLOCK, "two_blocks", "whole_device")
+    return {
+        dtype: course.inner_loops(sweep, DATA / "course" / f"max_plus-{dtype}", names)
+        for dtype, sweep in ladders.items()
+    }
+
+
+def test_points_per_thread_follow_from_the_loaded_bytes(loops):
+    points = {dtype: [found[name].points for name in ONE_BLOCK] for dtype, found in loops.items()}
+    assert points == {"float64": [1, 1, 2, 1, 1, 2], "float32": [1, 1, 4, 1, 1, 4]}
+
+
+def test_waits_agree_with_the_post_for_the_same_code(loops):
+    theirs = {p.variant: p.value for p in posts.LATENCIES}
+    for name in ("one_block", "vector_load_both"):
+        assert loops["float64"][name].loop.load_waits == theirs[name]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_fewer_waits_per_point_are_faster(loops, dtype):
+    found = [loops[dtype][name] for name in ONE_BLOCK]
+    for a in found:
+        for b in found:
+            if a.waits_per_point < b.waits_per_point:
+                assert a.measurement.seconds < b.measurement.seconds, (a, b)
+
+
+def test_bytes_in_flight_are_those_of_resident_threads(loops):
+    found = loops["float64"]
+    assert found["one_block"].bytes_in_flight == 1024 * 8
+    assert found["one_block_bounded"].bytes_in_flight == 1024 * 8 * 8
+    assert found["two_blocks"].bytes_in_flight == found["one_block_bounded"].bytes_in_flight
+    whole = found["whole_device"].measurement
+    assert loads_in_flight.resident_threads(whole) == 132 * 2 * 512  # the device, two blocks each
+
+
+def test_the_table_has_published_figures_beside_ours(loops):
+    shown = {name: loops["float64"][name] for name in ("one_block", "vector_load_both")}
+    lines = str(course.inner_loop_table(shown, published=posts.FIGURES)).splitlines()
+    header, cells = (
+        [cell.strip() for cell in lines[row].strip("|").split(" | ")] for row in (0, 3)
+    )
+    row = dict(zip(header, cells, strict=True))
+    assert row["registers, tuning post, A100"] == row["registers, here"] == "44"
+    assert row["left unused, tuning post, A100"] == row["left unused, here"] == "20"
+    assert row["loads per iteration"] == "12 x 128 bit"
+    assert row["waits per point"] == "1.50"
+    plain = str(course.inner_loop_table(shown))
+    assert "A100" not in plain
+    assert "| registers |" in plain
+
+
+def test_only_machine_code_is_accepted(ladders, tmp_path):
+    ladders["float64"].save(tmp_path / "x-one_block-sass.json")
+    with pytest.raises(TypeError, match=r"x-one_block-sass\.json must contain machine code"):
+        course.inner_loops(ladders["float64"], tmp_path / "x", ["one_block"])
+
+
+def test_the_chart_has_a_point_per_variant_at_its_bandwidth(loops, ladders):
+    groups = {dtype: found.values() for dtype, found in loops.items()}
+    ax = course.in_flight_chart(groups, ladders["float64"].roof)
+    drawn = {
+        (float(x), float(y))
+        for line in ax.lines
+        if line.get_marker() not in ("", "None", None)
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+    wanted = {
+        (found.bytes_in_flight, found.measurement.bytes_per_second)
+        for group in groups.values()
+        for found in group
+    }
+    assert wanted <= drawn
+
+
+def test_the_chart_of_registers_tells_threads_and_bytes_in_flight(ladders):
+    ax = course.register_chart(ladders["float64"], {"one_block": 8, "two_blocks": 64})
+    words = [text.get_text() for text in ax.texts]
+    assert "1024 threads, 8 KiB in flight" in words
+    assert "512 threads, 32 KiB in flight" in words  # each block has its own multiprocessor
+    rows = [m.kernels[0] for m in ladders["float64"].variants]
+    assert [bar.get_width() for bar in ax.patches[::2]] == [k.registers for k in rows]
+    assert [bar.get_width() for bar in ax.patches[1::2]] == [
+        k.most_registers - k.registers for k in rows
+    ]
