@@ -12,6 +12,7 @@ from adokernels.course.exercises import pole_sum
 from adokernels.custom.compiler import compile_cuda, why_no_compiler
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
+DATA = FOLDER.parent / "data" / "course"
 ELEMENTS = {"hoisting": "double", "prefetch": "double"}
 
 needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")
@@ -73,6 +74,18 @@ def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
     found = str(course.check_exercise(variant_of(name, exercise(name).starter), exercise(name)))
     ladder = exercise(name).ladder.name
     assert found == f"**{ladder}[mine]** was not checked. It needs a GPU: there is none."
+
+
+@each_exercise
+def test_measured_starters_are_wrong_or_slow_as_they_say(name):
+    sweep = ado.load(DATA / f"exercise-{name}.json")
+    solution, goal = sweep["solution"], sweep[exercise(name).faster_than]
+    assert solution.compare(goal).verdict is ado.Verdict.FASTER
+    if exercise(name).starter_is == "wrong":
+        assert sweep.skipped["starter"].startswith("wrong result")
+    else:
+        assert solution.compare(sweep["starter"]).verdict is ado.Verdict.FASTER
+        assert sweep["starter"].compare(goal).verdict is not ado.Verdict.FASTER
 
 
 @pytest.mark.gpu

@@ -226,8 +226,8 @@ def figures(
     longest
         Whether to show only the kernel with the longest time. Default: all kernels together.
     rows
-        ``"all"``; only those with published figures; or only those that differ from the baseline by
-        more than 5 %.
+        ``"all"``; only those with published figures; or only the time and those that differ from
+        the baseline by more than 5 %.
     """
     ours = [_subject(x, longest=longest) for x in (baseline, m) if x is not None]
     mine = [p for p in published if p.variant == (variant or m.variant)]
@@ -296,7 +296,12 @@ def _cell(row: _Row, published: Iterable[Published]) -> str:
 
 
 def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
-    """Whether the value is not that of the baseline; for text, whether the text is another."""
+    """Whether the value is not that of the baseline; for text, whether the text is another.
+
+    The time counts as changed, because every other change is judged by it.
+    """
+    if row.key == "seconds":
+        return True
     before, after = (row.number(subject) for subject in ours)
     if row.key == "dominant_stall":
         return _stall_of(ours[0]) != _stall_of(ours[1])
