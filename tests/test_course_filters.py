@@ -67,10 +67,13 @@ def test_priorities_show_the_ranks_of_the_document_beside_ours(blur, stages):
 def test_figures_show_our_text_beside_published_text(blur):
     _, rows = cells_of(course.figures(blur["naive"], published=talk.FIGURES))
     assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
+    assert rows["shared memory per block"] == ["0 B", "0 B"]
     assert rows["limiter"] == ["instruction and memory latency", "L1 wavefronts"]
     assert rows["transactions per request"] == ["4 to 5", "4.84 per load, 4.03 per store"]
     given = {"published": talk.FIGURES, "baseline": blur["naive"]}
     _, rows = cells_of(course.figures(blur["coalesced"], rows="changed", **given))
+    _, everything = cells_of(course.figures(blur["coalesced"], **given))
+    assert everything["occupancy limiter"] == ["block size", "warps", "warps", ""]
     assert rows["block"][1:] == ["8 x 8 threads", "32 x 2 threads", ""]
     assert "limiter" in rows
     _, rows = cells_of(

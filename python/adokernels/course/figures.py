@@ -170,6 +170,16 @@ def _size(of: Literal["grid", "block"], unit: str) -> Callable[[_Subject], str]:
     return text
 
 
+def _shared_memory(subject: _Subject) -> str:
+    sizes = [k.static_shared_bytes + k.dynamic_shared_bytes for k in subject.kernels]
+    return written(max(sizes), "B") if sizes else ""
+
+
+def _occupancy_limiter(subject: _Subject) -> str:
+    lowest = min(subject.kernels, key=lambda k: k.occupancy, default=None)
+    return lowest.limiter if lowest else ""
+
+
 def _transactions(subject: _Subject) -> str:
     found = [subject.get(f"{access}_sectors_per_request") for access in ("load", "store")]
     return ", ".join(
@@ -183,6 +193,8 @@ def _transactions(subject: _Subject) -> str:
 _TEXTS: dict[str, Callable[[_Subject], str]] = {
     "grid": _size("grid", "blocks"),
     "block": _size("block", "threads"),
+    "shared memory per block": _shared_memory,
+    "occupancy limiter": _occupancy_limiter,
     "limiter": lambda s: s.measurement.limiter.name if s.counters else "",
     "transactions per request": _transactions,
 }

@@ -1,4 +1,4 @@
-"""Limits per multiprocessor by compute capability, from the CUDA C++ Programming Guide.
+"""Limits per multiprocessor by compute capability.
 
 They are listed for the GPU of the GTC 2015 talk (3.5) and for an H200 (9.0). The items are those of
 the talk that need them.
@@ -24,7 +24,7 @@ def _limits(
             device=f"compute capability {capability}",
             variant="",
             source=f"{DOCUMENT}, technical specifications and arithmetic throughput by compute "
-            "capability",
+            "capability; CUDA occupancy calculator (allocation of registers)",
             title=title,
         )
         for capability, value in (("3.5", kepler), ("9.0", hopper))
