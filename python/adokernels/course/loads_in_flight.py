@@ -123,7 +123,7 @@ def inner_loop_table(
 
     def add(title: str, ours: Callable[[InnerLoop], str], key: str = "") -> None:
         theirs = {p.variant: p.text for p in given if p.quantity == key}
-        source = next((f"{p.document}, {p.device}" for p in given if p.quantity == key), "")
+        source = next((p.device for p in given if p.quantity == key), "")
         if source:
             columns[f"{title}, {source}"] = [theirs.get(name, "") for name in loops]
         columns[f"{title}, here" if source else title] = list(map(ours, loops.values()))
