@@ -65,6 +65,7 @@ LARGE = 64 << 20
         (np.empty((3, LARGE), "u1").T, "structure_of_arrays"),
         # The components are contiguous, but not packed: the call packs the points.
         (np.empty((3, 2 * LARGE), "f4")[:, :LARGE].T, "staged"),
+        (np.empty((132 * 1024, 3), "f4"), "batched"),
         (np.empty((131 * 1024, 3), "f4"), "array_of_structures"),
         (np.empty((1000, 600), "f4"), "array_of_structures"),
     ],

@@ -91,7 +91,7 @@ def test_bytes():
 
 
 @pytest.mark.parametrize(
-    ("count", "variant"), [(1, "naive"), (131 * 1024, "naive"), (132 * 1024, "evict_first")]
+    ("count", "variant"), [(1, "naive"), (131 * 1024, "naive"), (132 * 1024, "batched")]
 )
 def test_choice_on_an_h200(count, variant):
     assert h200_choice(ado.gather, np.empty(1000, "f4"), np.zeros(count, "i4")) == variant

@@ -106,12 +106,14 @@ def test_wrong_length_of_out():
         ("f4", 64 << 20, 8, "staged"),
         ("f4", 64 << 20, 9, "batched"),
         ("f4", 64 << 20, 32, "batched"),
-        ("u1", 64 << 20, 32, "staged"),
-        ("u1", 64 << 20, 33, "batched"),
+        ("u1", 128 << 20, 32, "staged"),
+        ("u1", 128 << 20, 33, "batched"),
         ("c16", 64 << 20, 2, "staged"),
         ("c16", 64 << 20, 3, "batched"),
         ("f4", 2 * 131 * 1024, 2, "naive"),
-        ("f4", 2 * 132 * 1024, 2, "staged"),
+        ("f4", 2 * 132 * 1024, 2, "batched"),
+        ("u1", 3 * (4 << 20) - 3, 3, "batched"),
+        ("u1", 3 * (4 << 20), 3, "staged"),
     ],
 )
 def test_choice_on_an_h200(dtype, length, stride, variant):

@@ -52,10 +52,12 @@ const char* why_not_staged(const Component& p) {
              : "points are so large that a tile has fewer than 32 of them";
 }
 
-const char* why_slower_staged(const Component& p, const Hardware& gpu) {
+const char* why_slower_staged(const Component& p, const Hardware&) {
   if (step_bytes(p) > kSectorBytes)
     return "points are larger than a sector, so whole sectors would be loaded for nothing";
-  return why_slower_batched(p, gpu);
+  return p.out.elements() < kFewestStagedResults
+             ? "there are few points, so the barriers of the tiles cost more than requests"
+             : nullptr;
 }
 
 const char* why_not_contiguous(const Component& p) {

@@ -28,6 +28,12 @@ const char* why_slower_batched(const Gather& p, const Hardware& gpu) {
              : nullptr;
 }
 
+// On an H200, with random and with sorted indices of 1.5 Ki to 64 Mi elements, vector_index and
+// evict_first take 0.99 to 1.08 times the time of batched: the reads of x are the limit.
+const char* why_slower_vectors(const Gather&, const Hardware&) {
+  return "the reads of x limit it, so that batched is as fast or faster";
+}
+
 const char* why_not_vectors(const Gather& p) {
   if (!starts_at_vector(p.index.data)) return "index is not aligned to 16 bytes";
   return starts_at_vector(p.out.data) ? nullptr : "out is not aligned to 16 bytes";
@@ -90,7 +96,7 @@ constexpr Variant<Gather> kVariants[] = {
      .changes = "Loads indices with 16-byte accesses, and stores neighbouring elements together.",
      .device = Device::kCuda,
      .why_not = why_not_vectors,
-     .why_slower = why_slower_batched,
+     .why_slower = why_slower_vectors,
      .blocks = kBlocks,
      .grid = grid_of_vectors,
      .bytes = bytes_of_elements,
@@ -104,7 +110,7 @@ constexpr Variant<Gather> kVariants[] = {
      .changes = "Marks indices and results as used once, so that L2 keeps more of x.",
      .device = Device::kCuda,
      .why_not = why_not_vectors,
-     .why_slower = why_slower_batched,
+     .why_slower = why_slower_vectors,
      .blocks = kBlocks,
      .grid = grid_of_vectors,
      .bytes = bytes_of_elements,

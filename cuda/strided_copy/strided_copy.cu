@@ -45,10 +45,12 @@ const char* why_not_staged(const StridedCopy& p) {
              : "elements are so far apart that a tile has fewer than 32 of them";
 }
 
-const char* why_slower_staged(const StridedCopy& p, const Hardware& gpu) {
+const char* why_slower_staged(const StridedCopy& p, const Hardware&) {
   if (step_bytes(p) > kSectorBytes)
     return "elements are more than a sector apart, so whole sectors would be loaded for nothing";
-  return why_slower_batched(p, gpu);
+  return p.out.elements() < kFewestStagedResults
+             ? "the result is small, so the barriers of the tiles cost more than requests"
+             : nullptr;
 }
 
 const char* why_not_sectors(const StridedCopy& p) {
