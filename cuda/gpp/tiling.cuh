@@ -135,9 +135,11 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 inline constexpr int kStages = 3;  // chunks in shared memory
 
-// The operands of a chunk of bands in shared memory.
+// The operands of a chunk of bands in shared memory. If a stage began in the middle of a sector,
+// the asynchronous copies would fetch each sector from L2 twice: one of three stages did in version
+// 0.4.0, and L2 served a third more bytes (H200).
 template <int kRowsPerThread, int kF>
-struct alignas(kVectorBytes) StagedBands {
+struct alignas(kSectorBytes) StagedBands {
   Complex aqsn[kChunk][kTileColumns];
   Complex aqsm[kChunk][kTileRows<kRowsPerThread>];
   double wx[kChunk][kF];
