@@ -315,7 +315,6 @@ DOCUMENT = Document(
     count=50,
     title="CUDA Optimization with NVIDIA Nsight Eclipse Edition, GTC 2015",
     address="https://github.com/chmaruni/nsight-gtc2015",
-    published="image_filters",
     stored="gaussian_blur-2560x1600",
     rows=ROWS,
 )

@@ -310,6 +310,92 @@ class Gpp(Routine):
     def __getitem__(self, name: _GppVariant) -> Variant: ...  # type: ignore[override]
 
 gpp: Gpp
+_StridedCopyVariant = Literal[
+    "naive_loops",
+    "simd",
+    "prefetch",
+    "streaming",
+    "threaded",
+    "sectors",
+    "naive",
+    "batched",
+    "staged",
+]
+
+class StridedCopy(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        x: Any,
+        *,
+        stride: int = ...,
+        offset: int = ...,
+        variant: _StridedCopyVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Copy every n-th element of an array: ``x[offset::stride].copy()``."""
+    def __getitem__(self, name: _StridedCopyVariant) -> Variant: ...  # type: ignore[override]
+
+strided_copy: StridedCopy
+_GatherVariant = Literal[
+    "naive_loops",
+    "prefetch",
+    "streaming",
+    "threaded",
+    "in_order",
+    "naive",
+    "batched",
+    "vector_index",
+    "evict_first",
+]
+
+class Gather(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        x: Any,
+        index: Any,
+        *,
+        variant: _GatherVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Read an array in the order of an index: ``numpy.take(x, index, mode="clip")``."""
+    def __getitem__(self, name: _GatherVariant) -> Variant: ...  # type: ignore[override]
+
+gather: Gather
+_ComponentVariant = Literal[
+    "naive_loops",
+    "simd",
+    "prefetch",
+    "streaming",
+    "threaded",
+    "sectors",
+    "array_of_structures",
+    "batched",
+    "staged",
+    "structure_of_arrays",
+]
+
+class Component(Routine):
+    def __call__(  # type: ignore[override]
+        self,
+        points: Any,
+        *,
+        c: int = ...,
+        variant: _ComponentVariant | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Copy one component of each point: ``points[:, c].copy()``."""
+    def __getitem__(self, name: _ComponentVariant) -> Variant: ...  # type: ignore[override]
+
+component: Component
 _BranchVariant = Literal[
     "naive_loops", "simd", "deinterleaved", "threaded", "by_lane", "branch_free", "by_warp", "pairs"
 ]
@@ -368,6 +454,9 @@ __all__ = [
     "average_matvec",
     "max_plus",
     "gpp",
+    "strided_copy",
+    "gather",
+    "component",
     "branch",
     "instruction_parallelism",
     "routines",
