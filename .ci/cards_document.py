@@ -23,10 +23,10 @@ threshold, and each card is applied to steps of the ladders of this package. All
 stored measurements.
 
 ```python
-ado.cards                                  # all cards
-ado.cards["occupancy"]                     # one card
-ado.cards["occupancy"].evidence(sweep)     # its counters and the time before and after a step
-ado.diagnose(sweep)                        # names the cards whose indicators hold
+ado.cards  # all cards
+ado.cards["occupancy"]  # one card
+ado.cards["occupancy"].evidence(sweep)  # its counters and the time before and after a step
+ado.diagnose(sweep)  # names the cards whose indicators hold
 ```
 
 Counters are those of the longest kernel of a variant. The waves of blocks, the registers that are
