@@ -42,7 +42,7 @@ inline std::size_t scratch_of_transposed(const Gpp& p) {
 // ---------------------------------------------------------------------------------------------
 // collapse3: the three loops are collapsed into one, with one item per thread and iteration. Each
 // item loads all its operands and evaluates the formulas with complex divisions and absolute
-// values. 378 ms.
+// values. 327 ms.
 template <int kF>
 __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> pass) {
   ThreadSums<kF> sums;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
 
 // ---------------------------------------------------------------------------------------------
 // bands_inside: a thread keeps its (igp, ig) for all bands. aqsn is the only operand in the loop
-// that differs between lanes: 287 ms instead of 378.
+// that differs between lanes: 283 ms instead of 327.
 
 // ssx and sch of one (band, igp, ig, frequency), without the weights and the cut-off.
 struct Term {
@@ -147,13 +147,13 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<k
 // ---------------------------------------------------------------------------------------------
 // frequency_outside: one launch per frequency. It uses 80 registers per thread instead of 106 on
 // sm_90. But every launch loads all operands again, and repeats the computations that do not depend
-// on the frequency. 268 ms instead of 287.
+// on the frequency. 266 ms instead of 283.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
   add_pairs<AsWritten>(p, pass);
 }
 
 // ---------------------------------------------------------------------------------------------
-// reciprocal: a complex quotient takes one real reciprocal instead of two real divisions: 203 ms
+// reciprocal: a complex quotient takes one real reciprocal instead of two real divisions: 213 ms
 // instead of 268.
 __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> 
 }
 
 // ---------------------------------------------------------------------------------------------
-// The cut-off compares squared moduli, so no square root remains: 171 ms instead of 203.
+// The cut-off compares squared moduli, so no square root remains: 167 ms instead of 213.
 struct WithSquaredModuli : WithReciprocals {
   static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
     return norm(ssx) <= p.sexcut * p.sexcut * norm(eps);
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass
 
 // ---------------------------------------------------------------------------------------------
 // simplified_branches: sch and ssx are initialised with 0. This alone does not change the time. One
-// condition for the addition of ssx, instead of a cut-off that sets ssx to 0, does: 168 ms instead
+// condition for the addition of ssx, instead of a cut-off that sets ssx to 0, does: 165 ms instead
 // of 171.
 __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p, Pass<1> pass) {
   ThreadSums<1> sums;
@@ -244,7 +244,7 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
   }
 }
 
-// blocked: cache blocking as in the paper's code. It is slower here: 188 ms instead of 168. The
+// blocked: cache blocking as in the paper's code. It is slower here: 184 ms instead of 165. The
 // loop over (band block, igp, column block) is distributed over the threads. Each thread processes
 // every blocks.bands-th band and every blocks.columns-th ig. If kTransposed, wx and aqsm are
 // indexed [frequency][band] and [igp][band].
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 // ---------------------------------------------------------------------------------------------
 // The distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows.
-// This makes no difference: 187 ms.
+// This makes no difference: 183 ms.
 __global__ void __launch_bounds__(kMaxThreads)
     gpp_swapped_indices(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 // ---------------------------------------------------------------------------------------------
 // large_blocks: the largest block that allows 128 registers per thread. On sm_90, nvcc uses at most
-// 76 registers with any bounds, and the large blocks are slower: 283 ms instead of 187.
+// 76 registers with any bounds, and the large blocks are slower: 278 ms instead of 183.
 __global__ void __launch_bounds__(kLargeThreads)
     gpp_large_blocks(Inputs p, Pass<1> pass, CacheBlocks blocks) {
   add_blocks<true>(p, pass, blocks);
