@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, P
 
 // ---------------------------------------------------------------------------------------------
 // reciprocal: a complex quotient takes one real reciprocal instead of two real divisions: 213 ms
-// instead of 268.
+// instead of 266.
 __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
 }
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass
 // ---------------------------------------------------------------------------------------------
 // simplified_branches: sch and ssx are initialised with 0. This alone does not change the time. One
 // condition for the addition of ssx, instead of a cut-off that sets ssx to 0, does: 165 ms instead
-// of 171.
+// of 167.
 __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p, Pass<1> pass) {
   ThreadSums<1> sums;
   const std::int64_t pairs = p.rows * p.columns;
