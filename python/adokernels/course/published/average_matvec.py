@@ -10,7 +10,7 @@ from adokernels.course.published.figure import Published
 DOCUMENT = "ADO series, part 2"
 DEVICE = "V100"
 _CPU = "Xeon Gold 6130"
-_WHITE_PAPER = "NVIDIA Tesla V100 GPU Architecture, white paper WP-08608-001, table 1"
+_WHITE_PAPER = "NVIDIA Tesla V100 GPU Architecture, white paper WP-08608-001"
 _ISSUE_SLOTS, _STALL = "rule Issue Slot Utilization", "rule CPI Stall LG Throttle"
 
 #: The names of the document for the variants.
