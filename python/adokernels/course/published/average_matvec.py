@@ -10,7 +10,8 @@ from adokernels.course.published.figure import Published
 DOCUMENT = "ADO series, part 2"
 DEVICE = "V100"
 _CPU = "Xeon Gold 6130"
-_WHITE_PAPER = "NVIDIA Tesla V100 GPU Architecture, white paper WP-08608-001, table 1"
+_WHITE_PAPER = "NVIDIA Tesla V100 GPU Architecture, white paper WP-08608-001"
+_CLOCK = "https://cvw.cac.cornell.edu/gpu-architecture/gpu-example-tesla-v100/tesla"
 _ISSUE_SLOTS, _STALL = "rule Issue Slot Utilization", "rule CPI Stall LG Throttle"
 
 #: The names of the document for the variants.
@@ -47,16 +48,18 @@ def _figure(
     )
 
 
-def _of_gpu(quantity: str, value: float, unit: str, title: str) -> Published:
+def _of_gpu(
+    quantity: str, value: float, unit: str, title: str, source: str = _WHITE_PAPER
+) -> Published:
     return Published(
-        document="white paper",
+        document="description of the GPU",
         item="A34",
         quantity=quantity,
         value=value,
         unit=unit,
         device=DEVICE,
         variant="",
-        source=_WHITE_PAPER,
+        source=source,
         title=title,
     )
 
@@ -174,7 +177,7 @@ _MACHINE = (
     _of_machine("driver", "455.23.05", "driver"),
     _of_machine("compiler", "GCC 7.5.0", "host compiler"),
     _of_gpu("multiprocessors", 80, "", "multiprocessors"),
-    _of_gpu("clock", 1.53e9, "Hz", "boost clock"),
+    _of_gpu("clock", 1.53e9, "Hz", "boost clock", _CLOCK),
     _of_gpu("dram_bandwidth", 900e9, "B/s", "DRAM bandwidth"),
     _of_gpu("l1_capacity", 128 * 1024, "B", "L1 cache and shared memory per multiprocessor"),
 )
