@@ -518,6 +518,21 @@ def test_partly_used_sectors_are_coalesced_before_data_are_reused():
     assert first(profiled(gathered | whole, bytes=1e9)).step is Step.DRAM_REUSE
 
 
+def test_another_layout_only_for_unneeded_operands_that_are_read_once():
+    slow, whole = 1.5 * SECONDS, access("ld", (3 << 30) / 512, 16, 512)
+    # The compulsory bytes are those of the whole operand and of an output.
+    everything = profiled(
+        COMPONENT | whole | {"gpu__time_duration.sum": slow * 1e9} | dram(3.5 * 2**30, 1.5 * 2**30),
+        problem=POINTS,
+        bytes=3.5 * 2**30,
+        samples=np.full(15, slow),
+    )
+    assert first(everything).step is Step.DRAM_REUSE
+    again = first(component(slow, **dram(4.5 * 2**30, 2**30)))
+    assert again.step is Step.COALESCING
+    assert "another order of the accesses" in again.sentence
+
+
 def test_operands_of_unknown_types_have_no_size():
     problem = ado.Problem.of([("a", (1 << 40,), "a type that NumPy does not have")])
     assert (
