@@ -69,11 +69,42 @@ FIRST = (
     ("all ladders", 72, 126),
     ("all ladders, steps that gained more than 5 %", 52, 81),
 )
+#: The same of the rules before the ladders of the first five rows were stored. The last two rows
+#: contain all ladders, also those to which the rules had been applied.
+SECOND = (
+    ("strided_copy, two strides", 0, 4),
+    ("gather", 1, 3),
+    ("component, two layouts", 0, 4),
+    ("branch, two precisions", 4, 6),
+    ("instruction_parallelism, two precisions", 0, 10),
+    ("all ladders", 101, 170),
+    ("all ladders, steps that gained more than 5 %", 62, 93),
+)
 FIRST_TEXT = """\
 The first three rows are a test on unseen data: the rules had not been applied to these ladders
 before. General rules were added after this test. They cover FLOPs beyond the useful ones and reuse
-derived from light metrics, and they propose no further blocks if each multiprocessor has one. All
-other figures on this page include these rules, so they are not a test on unseen data."""
+derived from light metrics, and they propose no further blocks if each multiprocessor has one."""
+SECOND_TEXT = """\
+The first five rows are a second test on unseen data: the rules had not been applied to these
+ladders before. Three general rules were added after this test, because proposals contradicted the
+counters:
+
+- If the device is not full and warps wait for the fixed latency of arithmetic, the proposal is more
+  work in parallel: independent results per thread, or more warps.
+- If sectors are partly used and the kernel requests no bytes repeatedly, the proposal is to
+  coalesce accesses, not to reuse data in a cache.
+- If only unneeded parts of the operands cause the traffic, each read about once, the proposal is
+  another data layout. Loads in flight come first if DRAM is below its measured bandwidth and the
+  mean load latency, from Little's law, is too short for queues.
+
+The target metric of "more work in parallel" was also changed, from active multiprocessors to used
+issue slots, because independent results activate no further multiprocessors.
+
+All other figures on this page include these rules, so they are not a test on unseen data. The
+strict count of the new rules is also too favourable: `staged` coalesces the loads of `strided_copy`
+and `component`, but it does not change the data layout. These steps count as named correctly
+without a gain, as the sentence of the proposal states for this layout. One correct answer was lost
+(`gather`, `vector_index`)."""
 LIGHT_TEXT = """\
 Light metrics exclude those that need instrumented code, such as the bytes that loads request."""
 
@@ -90,12 +121,19 @@ def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
         _plainly(everything),
         "",
         _summary(everything, default),
-        "\n## First score, before the rules were improved\n",
+        "\n## First scores, before the rules were improved\n",
         FIRST_TEXT,
         "",
         _table(
             ("ladder", "named correctly"),
             [(name, _share(named, steps)) for name, named, steps in FIRST],
+        ),
+        "",
+        SECOND_TEXT,
+        "",
+        _table(
+            ("ladder", "named correctly"),
+            [(name, _share(named, steps)) for name, named, steps in SECOND],
         ),
         "\n## Score per ladder\n",
         LIGHT_TEXT,

@@ -18,6 +18,7 @@ from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.targets import TARGETS, change
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.records import Ceiling, Machine, Measurement
+from adokernels.tables.numbers import ratio
 
 SECONDS, CLOCK, PROCESSORS = 1e-3, 2e9, 132
 CYCLES = SECONDS * CLOCK * PROCESSORS
@@ -435,6 +436,108 @@ def test_more_warps_only_for_schedulers_that_lack_one():
     assert first(profiled(few | {eligible: 0.9})).step is Step.OCCUPANCY
     offered = [advice.step for advice in advise(profiled(few | {eligible: 1.1}), H200)]
     assert Step.OCCUPANCY not in offered
+
+
+def test_latency_of_arithmetic_on_a_device_that_is_not_full_needs_more_parallelism():
+    eligible = "smsp__warps_eligible.avg.per_cycle_active"
+    one_warp = {"kernel": launched(grid=(PROCESSORS,), block=(128,)), eligible: 0.2}
+    waiting = stalls(wait=0.7)
+    advice = first(profiled(one_warp | waiting))
+    assert advice.step is Step.PARALLELISM
+    assert "several independent results per thread" in advice.sentence
+    assert "schedulers issue in 20 % of the cycles" in advice.sentence
+    assert advice.bound == pytest.approx(1.03 * 4.2)  # from the compulsory bytes
+    for other in (
+        waiting | {"kernel": launched()},  # a full device
+        waiting | {eligible: 1.5},  # a scheduler has a warp to issue in each cycle
+        waiting | {"smsp__issue_active.avg.per_cycle_active": 0.7},
+        stalls(wait=0.35, math_pipe_throttle=0.4),  # the pipe is busy
+    ):
+        assert first(profiled(one_warp | other)).step is Step.OPERATIONS
+
+
+#: One of three components of 2^28 points: sectors are partly needed, and each is read once.
+POINTS = ado.Problem.of([("points", (1 << 28, 3), "float32")])
+COMPONENT = {
+    "sm__warps_active.avg.pct_of_peak_sustained_active": 50.0,
+    **access("ld", (1 << 28) / 32, 12, 128),
+    **access("st", (1 << 28) / 32, 4, 128),
+    **dram(3 << 30, 1 << 30),
+}
+
+
+def component(seconds, **values):
+    values = COMPONENT | {"gpu__time_duration.sum": seconds * 1e9} | values
+    return profiled(values, problem=POINTS, bytes=2 << 30, samples=np.full(15, seconds))
+
+
+def test_bytes_that_are_not_needed_require_another_layout():
+    share = (4 << 30) / 4.4e12 / SECONDS
+    advices = advise(component(SECONDS), H200)
+    layout = advices[0]
+    assert layout.step is Step.COALESCING
+    assert "change the data layout" in layout.sentence
+    assert "2.00 times the compulsory bytes" in layout.sentence
+    assert "12.0 sectors, ideally 4.00" in layout.sentence
+    assert f"other steps gain at most {ratio(1.03 / share)}" in layout.sentence
+    assert layout.bound == pytest.approx(1.03 / (share / 2))
+    bounds = {advice.step: advice.bound for advice in advices}
+    assert bounds[Step.IN_FLIGHT] == pytest.approx(1.03 / share)
+    assert Step.DRAM_REUSE not in bounds
+
+
+def test_a_kernel_that_requests_unneeded_bytes_may_avoid_them():
+    whole = access("ld", (3 << 30) / 512, 16, 512)
+    advices = advise(component(SECONDS, **whole), H200)
+    assert advices[0].step is Step.COALESCING
+    assert "with this layout" not in advices[0].sentence
+    in_flight = next(advice for advice in advices if advice.step is Step.IN_FLIGHT)
+    assert in_flight.bound == advices[0].bound
+
+
+def test_loads_in_flight_come_first_if_no_load_waits_in_a_queue():
+    slower = first(component(1.2 * SECONDS))
+    assert slower.step is Step.IN_FLIGHT
+    assert "a load takes only 363 ns" in slower.sentence
+    assert slower.bound == pytest.approx(1.03 * 4.4e12 * 1.2 * SECONDS / (4 << 30))
+    # A third as many requests of three times as many bytes: loads are in flight three times longer.
+    wide = access("ld", (1 << 28) / 96, 36, 384)
+    assert first(component(1.2 * SECONDS, **wide)).step is Step.COALESCING
+    assert first(component(1.2 * SECONDS, **stalls(barrier=0.9))).step is Step.COALESCING
+
+
+def test_partly_used_sectors_are_coalesced_before_data_are_reused():
+    gathered = {DRAM: 85.0, **dram(2.9e9, 0.9e9)}
+    loads = access("ld", 0.5e7, 32, 128)
+    steps = [advice.step for advice in advise(profiled(gathered | loads, bytes=1e9), H200)]
+    assert steps[:2] == [Step.COALESCING, Step.DRAM_REUSE]
+    # Twice the compulsory bytes are requested: some are loaded again.
+    again = access("ld", 1.5e7, 32, 128)
+    assert first(profiled(gathered | again, bytes=1e9)).step is Step.DRAM_REUSE
+    whole = access("ld", 0.5e7, 4, 128)
+    assert first(profiled(gathered | whole, bytes=1e9)).step is Step.DRAM_REUSE
+
+
+def test_another_layout_only_for_unneeded_operands_that_are_read_once():
+    slow, whole = 1.5 * SECONDS, access("ld", (3 << 30) / 512, 16, 512)
+    # The compulsory bytes are those of the whole operand and of an output.
+    everything = profiled(
+        COMPONENT | whole | {"gpu__time_duration.sum": slow * 1e9} | dram(3.5 * 2**30, 1.5 * 2**30),
+        problem=POINTS,
+        bytes=3.5 * 2**30,
+        samples=np.full(15, slow),
+    )
+    assert first(everything).step is Step.DRAM_REUSE
+    again = first(component(slow, **dram(4.5 * 2**30, 2**30)))
+    assert again.step is Step.COALESCING
+    assert "another order of the accesses" in again.sentence
+
+
+def test_operands_of_unknown_types_have_no_size():
+    problem = ado.Problem.of([("a", (1 << 40,), "a type that NumPy does not have")])
+    assert (
+        first(profiled({DRAM: 85.0, **dram(3e9, 0.9e9)}, problem=problem)).step is Step.DRAM_REUSE
+    )
 
 
 def test_flops_beyond_the_useful_ones_come_first():

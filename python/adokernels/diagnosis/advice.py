@@ -2,10 +2,6 @@
 
 The rules follow the order of NVIDIA's guides: first distribute the work over all multiprocessors,
 then improve memory access patterns, then reduce memory accesses and computation, then hide latency.
-
-A bound holds for the proposed step even if it is combined with others. It is computed from the work
-that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings with a margin of
-3 %, and from the units whose utilisation the step does not reduce. A bound is at least 1.
 """
 
 from __future__ import annotations
@@ -13,14 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adokernels.diagnosis.bounds import bound_of
 from adokernels.diagnosis.evidence import (
     BOUND,
     EXCESS,
     FULL_LINE,
     LANES,
+    LEANING,
     MARGIN,
     NARROW,
     NOTABLE,
+    QUEUED,
     REACHED,
     STALL,
     WIDEST,
@@ -30,7 +29,7 @@ from adokernels.diagnosis.evidence import (
 )
 from adokernels.diagnosis.limiter import Kind, Limiter, limiter
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, ratio
+from adokernels.tables.numbers import number, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +89,7 @@ def advise(m: Measurement, machine: Machine | None = None) -> tuple[Advice, ...]
     advices: dict[Step, Advice] = {}
     for step, sentence in _proposals(facts, found):
         if step not in advices:
-            bound, basis, provenance = _bound(facts, step)
+            bound, basis, provenance = bound_of(facts, step)
             advices[step] = Advice(
                 step=step,
                 sentence=sentence.replace("{of}", where),
@@ -170,6 +169,17 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
         if several:
             text = f"fuse the {len(facts.kernels)} kernels: DRAM transfers are {times} times the"
             yield Step.FUSION, f"{text} compulsory bytes, because they include intermediate results"
+        if facts.unneeded_operands:
+            yield from _layout(facts, k, share)
+            yield from _latency(facts, k)
+            return
+        if facts.requests_once and k.excess("load") + k.excess("store") >= NOTABLE:
+            yield (
+                Step.COALESCING,
+                "access neighbouring elements in the same warp, by another order of the accesses or"
+                f" another data layout: DRAM transfers are {times} times the compulsory bytes,"
+                f" because sectors are partly used{_partly_used(k)}",
+            )
         yield (
             Step.DRAM_REUSE,
             f"reuse data while they are in a cache: DRAM transfers are {times} times the compulsory"
@@ -188,6 +198,44 @@ def _dram(facts: Facts, k: KernelFacts, found: Limiter) -> Iterator[tuple[Step, 
         # At this bandwidth enough bytes are in flight. Only fewer, wider requests can still help.
         yield from _narrow(k, WIDEST)
     yield from _latency(facts, k)
+
+
+def _layout(facts: Facts, k: KernelFacts, share: float) -> Iterator[tuple[Step, str]]:
+    """Yield steps for a kernel that reads unneeded parts of its operands, each about once."""
+    latency = k.load_latency
+    # The kernel can change the loads in flight; the layout may be given.
+    if share < REACHED and latency is not None and latency < QUEUED and _memory_stalls(k) >= STALL:
+        yield (
+            Step.IN_FLIGHT,
+            f"issue several independent loads per thread: DRAM at {percent(share)} of the"
+            f" measured bandwidth, and a load takes only {quantity(latency, 's')}, so few"
+            " loads are in flight",
+        )
+    limit = ""
+    if kept := facts.dram_with_layout:
+        limit = f"; with this layout, other steps gain at most {ratio(max(MARGIN / kept, 1.0))}"
+    yield (
+        Step.COALESCING,
+        "change the data layout so that needed bytes are contiguous, for example to a structure of"
+        f" arrays: DRAM transfers are {number(facts.traffic or 1.0)} times the compulsory bytes,"
+        " because sectors and DRAM accesses also contain bytes that are not needed"
+        f"{_partly_used(k)}, and each is read about once{limit}",
+    )
+
+
+def _partly_used(k: KernelFacts) -> str:
+    """The sectors of a load request beside the ideal, in parentheses; empty without excess."""
+    sectors, ideal = (
+        k.get("load_sectors_per_request"),
+        k.ratio("ideal_load_sectors", "load_requests"),
+    )
+    if sectors is None or ideal is None or k.excess("load") < NOTABLE:
+        return ""
+    return f" (a load request accesses {number(sectors)} sectors, ideally {number(ideal)})"
+
+
+def _memory_stalls(k: KernelFacts) -> float:
+    return k.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 
 
 def _access(k: KernelFacts, share: float, *, l1_limits: bool) -> Iterator[tuple[Step, str]]:
@@ -299,7 +347,7 @@ def _latency(facts: Facts, k: KernelFacts) -> Iterator[tuple[Step, str]]:
             f" {percent(facts.excess_arithmetic)} of the time at the measured peak",
         )
     groups = {
-        "memory": k.stall("long_scoreboard", "lg_throttle", "tex_throttle", "drain"),
+        "memory": _memory_stalls(k),
         "synchronisation": k.stall("barrier", "membar"),
         "shared memory": k.stall("short_scoreboard", "mio_throttle"),
         "arithmetic": k.stall("math_pipe_throttle", "wait", "dispatch_stall"),
@@ -341,84 +389,28 @@ def _waiting(k: KernelFacts, reason: str, share: str) -> Iterator[tuple[Step, st
         else:
             yield Step.OPERATIONS, f"use fewer special functions or conversions{{of}}: {text}"
     elif reason == "arithmetic":
+        yield from _parallel_instructions(k)
         yield Step.OPERATIONS, f"precompute, pack or replace operations{{of}}: {text}"
     else:
         yield Step.DIVERGENCE, f"simplify the branches{{of}}: {text}"
 
 
-# --- bounds --------------------------------------------------------------------------------------
+def _parallel_instructions(k: KernelFacts) -> Iterator[tuple[Step, str]]:
+    """Yield a step if arithmetic latency is not hidden, because the device is not full.
 
-#: Steps that do not change the number of instructions.
-_SAME_INSTRUCTIONS = {Step.COALESCING, Step.BANK_CONFLICTS, Step.OCCUPANCY, Step.PARALLELISM}
-#: Parts of the names of compute units that execute instructions without memory access.
-_PIPES = ("slots", "instructions", "ALU", "FMA", "FP64", "tensor", "XU", "uniform")
-
-
-@dataclass(frozen=True)
-class _Floor:
-    """Share of the current time that remains after a step, with the reason."""
-
-    share: float
-    basis: str
-    provenance: tuple[Provenance, ...]
-
-
-#: A smaller share of the time limits no gain, and its inverse may overflow.
-_NEGLIGIBLE = 1e-9
-
-
-def _bound(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
-    floors = [floor for floor in _floors(facts, step) if floor.share > _NEGLIGIBLE]
-    if not floors:
-        return None, "", ()
-    highest = max(floors, key=lambda floor: floor.share)
-    return max(1 / highest.share, 1.0), highest.basis, highest.provenance
-
-
-def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
-    ceiling = (Provenance.MODELLED, Provenance.CEILING)
-    if facts.compulsory:
-        share, name = facts.compulsory
-        text = f"the compulsory bytes need {percent(share)} of the time at the measured {name}"
-        yield _Floor(share / MARGIN, f"{text} bandwidth", ceiling)
-    if facts.useful_arithmetic:
-        text = f"the useful FLOPs need {percent(facts.useful_arithmetic)} of the time at the"
-        yield _Floor(facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling)
-    if len(facts.kernels) == 1:
-        yield from _floors_of_kernel(facts.kernels[0], step)
-
-
-def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
-    """Yield the shares of the time of a single kernel that remain, from its counters.
-
-    A step may change several kernels at once. Variants of several kernels therefore have no such
-    bound.
+    A warp that waits for the fixed latency of its last instruction leaves the pipes idle. Other
+    instructions can use them: of the same thread, if independent, or of further warps. If a
+    scheduler has an eligible warp in most cycles, or the pipe itself is busy, only fewer
+    instructions help.
     """
-    counted = (Provenance.COUNTED,)
-    pipes = [u for u in k.units if u.level == "compute" and any(p in u.name for p in _PIPES)]
-    busy = k.get("sm_active") if step is Step.PARALLELISM else None
-    if step is Step.PARALLELISM and busy:
-        l1 = k.busiest("L1")
-        for unit in (*pipes[:1], *([l1] if l1 else [])):
-            text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
-            yield _Floor(unit.share, f"{text} with work, {percent(busy)} of all", counted)
-    elif step in _SAME_INSTRUCTIONS and pipes:
-        text = f"the number of instructions does not change: {pipes[0].name} at"
-        yield _Floor(pipes[0].share, f"{text} {percent(pipes[0].share)} of peak", counted)
-    if step is Step.OCCUPANCY:
-        if k.units:
-            text = f"{k.units[0].name} at {percent(k.units[0].share)} of peak"
-            yield _Floor(k.units[0].share, text, counted)
-        occupancy = k.get("occupancy")
-        if occupancy:
-            text = f"{percent(occupancy)} of the possible warps are already active"
-            yield _Floor(occupancy, text, counted)
-    if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
-        remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
-        yield _Floor(remaining, "the L1 wavefronts without bank conflicts remain", counted)
-    if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):
-        text = f"{number(lanes)} of 32 lanes are already active"
-        yield _Floor(pipes[0].share * min(lanes / 32, 1.0), text, counted)
-    if step is Step.FMA and pipes and (fused := k.get("fma_share")) is not None:
-        text = "FMAs halve the number of the other floating-point instructions"
-        yield _Floor(pipes[0].share * (1 - 0.5 * (1 - fused)), text, counted)
+    issue, eligible = k.get("issue_active"), k.get("eligible_warps")
+    fixed, busy = k.stall("wait"), k.stall("math_pipe_throttle", "dispatch_stall")
+    idle = issue is not None and issue < LEANING and (eligible is None or eligible < 1)
+    if k.profile.waves < 1 and idle and fixed >= STALL and fixed > busy:
+        yield (
+            Step.PARALLELISM,
+            "compute several independent results per thread, or launch more warps per"
+            f" multiprocessor{{of}}: warps wait in {percent(fixed)} of their time for the fixed"
+            f" latency of arithmetic, and schedulers issue in {percent(issue or 0.0)} of the"
+            " cycles",
+        )

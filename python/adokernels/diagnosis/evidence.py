@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from adokernels.counters.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
@@ -24,6 +26,7 @@ from adokernels.tables.numbers import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
     from adokernels.counters.records import KernelProfile
+    from adokernels.measuring.problem import Problem
     from adokernels.measuring.records import Machine, Measurement
 
 # NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
@@ -47,6 +50,9 @@ EXCESS = 1.25
 REACHED = 0.9
 #: Variants may exceed a measured ceiling by this factor, because ceilings are samples.
 MARGIN = 1.03
+#: A mean load latency in seconds from which requests wait in queues. The latency of DRAM without
+#: queues is below 1 microsecond on GPUs with HBM or GDDR memory.
+QUEUED = 1e-6
 #: Bytes per lane with which a full warp accesses one whole cache line.
 FULL_LINE = 4.0
 #: Accesses are narrow below this mean of bytes per lane. Inactive lanes reduce the mean.
@@ -278,6 +284,23 @@ class KernelFacts:
         return f"{bound}{number(self.loads_per_byte or 0.0)} times"
 
     @cached_property
+    def load_latency(self) -> float | None:
+        """The mean time in seconds in which a global load is in flight, from Little's law.
+
+        The value is an underestimate if a waiting warp has several loads in flight.
+        """
+        rate, occupancy = self.ratio("load_requests", "seconds"), self.get("occupancy")
+        if not rate or occupancy is None:
+            return None
+        warps = occupancy * self.profile.kernel.max_warps * self.profile.multiprocessors
+        return warps * self.stall("long_scoreboard", "lg_throttle") / rate
+
+    def requested_bytes(self, access: str) -> float | None:
+        """Bytes that the lanes of global loads or stores request; None if not counted."""
+        ideal = self.get(f"ideal_{access}_sectors")
+        return None if ideal is None else 32 * ideal
+
+    @cached_property
     def load_instructions(self) -> float | None:
         """The fraction of the instructions that load from global memory."""
         return self.ratio("load_requests", "instructions")
@@ -319,6 +342,45 @@ class Facts:
         """Counted DRAM bytes per compulsory byte."""
         counted = self.m.profile.get("dram_bytes") if self.m.profile else None
         return counted / self.m.bytes if counted and self.m.bytes else None
+
+    @cached_property
+    def requests_once(self) -> bool:
+        """Whether a single kernel requests about as many bytes as are compulsory.
+
+        Then DRAM traffic beyond the compulsory bytes is not caused by repeated accesses, but by
+        unused parts of sectors and DRAM accesses.
+        """
+        if len(self.kernels) != 1 or not self.m.bytes:
+            return False
+        loaded, stored = map(self.kernels[0].requested_bytes, ("load", "store"))
+        return None not in (loaded, stored) and (
+            (loaded or 0.0) + (stored or 0.0) <= EXCESS * self.m.bytes
+        )
+
+    @cached_property
+    def unneeded_operands(self) -> bool:
+        """Whether DRAM reads exceed the needed bytes only because of the layout of the operands.
+
+        The compulsory bytes include the output. If they do not exceed the size of the operands,
+        parts of the operands are not needed. If, in addition, DRAM reads do not exceed the size of
+        the operands, each sector is read about once, so no cache can reduce the traffic.
+        """
+        operands = _size(self.m.problem)
+        if len(self.kernels) != 1 or not 0 < self.m.bytes <= operands:
+            return False
+        read = self.kernels[0].get("dram_read_bytes")
+        return read is not None and read <= EXCESS * operands
+
+    @cached_property
+    def dram_with_layout(self) -> float | None:
+        """The share of the measured DRAM bandwidth, if only another data layout reduces the bytes.
+
+        None if the kernel itself requests unneeded bytes, which it can avoid with any layout.
+        """
+        if not (self.unneeded_operands and self.requests_once):
+            return None
+        ceilings = self.kernels[0].of_ceilings
+        return next((unit.share for unit in ceilings if unit.level == "DRAM"), None)
 
     @cached_property
     def fits_in_cache(self) -> bool:
@@ -376,6 +438,16 @@ class Facts:
         """The measured peak in FLOP per second, for the precision of the problem."""
         precision = self.m.problem.precision
         return self.machine.peak(precision) if self.machine and precision else None
+
+
+def _size(problem: Problem) -> int:
+    """Bytes of all operands; 0 if an element type is unknown."""
+    try:
+        sizes = [np.dtype(operand.dtype).itemsize for operand in problem.operands]
+    except TypeError:  # a type that NumPy does not have
+        return 0
+    shapes = [operand.shape for operand in problem.operands]
+    return sum(math.prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
 
 
 def at(name: str, share: float, threshold: float | None, provenance: Provenance) -> Evidence:

@@ -82,8 +82,12 @@ TARGETS: dict[Step, Target] = {
     Step.BANK_CONFLICTS: Target(
         "wavefronts that are bank conflicts", "%", lower=True, value=_of_quantity("conflict_share")
     ),
+    # Of all multiprocessors, including those without work.
     Step.PARALLELISM: Target(
-        "active multiprocessors", "%", lower=False, value=_of_quantity("sm_active")
+        "used issue slots",
+        "%",
+        lower=False,
+        value=lambda p: p["sm_active"] * p["issue_active"],
     ),
     Step.OCCUPANCY: Target("achieved occupancy", "%", lower=False, value=_of_quantity("occupancy")),
     Step.IN_FLIGHT: _dram_rate,
