@@ -70,7 +70,7 @@ ROWS = (
         "C13",
         "Stall reasons: memory operations fill the load/store unit.",
         ("02: Indicators: memory stalls", "ado.warp_states"),
-        ("naive.dominant_stall",),
+        ("naive.dominant_stall", "course/image_filters-samples-naive: hottest"),
     ),
     Row(
         "C14",
@@ -86,12 +86,13 @@ ROWS = (
         "C15",
         "Table of the transactions of aligned and misaligned accesses.",
         ("02: Global memory transactions: aligned and misaligned accesses", "ado.sectors"),
+        ("pattern aligned", "pattern shifted 1"),
     ),
     Row(
         "C16",
         "A warp view: a warp of an 8 x 8 block loads from four rows.",
         ("02: A warp view", "ado.sectors"),
-        ("naive.load_sectors_per_request",),
+        ("naive.load_sectors_per_request", "coalesced.load_sectors_per_request"),
     ),
     Row(
         "C17",
@@ -131,7 +132,12 @@ ROWS = (
         "C22",
         "The stall reason of execution dependencies.",
         ("02: Execution dependencies", "ado.warp_states", "card instruction_parallelism"),
-        ("coalesced.stall_wait", "coalesced.stall_long_scoreboard", "coalesced.dominant_stall"),
+        (
+            "coalesced.stall_wait",
+            "coalesced.stall_long_scoreboard",
+            "coalesced.dominant_stall",
+            "course/image_filters-samples-coalesced: wait",
+        ),
     ),
     Row(
         "C23",
@@ -140,6 +146,13 @@ ROWS = (
             "02: Instruction-level parallelism: 2-way unrolling",
             "card instruction_parallelism",
             "gaussian_blur[two_pixels]",
+            "instruction_parallelism[two_chains]",
+            "06: 8. Instruction-level parallelism",
+        ),
+        (
+            "separable > two_pixels",
+            "course/instruction_parallelism: one_chain > two_chains",
+            "course/instruction_parallelism: one_chain > four_chains",
         ),
     ),
     Row(
@@ -176,6 +189,10 @@ ROWS = (
             "02: Cards: occupancy, and instruction-level parallelism",
             "card instruction_parallelism",
             "docs/cards.md",
+        ),
+        (
+            "course/instruction_parallelism: one_chain.issue_active",
+            "course/instruction_parallelism: four_chains.issue_active",
         ),
     ),
     Row(
@@ -225,7 +242,7 @@ ROWS = (
         "C36",
         "The load/store unit is busy.",
         ("02: The load/store unit", "ado.speed_of_light", "card read_only_path"),
-        ("shared.pipe_lsu", "shared.limiter"),
+        ("shared.pipe_lsu", "shared.limiter", "course/image_filters-samples-shared: hottest"),
     ),
     Row(
         "C37",
