@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 
 import adokernels as ado
+from adokernels import course
 from adokernels.counters.metrics import BY_KEY
 from adokernels.course.published.figure import Published, written
 from adokernels.tables.numbers import percent, quantity, ratio
@@ -22,6 +23,8 @@ GAIN = re.compile(r"(.+) > (.+)")
 _CHOSEN = re.compile(r"(.+)\((\w+)=(.+)\)")
 #: The number of lines in a list of the hottest lines.
 _LINES = 2
+#: The records of the image of the talk.
+_IMAGE = "2560x1600"
 
 
 def _dominant_stall(profile: ado.Profile) -> str:
@@ -108,6 +111,8 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
     place, _, name = text.rpartition(": ")
     place = place or default
     try:
+        if match := re.fullmatch(r"ranks of (\w+)", name):
+            return _ranks(stored, match[1])
         record = stored[place]
         if isinstance(record, ado.Hotspots):
             return Figure("", _of_samples(record, name), place)
@@ -116,6 +121,15 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
         return _without_record(record, name) or _of_ladder(record, name)._replace(place=place)
     except KeyError as error:
         raise ValueError(f"no figure {name!r} in {place}: {error}") from None
+
+
+def _ranks(stored: Mapping[str, Record], variant: str) -> Figure:
+    """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
+    pipeline = stored[f"edge_detect-{_IMAGE}"]
+    kernels = {"gaussian_blur": variant, "sobel": "naive", "grayscale": "naive"}
+    measured = [stored[f"{routine}-{_IMAGE}"][name] for routine, name in kernels.items()]
+    found = course.ranks(measured, pipeline.roof)
+    return Figure(variant, "; ".join(f"rank of {name} {rank:.0f}" for name, rank in found.items()))
 
 
 def _without_record(sweep: ado.Sweep, name: str) -> Figure | None:

@@ -58,7 +58,7 @@ def of_document(p: Published, device: str) -> Figure:
     """A published figure; its device is named if it is not `device` or any."""
     other = p.device if p.device not in (device, access_patterns.DEVICE) else ""
     code, _, counted = p.title.rpartition(": ")
-    if counted == p.quantity:
+    if code and counted == p.quantity:
         return Figure(p.variant, named(_PER_ITERATION[counted], p.text), f"{code}; {other}")
     return Figure(p.variant, named(_title(p), p.text), other)
 

@@ -26,7 +26,8 @@ class Row:
         ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``; or a figure of stored machine
         code, ``"sass max_plus-float64-one_block.loop"``. The name of another record may precede:
         ``"course/branch: by_lane > by_warp"``, ``"course/strided_copy-offsets:
-        naive(offset=1).seconds"``; of samples, ``"course/NAME: hottest"``. Those that correspond
+        naive(offset=1).seconds"``; of samples, ``"course/NAME: hottest"``;
+        ``"ranks of coalesced"``, of the filters of the talk. Those that correspond
         to a published figure of the item are added.
     note
         What differs here.
