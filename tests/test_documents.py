@@ -118,6 +118,12 @@ def test_a_target_that_does_not_exist_is_found(target):
         ("tiled.next_step", Figure("tiled", "next step: avoid bank conflicts", LADDER)),
         ("tiled.limiter", Figure("tiled", "limiter: latency", LADDER)),
         ("machine", Figure("", "NVIDIA H200")),
+        (
+            "ranks of coalesced",
+            Figure(
+                "coalesced", "rank of gaussian_blur 100; rank of grayscale 23; rank of sobel 39"
+            ),
+        ),
         ("pattern stride 3", Figure("stride 3", "sectors 12, lines 3, utilisation 33.3 %")),
         (
             "course/strided_copy-offsets: naive(offset=1).load_sectors_per_request",
