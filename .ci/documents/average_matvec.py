@@ -193,6 +193,7 @@ ROWS = (
             "ado.Variant.source",
         ),
         ("course/average_matvec-plain_block_per_set-hotspots: hottest",),
+        note="The line with LG throttle adds the values of the vectors.",
     ),
     Row(
         "A20",

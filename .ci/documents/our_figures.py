@@ -165,8 +165,8 @@ def _chosen(sweep: ado.Sweep, variant: str, option: str, value: str) -> ado.Meas
 
 def _of_samples(hot: ado.Hotspots, name: str) -> str:
     if name == "hottest":
-        return ", ".join(
-            f"{line.place} {percent(line.share)} of samples ({line.reason})"
+        return "; ".join(
+            f"{percent(line.share)} of samples at {line.place} ({line.reason})"
             for line in hot.lines[:_LINES]
         )
     return f"in {name.replace('_', ' ')} {percent(hot.reasons[name] / hot.samples)} of samples"
