@@ -13,16 +13,26 @@ sys.path.insert(0, str(ROOT / ".ci"))
 
 import documents_document  # noqa: E402
 import generate  # noqa: E402
-from documents import DOCUMENTS, figures, targets  # noqa: E402
+from documents import DOCUMENTS, our_figures, published_figures, targets  # noqa: E402
+from documents.figure import Figure  # noqa: E402
 
 from adokernels.tables.numbers import ratio  # noqa: E402
 
 TEXT = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
 
 
+#: The record of figures without the name of another record.
+LADDER = "transpose-float32-8192"
+
+
 @cache
 def sweeps():
     return generate.stored_sweeps()
+
+
+@cache
+def stored():
+    return documents_document.stored_by_name(sweeps())
 
 
 def test_every_item_of_the_audit_has_a_row():
@@ -34,18 +44,20 @@ def test_every_item_of_the_audit_has_a_row():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.letter)
 def test_published_figures_are_listed_beside_ours(document):
-    published = figures.published_of(document)
+    published = published_figures.published_of(document)
     rows = dict(re.findall(r"^\| ([A-E]\d+) (\|.*)$", TEXT, re.M))
     for item in {p.item for p in published}:
         of_item = [p for p in published if p.item == item][: documents_document._MOST]
         assert all(p.text in rows[item] for p in of_item), item
-        assert rows[item].count("; ...") <= 1
-    stored = documents_document.stored_by_name(sweeps())
+        assert rows[item].count("<br>... |") <= 1
     for row in document.rows:
-        sweep = stored[row.stored or document.stored]
+        sweep = stored()[row.stored or document.stored]
         of_item = [p for p in published if p.item == row.item]
-        for name in figures.counterparts(of_item, sweep):
-            assert figures.ours(sweep, name)[1] in rows[row.item], row.item
+        for name in our_figures.counterparts(of_item, sweep):
+            assert (
+                our_figures.ours(stored(), row.stored or document.stored, name).text
+                in rows[row.item]
+            ), row.item
 
 
 @pytest.mark.parametrize(
@@ -98,23 +110,81 @@ def test_a_target_that_does_not_exist_is_found(target):
 @pytest.mark.parametrize(
     ("figure", "shown"),
     [
-        ("naive > tiled", ("", f"`naive` to `tiled` {ratio(1.89)}")),
-        ("naive.store_sectors_per_request", ("naive", "sectors per store request 32.0")),
-        ("tiled.next_step", ("tiled", "next step: avoid bank conflicts")),
-        ("tiled.limiter", ("tiled", "limiter latency")),
-        ("machine", ("", "NVIDIA H200")),
+        ("naive > tiled", Figure("", f"`naive` to `tiled` {ratio(1.89)}", LADDER)),
+        (
+            "naive.store_sectors_per_request",
+            Figure("naive", "sectors per store request 32.0", LADDER),
+        ),
+        ("tiled.next_step", Figure("tiled", "next step: avoid bank conflicts", LADDER)),
+        ("tiled.limiter", Figure("tiled", "limiter: latency", LADDER)),
+        ("machine", Figure("", "NVIDIA H200")),
+        (
+            "ranks of coalesced",
+            Figure(
+                "coalesced", "rank of gaussian_blur 100; rank of grayscale 23; rank of sobel 39"
+            ),
+        ),
+        ("pattern stride 3", Figure("stride 3", "sectors 12, lines 3, utilisation 33.3 %")),
+        (
+            "course/strided_copy-offsets: naive(offset=1).load_sectors_per_request",
+            Figure(
+                "naive, offset 1", "sectors per load request 5.00", "course/strided_copy-offsets"
+            ),
+        ),
+        (
+            "course/average_matvec-plain_warp_average: load_sectors",
+            Figure("", "load sectors 268,435,456", "course/average_matvec-plain_warp_average"),
+        ),
+        (
+            "course/transpose-hotspots-naive: drain",
+            Figure("", "in drain 68 % of samples", "course/transpose-hotspots-naive"),
+        ),
     ],
 )
-def test_our_figures_are_those_of_the_stored_ladder(figure, shown):
-    stored = documents_document.stored_by_name(sweeps())
-    assert figures.ours(stored["transpose-float32-8192"], figure) == shown
+def test_our_figures_are_those_of_the_stored_record(figure, shown):
+    assert our_figures.ours(stored(), LADDER, figure) == shown
 
 
-@pytest.mark.parametrize("figure", ["nave.seconds", "naive.nothing", "naive > nothing", "nothing"])
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "nave.seconds",
+        "naive.nothing",
+        "naive > nothing",
+        "nothing",
+        "nothing: naive.seconds",
+        "course/strided_copy-offsets: naive(offset=99).seconds",
+        "course/strided_copy-offsets: naive(nothing=1).seconds",
+        "course/average_matvec-plain_warp_average: nothing",
+        "course/transpose-hotspots-naive: nothing",
+    ],
+)
 def test_a_figure_that_was_not_measured_is_found(figure):
-    stored = documents_document.stored_by_name(sweeps())
     with pytest.raises(ValueError, match="no figure"):
-        figures.ours(stored["transpose-float32-8192"], figure)
+        our_figures.ours(stored(), LADDER, figure)
+
+
+def test_the_page_counts_its_items():
+    shown = sum(not row.cannot for document in DOCUMENTS for row in document.rows)
+    assert f"| **all** | **168** | **{shown}** |" in TEXT
+    rows = re.findall(r"^\| [A-E]\d+ \|.*\|$", TEXT, re.M)
+    with_ours = sum(not row.endswith("|  |") for row in rows)
+    notes = sum(  # rows whose last cell is only a remark
+        bool(row.note or row.cannot)
+        and not documents_document._figures(
+            row, document, published_figures.published_of(document), stored()
+        )
+        for document in DOCUMENTS
+        for row in document.rows
+    )
+    assert f"**{with_ours - notes}** |" in TEXT
+    for document in DOCUMENTS:
+        assert all(f"{row.item} ({row.cannot})" in TEXT for row in document.rows if row.cannot)
+
+
+def test_figures_of_another_record_or_device_name_it():
+    figures = [Figure("a", "1", ""), Figure("a", "2", ""), Figure("a", "3", "`x`"), Figure("", "4")]
+    assert documents_document._listed(figures) == "`a`: 1; 2<br>`a` (`x`): 3<br>4"
 
 
 def test_wrong_rows_stop_the_generator(monkeypatch):
@@ -141,7 +211,7 @@ def test_wrong_rows_stop_the_generator(monkeypatch):
 
 
 def test_a_published_figure_without_an_item_stops_the_generator(monkeypatch):
-    known = figures.published_of(DOCUMENTS[2])
+    known = published_figures.published_of(DOCUMENTS[2])
     stray = dataclasses.replace(known[0], item="C51")
     monkeypatch.setattr(documents_document, "published_of", lambda document: (stray,))
     assert any(problem.startswith("C51: ") for problem in documents_document.problems(sweeps()))

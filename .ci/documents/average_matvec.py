@@ -26,11 +26,12 @@ ROWS = (
     Row(
         "A3",
         "Version 2: one block per set.",
+        ("03: The change: one block per set (gpu_version2)", "average_matvec[block_per_set]"),
         (
-            "03: The change: one block per set (gpu_version2)",
-            "average_matvec[block_per_set]",
+            "block_per_set.seconds",
+            "one_block > block_per_set",
+            "course/average_matvec-plain: block_per_set.seconds",
         ),
-        ("block_per_set.seconds", "one_block > block_per_set"),
     ),
     Row(
         "A4",
@@ -94,7 +95,12 @@ ROWS = (
             "ado.speed_of_light",
             "course.speed_of_light_table",
         ),
-        ("block_per_set.compute_sol", "block_per_set.memory_sol"),
+        (
+            "block_per_set.compute_sol",
+            "block_per_set.memory_sol",
+            "course/average_matvec-plain_block_per_set: compute_sol",
+            "course/average_matvec-plain_block_per_set: memory_sol",
+        ),
     ),
     Row(
         "A11",
@@ -117,9 +123,9 @@ ROWS = (
             "ado.warp_states",
         ),
         (
-            "block_per_set.cycles_per_issue",
-            "block_per_set.active_warps",
-            "block_per_set.eligible_warps",
+            "course/average_matvec-plain_block_per_set: cycles_per_issue",
+            "course/average_matvec-plain_block_per_set: active_warps",
+            "course/average_matvec-plain_block_per_set: eligible_warps",
         ),
     ),
     Row(
@@ -130,20 +136,17 @@ ROWS = (
             "ado.limiter",
             "docs/diagnosis.md",
         ),
-        ("block_per_set.issue_active",),
+        ("course/average_matvec-plain_block_per_set: issue_active",),
         with_items=("A12",),
     ),
     Row(
         "A14",
         "Stall reasons: the queue of the load/store unit is full (LG throttle).",
+        ("03: Warp states: the stall LG throttle", "ado.warp_states", "course.figures"),
         (
-            "03: Warp states: the stall LG throttle",
-            "ado.warp_states",
-            "course.figures",
-        ),
-        (
-            "block_per_set.stall_lg_throttle",
-            "block_per_set.warp_latency",
+            "course/average_matvec-plain_block_per_set: stall_lg_throttle",
+            "course/average_matvec-plain_block_per_set: warp_latency",
+            "course/average_matvec-plain_block_per_set: dominant_stall",
             "block_per_set.dominant_stall",
         ),
         note="On an H200, another reason dominates.",
@@ -151,10 +154,8 @@ ROWS = (
     Row(
         "A15",
         "What this stall means, and which code causes it.",
-        (
-            "03: Warp states: the stall LG throttle",
-            "ado.hotspots",
-        ),
+        ("03: Warp states: the stall LG throttle", "ado.hotspots"),
+        ("course/average_matvec-plain_block_per_set-hotspots: hottest",),
     ),
     Row(
         "A16",
@@ -169,22 +170,17 @@ ROWS = (
     Row(
         "A17",
         "The memory chart: all accesses are global, none are local.",
-        (
-            "03: The memory chart",
-            "ado.memory_chart",
-        ),
-        ("block_per_set.local_bytes",),
+        ("03: The memory chart", "ado.memory_chart"),
+        ("course/average_matvec-plain_block_per_set: local_bytes",),
     ),
     Row(
         "A18",
-        "The load/store unit is full although memory is half used: too many transactions per"
-        " request.",
+        "The load/store unit is full, memory is half used: too many transactions per request.",
+        ("03: The memory chart", "ado.memory_chart", "card coalescing_bandwidth"),
         (
-            "03: The memory chart",
-            "ado.memory_chart",
-            "card coalescing_bandwidth",
+            "course/average_matvec-plain_block_per_set: load_sectors_per_request",
+            "course/average_matvec-plain_block_per_set: memory_sol",
         ),
-        ("block_per_set.load_sectors_per_request", "block_per_set.memory_sol"),
         note="Loads of the matrix are included, so the mean is below that of the averages.",
     ),
     Row(
@@ -196,16 +192,18 @@ ROWS = (
             "ado.hotspots",
             "ado.Variant.source",
         ),
+        ("course/average_matvec-plain_block_per_set-hotspots: hottest",),
+        note="The line with LG throttle adds the values of the vectors.",
     ),
     Row(
         "A20",
         "Ideal and actual number of sectors of the line that loads the vectors.",
+        ("03: Sectors per request: 8 to 1, and 1 to 1", "ado.memory_chart", "ado.hotspots"),
         (
-            "03: Sectors per request: 8 to 1, and 1 to 1",
-            "ado.memory_chart",
-            "ado.hotspots",
+            "block_per_set.load_sectors",
+            "block_per_set.ideal_load_sectors",
+            "course/average_matvec-plain_block_per_set: load_sectors",
         ),
-        ("block_per_set.load_sectors", "block_per_set.ideal_load_sectors"),
         note="Our counters are those of the kernel, including its loads of the matrix.",
     ),
     Row(
@@ -226,7 +224,11 @@ ROWS = (
             "average_matvec[warp_average]",
             "ado.memory_chart",
         ),
-        ("warp_average.load_sectors", "warp_average.ideal_load_sectors"),
+        (
+            "warp_average.load_sectors",
+            "warp_average.ideal_load_sectors",
+            "course/average_matvec-plain_warp_average: load_sectors",
+        ),
     ),
     Row(
         "A23",
@@ -236,9 +238,13 @@ ROWS = (
             "03: Why this gain differs, too",
             "average_matvec[warp_average]",
         ),
-        ("warp_average.seconds", "block_per_set > warp_average"),
-        with_items=("A26",),
+        (
+            "course/average_matvec-plain: warp_average.seconds",
+            "course/average_matvec-plain: block_per_set > warp_average",
+            "block_per_set > warp_average",
+        ),
         note="The notebook explains why the gain is smaller.",
+        with_items=("A26",),
     ),
     Row(
         "A24",
@@ -261,55 +267,56 @@ ROWS = (
         "A26",
         "Table of the times after step 2.",
         ("03: Published and measured",),
-        ("one_block > block_per_set", "block_per_set > warp_average"),
+        (
+            "one_block > block_per_set",
+            "block_per_set > warp_average",
+            "course/average_matvec-plain: block_per_set.seconds",
+            "course/average_matvec-plain: warp_average.seconds",
+            "course/average_matvec-plain: block_per_set > warp_average",
+        ),
         with_items=("A2", "A3", "A23"),
     ),
     Row(
         "A27",
         "The rule: compute is more heavily utilised than memory.",
+        ("03: Which pipe is the busiest?", "ado.limiter", "ado.speed_of_light"),
         (
-            "03: Which pipe is the busiest?",
-            "ado.limiter",
-            "ado.speed_of_light",
+            "warp_average.compute_sol",
+            "warp_average.memory_sol",
+            "warp_average.limiter",
+            "course/average_matvec-plain_warp_average: compute_sol",
+            "course/average_matvec-plain_warp_average: memory_sol",
         ),
-        ("warp_average.compute_sol", "warp_average.memory_sol", "warp_average.limiter"),
     ),
     Row(
         "A28",
         "The LSU pipe is the busiest pipe.",
-        (
-            "03: Which pipe is the busiest?",
-            "ado.speed_of_light",
-            "ado.profile",
-        ),
-        ("warp_average.pipe_lsu",),
+        ("03: Which pipe is the busiest?", "ado.speed_of_light", "ado.profile"),
+        ("warp_average.pipe_lsu", "course/average_matvec-plain_warp_average: pipe_lsu"),
     ),
     Row(
         "A29",
         "Shared memory has the highest utilisation of the memory chart.",
-        (
-            "03: Shared memory and idle warps",
-            "ado.memory_chart",
-        ),
-        ("warp_average.l1_sol",),
+        ("03: Shared memory and idle warps", "ado.memory_chart"),
+        ("warp_average.l1_sol", "course/average_matvec-plain_warp_average: l1_sol"),
         note="On an H200, L1 and shared memory are one unit; the figure is that of the unit.",
     ),
     Row(
         "A30",
         "The reduction in shared memory leaves whole warps idle.",
+        ("03: Shared memory and idle warps", "average_matvec[warp_shuffle]"),
         (
-            "03: Shared memory and idle warps",
-            "average_matvec[warp_shuffle]",
+            "warp_average > warp_shuffle",
+            "warp_average.stall_barrier",
+            "course/average_matvec-plain: warp_average > warp_shuffle",
+            "course/average_matvec-plain_warp_average: stall_barrier",
         ),
-        ("warp_average > warp_shuffle", "warp_average.stall_barrier"),
     ),
     Row(
         "A31",
         "Sampling of warp states finds the line of the reduction.",
-        (
-            "03: The hot line",
-            "ado.hotspots",
-        ),
+        ("03: The hot line", "ado.hotspots"),
+        ("course/average_matvec-plain_warp_average-hotspots: hottest",),
     ),
     Row(
         "A32",
@@ -320,7 +327,11 @@ ROWS = (
             "average_matvec[warp_shuffle]",
             "average_matvec[average_then_gemm]",
         ),
-        ("warp_average > warp_shuffle", "warp_shuffle > average_then_gemm"),
+        (
+            "warp_average > warp_shuffle",
+            "warp_shuffle > average_then_gemm",
+            "course/average_matvec-plain: warp_average > warp_shuffle",
+        ),
     ),
     Row(
         "A33",
@@ -362,4 +373,8 @@ DOCUMENT = Document(
     ),
     stored="average_matvec-1024",
     rows=ROWS,
+    remark=(
+        "Its variants compensate the rounding of sums. Records named `plain` are"
+        " those of the same kernels with plain sums, as in the series (03: Controls: plain sums)."
+    ),
 )

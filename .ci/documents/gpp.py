@@ -84,6 +84,7 @@ ROWS = (
         "Step 1: collapse two loops. The kernel becomes slower.",
         (
             "05: Step 1: the loop over bands inside each thread",
+            "05: Slower and compute-bound in the post, and here?",
             "gpp[bands_inside]",
         ),
         ("bands_inside.seconds", "collapse3 > bands_inside"),
@@ -139,13 +140,21 @@ ROWS = (
             "ado.warp_states",
             "ado.hotspots",
         ),
-        ("frequency_outside.stall_wait", "reciprocal.stall_wait", "squared_moduli.stall_wait"),
+        (
+            "frequency_outside.stall_wait",
+            "reciprocal.stall_wait",
+            "squared_moduli.stall_wait",
+            "course/gpp-samples-frequency_outside: wait",
+            "course/gpp-samples-reciprocal: wait",
+            "course/gpp-samples-squared_moduli: wait",
+        ),
     ),
     Row(
         "E15",
         "After step 3 the kernel is memory-bound again, which happens often.",
         (
             "05: FLOPs per second, intensity and time",
+            "05: The hierarchical roofline",
             "ado.limiter",
         ),
         ("squared_moduli.limiter",),
@@ -177,7 +186,7 @@ ROWS = (
             "05: The section file, and which of our metrics replace it",
             "ado.roofline",
         ),
-        cannot="the profiler is not used; the chart is drawn from the same counters",
+        note="The table compares the metrics. The profiler now contains the section itself.",
     ),
     Row(
         "E19",
@@ -196,6 +205,7 @@ ROWS = (
         "E20",
         "Summary: the roof above a kernel tells what to look at next.",
         (
+            "05: Iterate, and know when to stop",
             "05: Did each step go the same way?",
             "ado.diagnose",
             "docs/diagnosis.md",
@@ -207,6 +217,8 @@ ROWS = (
         "Knowing when to stop.",
         (
             "05: Iterate, and know when to stop",
+            "05: The ceiling of the mix",
+            "05: How much faster can it become?",
             "gpp[two_rows]",
         ),
         ("two_rows.seconds", "collapse3 > two_rows"),
@@ -216,9 +228,11 @@ ROWS = (
         "FLOPs counted by the profiler.",
         (
             "05: Counted FLOPs",
+            "05: The ceiling of the mix",
             "ado.Profile",
         ),
         ("collapse3.flops", "collapse3.executed_flops"),
+        note="The notebook compares them per iteration.",
         stored=_COUNTED,
     ),
     Row(
@@ -227,6 +241,7 @@ ROWS = (
         (
             "05: Step 2: one launch per frequency",
             "05: Blocks of 512 threads",
+            "05: The post's points and ours in one chart",
             "gpp[frequency_outside]",
             "gpp[large_blocks]",
         ),
@@ -236,7 +251,6 @@ ROWS = (
         "E24",
         "Further reading: papers and the documentation of NERSC.",
         ("05: Further reading",),
-        cannot="the lists of references are not repeated",
     ),
 )
 

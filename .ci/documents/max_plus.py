@@ -4,76 +4,122 @@ from __future__ import annotations
 
 from documents.row import Document, Row
 
-_WIDE = "04: Wide loads and registers"
-_BOUNDS = "04: Launch bounds"
+_DEVICES = "04: The devices"
+_SMALL = "04: Wide loads of the small array"
+_PARITY = "04: Parity and alignment"
+_BOTH = "04: Wide loads of both arrays"
+_SASS = "04: The inner loop in machine code"
+_LATENCIES = "04: Registers and exposed latencies"
+_UNUSED = "04: Registers left unused"
+_WIDE_BOUNDS = "04: Launch bounds and wide loads"
 _PREFETCH = "04: Prefetching, and what it still gains"
 
 ROWS = (
     Row(
         "D1",
         "The device: resident warps per multiprocessor, number of multiprocessors.",
-        ("ado.machine", "ado.Kernel"),
+        (
+            _DEVICES,
+            "ado.machine",
+            "ado.Kernel",
+        ),
         ("one_block.max_warps", "machine multiprocessors"),
     ),
     Row(
         "D2",
         "The situation: warps wait for memory, and bandwidth is not used.",
-        ("max_plus[one_block]", "04: One block"),
+        (
+            "04: One block",
+            "max_plus[one_block]",
+        ),
         ("one_block.dram_sol", "one_block.dominant_stall"),
     ),
     Row(
         "D3",
         "The original loop: one point per thread and iteration.",
-        ("max_plus[one_block]", "04: One block"),
+        (
+            "04: One block",
+            "max_plus[one_block]",
+        ),
         ("one_block.seconds",),
     ),
     Row(
         "D4",
         "Why the small array matters: it is in L1, but is requested at a high rate.",
-        (_WIDE, "max_plus[vector_load_small]"),
-        ("one_block.load_requests", "vector_load_small.load_requests"),
+        (
+            "04: Why the small array matters",
+            "max_plus[vector_load_small]",
+        ),
+        (
+            "one_block.load_requests",
+            "one_block.pipe_lsu",
+            "one_block.l1_hit_rate",
+            "vector_load_small.load_requests",
+        ),
+        note="The rate of requests is not the limit here.",
     ),
     Row(
         "D5",
         "Wide loads of the small array.",
-        ("max_plus[vector_load_small]", _WIDE),
+        (
+            _SMALL,
+            "max_plus[vector_load_small]",
+        ),
         ("vector_load_small.seconds", "one_block > vector_load_small"),
     ),
     Row(
         "D6",
         "The number of terms must be even.",
-        ("max_plus[vector_load_small]",),
+        (
+            _PARITY,
+            "max_plus[vector_load_small]",
+        ),
         note="The kernels compute any number of terms; the last ones are loaded one by one.",
     ),
     Row(
         "D7",
         "The small array must be aligned.",
-        ("max_plus[vector_load_small]",),
+        (
+            _PARITY,
+            "max_plus[vector_load_small]",
+        ),
         note="If it is not aligned, the kernels load its terms one by one.",
     ),
     Row(
         "D8",
         "Wide loads of the big array: two points per thread.",
-        ("max_plus[vector_load_both]", _WIDE),
+        (
+            _BOTH,
+            "max_plus[vector_load_both]",
+        ),
         ("vector_load_both.seconds", "one_block > vector_load_both"),
     ),
     Row(
         "D9",
         "The number of points must be even, and rows aligned.",
-        ("max_plus[vector_load_both]", "max_plus[vectorised]"),
+        (
+            _PARITY,
+            "max_plus[vector_load_both]",
+            "max_plus[vectorised]",
+        ),
         note="The variant declines rows that are not aligned. `vectorised` handles them.",
     ),
     Row(
         "D10",
         "The gain of wide loads of both arrays.",
-        (_WIDE, "max_plus[vector_load_both]"),
+        (
+            _BOTH,
+            "04: Why the gain differs from the post",
+            "max_plus[vector_load_both]",
+        ),
         ("one_block > vector_load_both",),
-        note="The kernel of the post had more blocks. One block, as here, lacks loads in flight.",
+        note="The kernel of the post had more blocks. Here, nearly all time is latency.",
     ),
     Row(
         "D11",
         "Sectors per request of loads of 8 and 16 bytes; their sum does not change.",
         (
+            "04: Sectors per request",
             "06: Wider elements",
             "ado.sectors",
             "ado.memory_chart",
@@ -88,19 +134,30 @@ ROWS = (
     Row(
         "D12",
         "Registers per thread if a multiprocessor holds all possible warps.",
-        ("ado.Variant.resources", _WIDE),
+        (
+            _DEVICES,
+            _LATENCIES,
+            "ado.Variant.resources",
+        ),
         ("one_block.registers",),
     ),
     Row(
         "D13",
         "How to find the inner loop in SASS.",
-        ("ado.Variant.sass", "ado.hotspots"),
+        (
+            _SASS,
+            "ado.Variant.sass",
+            "ado.hotspots",
+        ),
         ("sass max_plus-float64-one_block.loop",),
     ),
     Row(
         "D14",
         "The load instructions LDG.E.64 and LDG.E.128.",
-        ("ado.Variant.sass",),
+        (
+            _SASS,
+            "ado.Variant.sass",
+        ),
         (
             "sass max_plus-float64-one_block.accesses",
             "sass max_plus-float64-vector_load_both.accesses",
@@ -109,15 +166,22 @@ ROWS = (
     Row(
         "D15",
         "A register that is reused exposes the latency of a load.",
-        (_WIDE, "ado.warp_states"),
-        ("one_block.stall_long_scoreboard",),
+        (
+            _LATENCIES,
+            "ado.warp_states",
+        ),
+        (
+            "one_block.stall_long_scoreboard",
+            "vector_load_small.stall_long_scoreboard",
+            "vector_load_both.stall_long_scoreboard",
+        ),
     ),
     Row(
         "D16",
         "Exposed latencies per inner loop of the three versions.",
         (
+            _LATENCIES,
             "ado.Variant.sass",
-            _WIDE,
         ),
         (
             "sass max_plus-float64-one_block.waits",
@@ -130,28 +194,37 @@ ROWS = (
         "D17",
         "Wide loads need fewer registers for addresses.",
         (
+            _LATENCIES,
             "ado.Variant.sass",
-            _WIDE,
-            "ado.Variant.resources",
+        ),
+        (
+            "sass max_plus-float64-one_block.loop",
+            "sass max_plus-float64-vector_load_both.loop",
         ),
     ),
     Row(
         "D18",
         "Registers of the three versions.",
-        ("ado.Variant.resources", _WIDE),
+        (
+            _LATENCIES,
+            "ado.Variant.resources",
+        ),
         ("one_block.registers", "vector_load_small.registers", "vector_load_both.registers"),
     ),
     Row(
         "D19",
         "The compiler saves registers because it does not know the number of warps.",
-        (_BOUNDS,),
+        (_UNUSED,),
+        ("one_block.registers", "one_block_bounded.registers"),
     ),
     Row(
         "D20",
         "Registers left unused.",
         (
+            _UNUSED,
+            _LATENCIES,
+            _WIDE_BOUNDS,
             "ado.Variant.sass",
-            "ado.Variant.resources",
             "card instruction_parallelism",
         ),
         (
@@ -163,7 +236,11 @@ ROWS = (
     Row(
         "D21",
         "Launch bounds, and the registers of the three versions with them.",
-        ("max_plus[one_block_bounded]", _BOUNDS),
+        (
+            "04: The change: launch bounds",
+            _WIDE_BOUNDS,
+            "max_plus[one_block_bounded]",
+        ),
         (
             "one_block_bounded.registers",
             "vector_load_small_bounded.registers",
@@ -173,40 +250,63 @@ ROWS = (
     Row(
         "D22",
         "With launch bounds, the original loop is as fast as wide loads.",
-        ("max_plus[one_block_bounded]", "max_plus[vector_load_both_bounded]", _BOUNDS),
+        (
+            _WIDE_BOUNDS,
+            "max_plus[one_block_bounded]",
+            "max_plus[vector_load_both_bounded]",
+        ),
         ("one_block > one_block_bounded", "one_block > vector_load_both_bounded"),
     ),
     Row(
         "D23",
         "Two blocks of 512 threads.",
-        ("max_plus[two_blocks]", _BOUNDS),
+        (
+            "04: Two blocks",
+            "max_plus[two_blocks]",
+        ),
         ("one_block > two_blocks", "two_blocks.registers"),
     ),
     Row(
         "D24",
         "Conclusion: a hint about the launch may replace a change of the kernel.",
-        (_BOUNDS, "04: The whole device"),
-        ("one_block_bounded > whole_device",),
+        (
+            "04: The whole device",
+            "04: Single precision reverses the lesson",
+            "max_plus[whole_device]",
+        ),
+        (
+            "one_block_bounded > whole_device",
+            "max_plus-float32: one_block > one_block_bounded",
+            "max_plus-float32: one_block > vector_load_both_bounded",
+        ),
+        note="In single precision, bounds alone gain less than bounds and wide loads.",
     ),
     Row(
         "D25",
         "The preceding post: prefetching in registers and in shared memory.",
         (
+            _PREFETCH,
+            "04: Padding",
+            "04: Prefetching in single precision",
             "max_plus[scalar_batched]",
             "max_plus[shared_batched]",
             "max_plus[scalar_rolling]",
             "max_plus[shared_rolling]",
             "max_plus[async_rolling]",
             "max_plus[padded]",
-            _PREFETCH,
         ),
-        ("whole_device > scalar_batched", "whole_device > padded"),
+        ("whole_device > scalar_batched", "whole_device > padded", "async_rolling > padded"),
     ),
     Row(
         "D26",
         "The preceding post: the stall reason long scoreboard.",
-        ("ado.warp_states", _PREFETCH),
-        ("whole_device.stall_long_scoreboard", "whole_device.dominant_stall"),
+        (
+            "04: One block",
+            "04: The whole device",
+            _PREFETCH,
+            "ado.warp_states",
+        ),
+        ("one_block.stall_long_scoreboard", "whole_device.stall_long_scoreboard"),
     ),
 )
 

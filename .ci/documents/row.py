@@ -24,8 +24,11 @@ class Row:
         Our figures, from the stored ladder: ``"tiled.seconds"``, a quantity of a variant, or
         ``"naive > tiled"``, the ratio of two times; the model of an access pattern,
         ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``; or a figure of stored machine
-        code, ``"sass max_plus-float64-one_block.loop"``. Those that correspond to a published
-        figure of the item are added.
+        code, ``"sass max_plus-float64-one_block.loop"``. The name of another record may precede:
+        ``"course/branch: by_lane > by_warp"``, ``"course/strided_copy-offsets:
+        naive(offset=1).seconds"``; of samples, ``"course/NAME: hottest"``;
+        ``"ranks of coalesced"``, of the filters of the talk. Those that correspond
+        to a published figure of the item are added.
     note
         What differs here.
     with_items
@@ -62,6 +65,8 @@ class Document:
         The stored ladder from which our figures are taken.
     rows
         Its items in order.
+    remark
+        What holds for all its rows.
     """
 
     letter: str
@@ -70,3 +75,4 @@ class Document:
     address: str
     stored: str
     rows: tuple[Row, ...]
+    remark: str = ""

@@ -57,7 +57,7 @@ def _section(target: str, number: str, heading: str) -> str:
     if path is None or heading not in titles:
         raise ValueError(f"no notebook section {target!r}")
     anchor = quote(heading.replace(" ", "-"))
-    return f"[notebook {number}, {heading}](../notebooks/{path.name}#{anchor})"
+    return f"[{number}: {heading}](../notebooks/{path.name}#{anchor})"
 
 
 def _variant(target: str, routine: str, variant: str) -> str:

@@ -25,61 +25,53 @@ ROWS = (
     Row(
         "B3",
         "The naive kernel: 64-bit integers, 8192 x 8192.",
-        (
-            "01: The problem",
-            "transpose[naive]",
-        ),
-        ("naive.seconds",),
+        ("01: The problem", "transpose[naive]"),
+        ("naive 32 x 32.seconds", "naive 32 x 32.registers"),
         with_items=("B4",),
-        note="The slides use blocks of 32 x 32 threads, the variant 32 x 8 by default.",
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B4",
         "Time, cycles and registers of the naive kernel.",
-        (
-            "01: The problem",
-            "transpose[naive]",
-            "course.figures",
-        ),
-        ("naive.seconds", "naive.registers"),
+        ("01: The problem", "transpose[naive]", "course.figures"),
+        ("naive 32 x 32.seconds", "naive 32 x 32.registers"),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B5",
         "Source counters: branch instructions and branch efficiency.",
-        (
-            "01: Branches",
-            "ado.profile",
-            "course.figures",
-        ),
-        ("naive.branch_efficiency",),
+        ("01: Branches", "ado.profile", "course.figures"),
+        ("naive 32 x 32.branch_efficiency",),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B6",
         "Sampled lines of the kernel, with their stall reasons.",
-        (
-            "01: Where do the warps wait?",
-            "ado.hotspots",
-            "ado.warp_states",
-        ),
-        ("naive.dominant_stall",),
+        ("01: Where do the warps wait?", "ado.hotspots", "ado.warp_states"),
+        ("naive.dominant_stall", "course/transpose-hotspots-naive: hottest"),
     ),
     Row(
         "B7",
         "Expected and found number of sectors of the stores.",
+        ("01: Sectors: what the memory moves", "ado.memory_chart"),
         (
-            "01: Sectors: what the memory moves",
-            "ado.memory_chart",
+            "naive 32 x 32.load_requests",
+            "naive 32 x 32.store_sectors",
+            "naive 32 x 32.ideal_store_sectors",
         ),
-        ("naive.store_sectors", "naive.ideal_store_sectors"),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B8",
         "The memory chart of the kernel: requests, bytes and hit rates of each level.",
+        ("01: Sectors: what the memory moves", "ado.memory_chart"),
         (
-            "01: Sectors: what the memory moves",
-            "ado.memory_chart",
+            "naive 32 x 32.l1_hit_rate",
+            "naive 32 x 32.l2_hit_rate",
+            "naive 32 x 32.l2_bytes",
+            "naive 32 x 32.dram_bytes",
         ),
-        ("naive.l1_hit_rate", "naive.l2_hit_rate", "naive.l2_bytes", "naive.dram_bytes"),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B9",
@@ -130,28 +122,33 @@ ROWS = (
             "06: 5. Random access",
             "ado.sectors",
         ),
-        ("pattern stride 32", "pattern random"),
+        (
+            "pattern stride 32",
+            "pattern random",
+            "course/strided_copy-32: naive.load_sectors_per_request",
+            "course/gather-random: in_order > naive",
+        ),
     ),
     Row(
         "B14",
         "Access shifted by one element: one sector more.",
+        ("strided_copy[naive]", "06: 1. Requests, sectors and cache lines", "ado.sectors"),
         (
-            "strided_copy[naive]",
-            "06: 1. Requests, sectors and cache lines",
-            "ado.sectors",
+            "pattern shifted 1",
+            "course/strided_copy-offsets: naive(offset=1).load_sectors_per_request",
+            "course/strided_copy-offsets: naive(offset=0).seconds",
+            "course/strided_copy-offsets: naive(offset=1).seconds",
         ),
-        ("pattern shifted 1",),
     ),
     Row(
         "B15",
         "Stride 3: a third of the bytes is used.",
+        ("strided_copy[naive]", "strided_copy[staged]", "06: Strides", "ado.sectors"),
         (
-            "strided_copy[naive]",
-            "strided_copy[staged]",
-            "06: Strides",
-            "ado.sectors",
+            "pattern stride 3",
+            "course/strided_copy-3: naive.load_sectors_per_request",
+            "course/strided_copy-3: naive > staged",
         ),
-        ("pattern stride 3",),
     ),
     Row(
         "B16",
@@ -162,16 +159,23 @@ ROWS = (
             "06: 4. Array of structures, structure of arrays",
             "ado.sectors",
         ),
+        (
+            "course/component-structures: array_of_structures.load_sectors_per_request",
+            "course/component-structures: array_of_structures.seconds",
+            "course/component-arrays: array_of_structures.load_sectors_per_request",
+            "course/component-arrays: array_of_structures.seconds",
+        ),
+        note="The same kernel for both layouts.",
     ),
     Row(
         "B17",
         "All lanes read the same word.",
+        ("gather[naive]", "06: 1. Requests, sectors and cache lines", "ado.sectors"),
         (
-            "gather[naive]",
-            "06: 1. Requests, sectors and cache lines",
-            "ado.sectors",
+            "pattern same word",
+            "course/gather-patterns: naive(pattern=same word).load_sectors_per_request",
         ),
-        ("pattern same word",),
+        note="The counter includes the coalesced load of the index, 4 sectors per request.",
     ),
     Row(
         "B18",
@@ -207,18 +211,15 @@ ROWS = (
     Row(
         "B21",
         "Speed of light of compute, memory, L1, L2 and DRAM.",
+        ("01: First steps of the profiler", "ado.speed_of_light", "course.speed_of_light_table"),
         (
-            "01: First steps of the profiler",
-            "ado.speed_of_light",
-            "course.speed_of_light_table",
+            "naive 32 x 32.compute_sol",
+            "naive 32 x 32.memory_sol",
+            "naive 32 x 32.l1_sol",
+            "naive 32 x 32.l2_sol",
+            "naive 32 x 32.dram_sol",
         ),
-        (
-            "naive.compute_sol",
-            "naive.memory_sol",
-            "naive.l1_sol",
-            "naive.l2_sol",
-            "naive.dram_sol",
-        ),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B22",
@@ -252,24 +253,20 @@ ROWS = (
     Row(
         "B25",
         "Iterate and compare with the previous version.",
-        (
-            "01: First change: only the shape of the block",
-            "ado.Sweep.steps",
-            "course.step",
-        ),
+        ("01: First change: only the shape of the block", "ado.Sweep.steps", "course.step"),
+        ("course/transpose-naive-blocks: naive 32 x 8 > naive 8 x 32",),
     ),
     Row(
         "B26",
         "The SASS of the kernel, with excessive sectors per instruction.",
-        (
-            "ado.Variant.sass",
-            "01: Sectors: what the memory moves",
-            "ado.hotspots",
-        ),
+        ("ado.Variant.sass", "01: Sectors: what the memory moves", "ado.hotspots"),
         (
             "sass transpose-int64-8192-naive.accesses",
-            "naive.excess_store_sectors",
+            "naive 32 x 32.excess_store_sectors",
+            "naive 32 x 32.load_sectors",
+            "naive 32 x 32.ideal_load_sectors",
         ),
+        stored="course/transpose-naive-blocks",
     ),
     Row(
         "B27",
@@ -280,6 +277,7 @@ ROWS = (
             "ado.Routine.with_variants",
             "course.check_exercise",
         ),
+        ("course/exercise-tiled_transpose: naive > solution",),
     ),
     Row(
         "B28",
@@ -309,10 +307,8 @@ ROWS = (
     Row(
         "B31",
         "Single instruction, multiple threads: masked lanes of a warp.",
-        (
-            "06: 7. Divergence",
-            "ado.divergence",
-        ),
+        ("06: 7. Divergence", "ado.divergence"),
+        ("course/branch: by_lane.lanes", "course/branch: by_warp.lanes"),
     ),
     Row(
         "B32",
@@ -324,7 +320,7 @@ ROWS = (
             "06: 7. Divergence",
             "ado.divergence",
         ),
-        ("divergence",),
+        ("divergence", "course/branch: by_lane > by_warp", "course/branch: by_lane > branch_free"),
     ),
     Row(
         "B33",
@@ -345,4 +341,8 @@ DOCUMENT = Document(
     address="",
     stored="transpose-int64-8192",
     rows=ROWS,
+    remark=(
+        "The slides use blocks of 32 x 32 threads, as in `transpose-naive-blocks`; the variant"
+        " `naive` uses 32 x 8 by default."
+    ),
 )

@@ -1,0 +1,240 @@
+"""Our figures of docs/documents.md, from stored records and from the models of access patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import course
+from adokernels.counters.metrics import BY_KEY
+from adokernels.course.published.figure import Published, written
+from adokernels.tables.numbers import percent, quantity, ratio
+from documents.figure import Figure, named, title_of
+from documents.targets import ROOT
+
+#: A stored record of notebooks/data.
+Record = ado.Sweep | ado.Profile | ado.Hotspots
+#: The ratio of the times of two variants: ``"naive > tiled"``.
+GAIN = re.compile(r"(.+) > (.+)")
+#: A variant of one problem of a scan: ``"naive(stride=3)"``.
+_CHOSEN = re.compile(r"(.+)\((\w+)=(.+)\)")
+#: The number of lines in a list of the hottest lines.
+_LINES = 2
+#: The records of the image of the talk, and the filter that it optimises.
+_IMAGE, _RANKED = "2560x1600", "gaussian_blur"
+
+
+def _dominant_stall(profile: ado.Profile) -> str:
+    cycles = {k: v for k, v in profile.longest.quantities.items() if k.startswith("stall_")}
+    cycles.pop("stall_selected", None)
+    return BY_KEY[max(cycles, key=cycles.__getitem__)].title
+
+
+def _rate(level: str) -> Callable[[ado.Profile], str]:
+    return lambda profile: quantity(profile[f"{level}_bytes"] / profile["seconds"], "B/s")
+
+
+def _kernel(profile: ado.Profile) -> ado.Kernel:
+    return profile.longest.kernel
+
+
+def _excess(profile: ado.Profile) -> float:
+    return profile["store_sectors"] - profile["ideal_store_sectors"]
+
+
+def _intensity(level: str) -> Callable[[ado.Measurement], str]:
+    return lambda m: written(m.executed_flops / m.profile[f"{level}_bytes"], "FLOP/B")
+
+
+#: Quantities that are computed from counters: title, and text for a profile.
+COUNTED: Mapping[str, tuple[str, Callable[[ado.Profile], str]]] = {
+    "max_warps": ("warps that fit on a multiprocessor", lambda p: str(_kernel(p).max_warps)),
+    "grid": ("grid", lambda p: f"{' x '.join(map(str, _kernel(p).grid))} blocks"),
+    "block": ("block", lambda p: f"{' x '.join(map(str, _kernel(p).block))} threads"),
+    "theoretical_occupancy": ("theoretical occupancy", lambda p: percent(_kernel(p).occupancy)),
+    "cycles_per_issue": (
+        "cycles between two instructions of a scheduler",
+        lambda p: written(1 / p["issue_active"], "cycles"),
+    ),
+    "dominant_stall": ("dominant stall", _dominant_stall),
+    "excess_store_sectors": ("excessive store sectors", lambda p: written(_excess(p), "")),
+    "rate_L2": ("L2", _rate("l2")),
+    "rate_DRAM": ("DRAM", _rate("dram")),
+}
+#: Quantities that are computed from more than counters: title, and text for a measurement.
+MEASURED: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
+    "seconds": ("time", lambda m: quantity(m.seconds, "s")),
+    "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
+    "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
+    "executed_flops": ("FLOPs by formula", lambda m: written(m.executed_flops, "")),
+    "intensity_L1": ("intensity at L1", _intensity("l1")),
+    "intensity_L2": ("intensity at L2", _intensity("l2")),
+    "intensity_DRAM": ("intensity at DRAM", _intensity("dram")),
+}
+
+
+def _measured(machine: ado.Machine, name: str) -> float:
+    return machine[name].measured
+
+
+#: Figures of the machine: text for a machine.
+MACHINE: Mapping[str, Callable[[ado.Machine], str]] = {
+    "machine": lambda machine: machine.name,
+    "machine multiprocessors": lambda machine: (
+        f"{machine.context['cuda']['multiprocessors']} multiprocessors"
+    ),
+    "machine balance": lambda machine: (
+        "FLOPs per byte of the machine "
+        + written(_measured(machine, "FP64 fma") / _measured(machine, "DRAM copy"), "FLOP/B")
+    ),
+    "machine FP32 / FP64": lambda machine: (
+        "FP32 to FP64 " + ratio(_measured(machine, "FP32 fma") / _measured(machine, "FP64 fma"))
+    ),
+    "machine L1": lambda machine: f"L1 {quantity(_measured(machine, 'L1 read'), 'B/s')}",
+    "machine L2": lambda machine: f"L2 {quantity(_measured(machine, 'L2 read'), 'B/s')}",
+}
+#: Units of quantities of profiles without one, by section.
+_UNITS = {"warp states": "cycles"}
+
+
+def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
+    """One of our figures, from a stored record or from the model of an access pattern.
+
+    Raises
+    ------
+    ValueError
+        If the record does not contain it.
+    """
+    place, _, name = text.rpartition(": ")
+    place = place or default
+    try:
+        if match := re.fullmatch(r"ranks of (\w+)", name):
+            return _ranks(stored, match[1])
+        record = stored[place]
+        if isinstance(record, ado.Hotspots):
+            return Figure("", _of_samples(record, name), place)
+        if isinstance(record, ado.Profile):
+            return Figure("", _counted(record, name), place)
+        return _without_record(record, name) or _of_ladder(record, name)._replace(place=place)
+    except KeyError as error:
+        raise ValueError(f"no figure {name!r} in {place}: {error}") from None
+
+
+def _ranks(stored: Mapping[str, Record], variant: str) -> Figure:
+    """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
+    pipeline = stored[f"edge_detect-{_IMAGE}"]
+    others = [m for m in pipeline.stages_of(pipeline["pipeline_naive"]) if m.routine != _RANKED]
+    found = course.ranks([stored[f"{_RANKED}-{_IMAGE}"][variant], *others], pipeline.roof)
+    return Figure(variant, "; ".join(f"rank of {name} {rank:.0f}" for name, rank in found.items()))
+
+
+def _without_record(sweep: ado.Sweep, name: str) -> Figure | None:
+    """A figure of the machine, of machine code or of a model."""
+    if name in MACHINE:
+        return Figure("", MACHINE[name](sweep.machine))
+    if match := re.fullmatch(r"pattern ([\w ]+?)(?: of (\d+) bytes?)?", name):
+        return _of_pattern(match[1], int(match[2] or 4))
+    if match := re.fullmatch(r"sass ([\w-]+)\.(\w+)", name):
+        return _of_machine_code(*match.groups())
+    return Figure("", _divergence()) if name == "divergence" else None
+
+
+def _of_ladder(sweep: ado.Sweep, name: str) -> Figure:
+    if match := GAIN.fullmatch(name):
+        before, after = (sweep[variant] for variant in match.groups())
+        gain = ratio(before.seconds / after.seconds)
+        return Figure("", f"`{before.variant}` to `{after.variant}` {gain}")
+    variant, _, key = name.partition(".")
+    if match := _CHOSEN.fullmatch(variant):
+        m = _chosen(sweep, *match.groups())
+        return Figure(f"{m.variant}, {match[2]} {match[3]}", _of_variant(sweep, m, key))
+    return Figure(variant, _of_variant(sweep, sweep[variant], key))
+
+
+def _chosen(sweep: ado.Sweep, variant: str, option: str, value: str) -> ado.Measurement:
+    """The first measurement with an option of the problem or an entry of the context."""
+    for m in sweep:
+        settings = {**m.context, **m.problem.options}
+        if m.variant == variant and str(settings.get(option)) == value:
+            return m
+    raise KeyError(f"{variant} with {option} {value}")
+
+
+def _of_samples(hot: ado.Hotspots, name: str) -> str:
+    if name == "hottest":
+        return "; ".join(
+            f"{percent(line.share)} of samples at {line.place} ({line.reason})"
+            for line in hot.lines[:_LINES]
+        )
+    return f"in {name.replace('_', ' ')} {percent(hot.reasons[name] / hot.samples)} of samples"
+
+
+def _widths(accesses: Mapping[int, int]) -> str:
+    return ", ".join(f"{count} x {bits} bits" for bits, count in sorted(accesses.items()))
+
+
+#: Figures of the machine code of a kernel.
+MACHINE_CODE: Mapping[str, Callable[[ado.KernelSass], str]] = {
+    "registers_unused": lambda kernel: f"registers left unused {kernel.registers_unused}",
+    "accesses": lambda kernel: f"loads {_widths(kernel.loads)}, stores {_widths(kernel.stores)}",
+    "loop": lambda kernel: (
+        f"inner loop of {len(kernel.main_loop)} instructions,"
+        f" loads {_widths(kernel.main_loop.loads)}"
+    ),
+    "waits": lambda kernel: f"waits for loads per iteration {kernel.main_loop.load_waits}",
+}
+
+
+def _of_machine_code(name: str, key: str) -> Figure:
+    """A figure of the stored machine code of a variant, NAME-sass.json."""
+    path = ROOT / "notebooks" / "data" / "course" / f"{name}-sass.json"
+    if not path.is_file() or key not in MACHINE_CODE:
+        raise KeyError(f"{key!r} of {path.name}")
+    record = ado.load(path)
+    return Figure(record.variant, MACHINE_CODE[key](record.kernels[0]))
+
+
+def _of_pattern(name: str, itemsize: int) -> Figure:
+    """The sectors that a warp accesses, from the model."""
+    model = ado.sectors(name, itemsize)
+    shown = f"sectors {model.sectors}, lines {model.lines}"
+    shown += f", utilisation {written(model.utilisation, '%')}"
+    return Figure(name if itemsize == 4 else f"{name}, {itemsize} bytes", shown)
+
+
+def _divergence() -> str:
+    """The cost of a branch that neighbouring lanes take differently, from the model."""
+    model = ado.divergence(np.arange(32) % 2)
+    return f"branch by parity: {model.passes} passes, {percent(model.lane_efficiency)} of the lanes"
+
+
+def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
+    if key in ("limiter", "next_step"):
+        finding = ado.diagnose(sweep)[m.variant]
+        step = str(finding.advice.step) if finding.advice else "none"
+        return f"limiter: {finding.limiter.name}" if key == "limiter" else f"next step: {step}"
+    if key in MEASURED:
+        title, text = MEASURED[key]
+        return named(title, text(m))
+    return _counted(m.profile, key)
+
+
+def _counted(profile: ado.Profile, key: str) -> str:
+    if key in COUNTED:
+        title, text = COUNTED[key]
+        return named(title, text(profile))
+    q, value = BY_KEY[key], profile.longest[key]
+    return named(title_of(key), written(value, q.unit or _UNITS.get(q.section, "")))
+
+
+def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
+    """Names of our figures that correspond to published ones."""
+    known = {m.variant: m for m in sweep}
+    for p in theirs:
+        if m := known.get(p.variant):
+            counted = p.quantity in BY_KEY and m.profile and m.profile.longest.get(p.quantity)
+            if p.quantity in (*MEASURED, *COUNTED) or counted not in (None, False):
+                yield f"{p.variant}.{p.quantity}"
