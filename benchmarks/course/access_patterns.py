@@ -1,7 +1,8 @@
 """Records what notebooks/06_access_patterns.ipynb shows, on a GPU with readable counters.
 
-* strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for each stride and each
-  offset, with the counters of sectors and DRAM.
+* strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for several strides and
+  offsets, with the counters of sectors and DRAM. The stored records have all strides from 1 to 32
+  and all offsets from 0 to 33; the chart draws those that a record has.
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
   and 16 bytes. The context of a measurement has its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
@@ -28,7 +29,8 @@ import adokernels as ado
 ELEMENTS = 64 << 20
 OFFSET_ELEMENTS = 16 << 20
 POINTS = 16 << 20
-STRIDES, OFFSETS = range(1, 33), range(34)
+#: Around the ends of sectors (8 elements) and of 64-byte pieces of DRAM (16 elements).
+STRIDES, OFFSETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (0, 1, 4, 7, 8, 9, 16, 24, 32, 33)
 #: Warps of the kernels with a named pattern.
 WARPS = 1 << 17
 #: Patterns by element type: the index of each lane, relative to the first element of its warp.
@@ -164,7 +166,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of the records, which is created")
     parser.add_argument("--only", nargs="+", choices=list(RECORDS), default=list(RECORDS))
     parser.add_argument(
-        "--seconds", type=float, default=0.2, help="upper limit of the time per variant"
+        "--seconds", type=float, default=0.1, help="upper limit of the time per variant"
     )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -145,7 +145,7 @@ def _bandwidth(canvas: Canvas, points: Sequence[_Point], machine: Machine | None
 
 def _frame(canvas: Canvas, legend: Sequence[Line2D]) -> None:
     ax = canvas.ax
-    ax.set_ylim(0)
+    ax.set_ylim(0, 1.04 * ax.get_ylim()[1])  # markers at 100 % are not cut off
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
     ax.tick_params(labelsize=canvas.font)
     ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
