@@ -1,4 +1,4 @@
-"""Generate docs/documents.md: every item of the five documents, and where it is shown."""
+"""Generate docs/documents.md: all items of the five documents, with the places that show them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from documents.targets import ROOT, link
 import adokernels as ado
 from adokernels.course.published.figure import Published
 
-#: Most published figures of an item that are listed.
+#: Largest number of published figures that are listed per item.
 _MOST = 8
 
 INTRODUCTION = """\
@@ -58,7 +58,7 @@ def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
 
 
 def stored_by_name(sweeps: Mapping[Path, ado.Sweep]) -> dict[str, ado.Sweep]:
-    """The ladders by name, and those that only the notebooks use: ``"course/NAME"``."""
+    """The ladders by name; ``"course/NAME"`` for those that only the notebooks use."""
     found = {path.stem: sweep for path, sweep in sweeps.items()}
     for path in sorted((ROOT / "notebooks" / "data" / "course").glob("*.json")):
         if isinstance(record := ado.load(path), ado.Sweep):
@@ -67,7 +67,7 @@ def stored_by_name(sweeps: Mapping[Path, ado.Sweep]) -> dict[str, ado.Sweep]:
 
 
 def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
-    """What is wrong with the rows: missing items, targets and figures."""
+    """Problems of the rows: missing items, targets and figures."""
     found = []
     stored = stored_by_name(sweeps)
     for document in DOCUMENTS:
@@ -83,7 +83,7 @@ def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
         ]
         for row in document.rows:
             if not row.where and not row.cannot:
-                found.append(f"{row.item}: neither a target nor a reason")
+                found.append(f"{row.item}: row must have a target or a reason")
             checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
             checks.append(partial(_here, row, document, known, stored))
             found += [f"{row.item}: {error}" for error in filter(None, map(_error_of, checks))]
