@@ -1,4 +1,4 @@
-"""Generate docs/documents.md: every item of the five documents, and where it is shown."""
+"""Generate docs/documents.md: all items of the five documents, with the places that show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from documents.targets import ROOT, link
 import adokernels as ado
 from adokernels.course.published.figure import Published
 
-#: Most published figures of an item that are listed.
+#: Largest number of published figures that are listed per item.
 _MOST = 8
 #: Between parts of a cell.
 _BREAK = "<br>"
@@ -75,7 +75,7 @@ def stored_by_name(sweeps: Mapping[Path, ado.Sweep]) -> dict[str, Record]:
 
 
 def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
-    """What is wrong with the rows: missing items, targets and figures."""
+    """Problems of the rows: missing items, targets and figures."""
     found = []
     stored = stored_by_name(sweeps)
     for document in DOCUMENTS:
@@ -91,7 +91,7 @@ def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
         ]
         for row in document.rows:
             if not row.where and not row.cannot:
-                found.append(f"{row.item}: neither a target nor a reason")
+                found.append(f"{row.item}: row must have a target or a reason")
             checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
             checks.append(partial(_here, row, document, known, stored))
             found += [f"{row.item}: {error}" for error in filter(None, map(_error_of, checks))]

@@ -205,7 +205,7 @@ def test_wrong_rows_stop_the_generator(monkeypatch):
     with pytest.raises(ValueError, match=r"docs/documents.md: A1: no name"):
         documents_document.text(sweeps())
     empty = dataclasses.replace(first, where=(), note="a note is not a reason")
-    assert with_rows(empty, *others) == ["A1: neither a target nor a reason"]
+    assert with_rows(empty, *others) == ["A1: row must have a target or a reason"]
     wrong = dataclasses.replace(first, here=("one_block.nothing",))
     assert ["no figure" in problem for problem in with_rows(wrong, *others)] == [True]
 

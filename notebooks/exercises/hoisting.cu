@@ -1,4 +1,4 @@
-// Exercise: hoist what does not change out of a loop.
+// Exercise: hoist loop-invariant factors out of a loop.
 //
 // Polarisability of a pole p at N energies, summed with weights:
 //

@@ -1,8 +1,8 @@
 // Exercise: have several loads in flight per thread.
 //
-// One block computes all points, so few warps are resident on the GPU, and nothing but the thread
-// itself can hide the latency of its loads. The result is correct, but the kernel is slow: each
-// iteration of the inner loop waits for its own load.
+// One block computes all points, so few warps are resident on the GPU, and they cannot hide the
+// latency of the loads. The result is correct, but the kernel is slow: each iteration of the inner
+// loop waits for its own load.
 
 template <class T>
 __device__ T larger(T best, T value) {

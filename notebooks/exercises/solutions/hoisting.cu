@@ -1,4 +1,4 @@
-// Solution: hoist what does not change out of a loop.
+// Solution: hoist loop-invariant factors out of a loop.
 
 __global__ void pole_sum(const double* __restrict__ pole, const double* __restrict__ strength,
                          const double* __restrict__ volume, const double* __restrict__ x,

@@ -1,5 +1,5 @@
-// Copies an array through shared memory, to compare how the levels count the three ways of loading
-// 16-byte vectors: loads to registers, asynchronous copies through L1 (cp.async.ca), and
+// Copies an array through shared memory, to compare the counters of L1 and L2 for three ways to
+// load 16-byte vectors: loads to registers, asynchronous copies through L1 (cp.async.ca), and
 // asynchronous copies that bypass L1 (cp.async.cg), as in the variants tiled and two_rows of gpp.
 //
 // A block copies chunks of kVectors vectors. Each thread reads back only its own vectors, so no

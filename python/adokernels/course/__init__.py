@@ -1,4 +1,4 @@
-"""What the notebooks of the course share: sentences, tables, figures of documents, exercises."""
+"""Code shared by the notebooks of the course: text, tables, charts and exercises."""
 
 from __future__ import annotations
 

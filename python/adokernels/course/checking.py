@@ -1,4 +1,4 @@
-"""Check of a variant that a reader of the course has written."""
+"""Check a variant that a reader of the course has written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def check_exercise(
     variant: Any, of: Exercise | AnyLadder[Any], *args: Any, faster_than: str = "", **options: Any
 ) -> Text:
-    """Compare a variant with the oracle, time it, and tell the result in one line.
+    """Compare a variant with the oracle, time it, and report the result in one line.
 
-    It never raises an exception: what is wrong with the variant, or why it cannot run on this
-    machine, is the result.
+    It raises no exceptions. If the variant is wrong or cannot run on this machine, the report gives
+    the reason.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from adokernels.custom.ladder import ladder
 from adokernels.ladders import registry
 from adokernels.ladders.base import AnyLadder
 
-#: The sources, relative to a notebook: starters, and solutions in a folder below.
+#: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
 
 
@@ -28,13 +28,13 @@ class Exercise:
     Attributes
     ----------
     name
-        The name of the source files.
+        Name of the source files.
     task
-        What to do, in one sentence.
+        The task in one sentence.
     starter_is
-        What the starter is until it is completed: ``"wrong"`` or ``"slow"``.
+        State of the starter before it is completed: ``"wrong"`` or ``"slow"``.
     launch
-        The arguments of :func:`adokernels.cuda_variant` beside name and source.
+        The arguments of :func:`adokernels.cuda_variant` other than name and source.
     faster_than
         The variant of the ladder that the completed kernel is faster than.
     ladder
@@ -124,7 +124,7 @@ def pole_sum(
     x: NDArray[Any],
     weight: NDArray[Any],
 ) -> NDArray[Any]:
-    """The polarisability of poles at N energies, summed with weights."""
+    """Return the polarisability of poles at N energies, summed with weights."""
     square = pole**2
     total = np.zeros_like(pole)
     for energy, factor in zip(x, weight, strict=True):
@@ -154,7 +154,7 @@ def _hoisting(name: str, folder: Path) -> Exercise:
     sums.add(cuda_variant(start, source=_read(folder, name), changes=changes, **launch))
     return Exercise(
         name=name,
-        task="Hoist what is the same for all terms out of the loop over the terms of a sum.",
+        task="Hoist the loop-invariant factors out of the loop over the terms of a sum.",
         starter_is="slow",
         launch=launch,
         faster_than=start,
@@ -176,7 +176,9 @@ _EXERCISES: Mapping[str, Callable[[str, Path], Exercise]] = {
             "kernel": "transpose<{T}>",
             "block": (32, 8),
             "tile": (32, 32),
-            "refuses": lambda a: "a has too many rows" if a.shape[0] > _MOST_ROWS else None,
+            "refuses": lambda a: (
+                f"a must have at most {_MOST_ROWS} rows" if a.shape[0] > _MOST_ROWS else None
+            ),
         },
         faster_than="naive",
     ),
@@ -197,7 +199,7 @@ _EXERCISES: Mapping[str, Callable[[str, Path], Exercise]] = {
             "grid": lambda vectors, matrix: vectors.shape[0],
             "shared_bytes": lambda vectors, matrix: 8 * vectors.shape[1],
             "refuses": lambda vectors, matrix: (
-                "vectors are longer than 6144 elements" if vectors.shape[1] > 6144 else None
+                "vectors must have at most 6144 elements" if vectors.shape[1] > 6144 else None
             ),
         },
         faster_than="block_per_set",

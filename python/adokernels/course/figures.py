@@ -1,4 +1,4 @@
-"""Tables of a profiler's figures: those of a document for its GPU beside ours."""
+"""Tables of profiler figures: those of a document for its GPU beside ours."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def figures(
     longest: bool = False,
     rows: Literal["all", "published", "changed"] = "all",
 ) -> Text:
-    """Show a profiler's figures of a variant: those of the documents beside ours.
+    """Show the profiler figures of a variant: those of the documents beside ours.
 
     The table has a row for each quantity that was counted or published: speed of light, dominant
     stall reason, warps, sectors per request with the ideal value, hit rates, occupancy, registers
@@ -308,9 +308,9 @@ def _cell(row: _Row, published: Iterable[Published]) -> str:
 
 
 def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
-    """Whether the value is not that of the baseline; for text, whether the text is another.
+    """Whether the value is not that of the baseline; for text, whether the text differs.
 
-    The time counts as changed, because every other change is judged by it.
+    The time always counts as changed, so that it is always shown.
     """
     if row.key == "seconds":
         return True

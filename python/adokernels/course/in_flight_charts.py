@@ -98,9 +98,9 @@ def _name_latencies(canvas: Canvas, roof: float) -> None:
 
 
 def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | None = None) -> Axes:
-    """Draw the registers per thread of each variant, and those left unused.
+    """Draw the registers per thread of each variant, and the registers left unused.
 
-    Beside them are the resident threads per multiprocessor, and the bytes that they have in flight.
+    The text beside a bar gives the resident threads per multiprocessor, and their bytes in flight.
 
     Parameters
     ----------

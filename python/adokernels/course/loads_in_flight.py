@@ -29,8 +29,8 @@ UNROLLED_TERMS = 8
 class InnerLoop:
     """The inner loop of a variant of max_plus: a measurement and the machine code.
 
-    A wait is the first use of loads that overlap each other. Until then, no thread continues, so
-    the bytes per wait are those that a thread has in flight.
+    A wait is the first use of loads that overlap each other. At a wait, the thread has the bytes of
+    these loads in flight: the bytes per wait.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Models beside counters: what the accesses of a warp predict for a whole kernel."""
+"""Models beside counters: predict the counters of a kernel from the accesses of a warp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from adokernels.patterns.banks import BankConflicts
     from adokernels.patterns.sectors import Sectors
 
-#: Two counts whose relative difference is smaller are called equal.
+#: Largest relative difference of two counts that are reported as equal.
 _EQUAL = 5e-5
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from adokernels.course.published.figure import written
 from adokernels.course.text import Text
 
-#: A guess within this factor of the measured value is close.
+#: Largest factor between the measured value and a guess that is reported as close.
 _CLOSE = 1.25
 
 
 def predicted(guess: float | None, measured: float, unit: str = "") -> Text:
-    """Compare a guess with the measured value; without a guess, fold the value away.
+    """Compare a guess with the measured value; without a guess, collapse the value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Priorities of the kernels of an application: which of them can gain most."""
+"""Priorities of the kernels of an application: their ranks by possible gain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def possible_gain(m: Measurement, roof: float) -> float:
-    """The time of a kernel beyond that of its compulsory bytes at `roof` bytes per second."""
+    """Time of a kernel minus the time of its compulsory bytes at `roof` bytes per second."""
     return m.seconds - m.bytes / roof
 
 

@@ -1,4 +1,4 @@
-"""Sentences about the steps of a ladder: what a variant changes, and what this gains."""
+"""Sentences about the steps of a ladder: the change of a variant, and its gain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step(
     before: str | None = None,
     more: str = "",
 ) -> Text:
-    """Tell what a variant changes, its time, its share of the roof, and its gain.
+    """Describe the change of a variant, its time, its share of the roof, and its gain.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def step(
     name
         The variant.
     published
-        Figures of the documents. The time or the speed-up of the same step is told beside ours.
+        Figures of the documents. The time or the speed-up of the same step is added to ours.
     before
         The variant to compare with. Default: the measured variant before it.
     more
@@ -160,7 +160,7 @@ def _article(device: str) -> str:
 
 
 def _traffic(m: Measurement) -> str:
-    """The bytes that it requests and that each level moves, relative to the compulsory bytes."""
+    """Requested bytes, and bytes moved by each level, relative to the compulsory bytes."""
     if not m.bytes:
         return ""
     moved = {"requested": m.requested_bytes, **m.counted_bytes}

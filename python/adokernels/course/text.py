@@ -1,4 +1,4 @@
-"""Markdown that a notebook shows: sentences and tables. IPython is not needed to make them."""
+"""Sentences and tables in Markdown, for notebooks. This module does not need IPython."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Text:
 
 
 def say(*parts: object) -> Text:
-    """Make text from parts, for example sentences and tables: each is a paragraph."""
+    """Make text from parts, for example sentences and tables. Each part is a paragraph."""
     return Text("\n\n".join(map(str, parts)))
 
 

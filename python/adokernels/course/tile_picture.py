@@ -1,4 +1,4 @@
-"""Pictures of a transpose through a tile: load, mirror, store."""
+"""Picture of a transpose through a tile in shared memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Figures that the five documents publish, one module per document; each is typed here only."""
+"""Figures published by the five documents. No figure is stated in a second place."""

@@ -23,20 +23,20 @@ class Published:
     document
         The document, as it is named in tables.
     item
-        The item of the audit that it belongs to, for example ``"A12"``.
+        The item of docs/documents.md to which the figure belongs, for example ``"A12"``.
     quantity
-        What it is: ``"seconds"``, ``"speedup"`` or ``"registers"``; a quantity of profiles
+        The quantity: ``"seconds"``, ``"speedup"`` or ``"registers"``; a quantity of profiles
         (``"compute_sol"``) or a metric of Nsight Compute, for which notebooks show ours beside it;
-        or any other name, which is shown as it is.
+        or any other name, which tables show unchanged.
     value
-        In SI units; a share is a fraction. Or text.
+        A number in SI units, or text. A share is a fraction.
     unit
         ``"s"``, ``"B"``, ``"%"`` (the value is a fraction), ``"times"`` (a factor), or any other
         unit; empty if none.
     device
         The device of the document.
     variant
-        The variant of ours that corresponds to what was measured; empty if none does.
+        The variant of this package that corresponds to the measured one; empty if there is none.
     source
         The place in the document: title, page or section, and address.
     title

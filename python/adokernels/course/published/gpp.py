@@ -101,7 +101,7 @@ _CODES = tuple(
     for (quantity, unit), value in zip(_COLUMNS.items(), values, strict=True)
 )
 
-#: All figures with an item of the audit.
+#: All figures with an item of docs/documents.md.
 FIGURES: tuple[Published, ...] = (*_POST, *_PAPER, *_CODES)
 
 
@@ -116,7 +116,7 @@ def figure(quantity: str, variant: str = "", document: str = POST) -> float:
 
 
 def counted_codes() -> dict[str, dict[str, float]]:
-    """What the published codes execute and move per iteration, by code and quantity."""
+    """FLOPs and bytes of the published codes per iteration, by code and quantity."""
     return {
         code: dict(zip(_COLUMNS, values, strict=True)) for code, (_, *values) in _COUNTED.items()
     }
@@ -179,7 +179,7 @@ _SIMPLER = (
     (4599.8, 11.09, 4.36, 3.45),
     (4692.2, 13.21, 5.18, 4.03),
 )
-#: The simpler kernel, for two numbers of frequencies: all six would overlap.
+#: The simpler kernel with 1 and with 6 frequencies. The points of all six would overlap.
 SIMPLER = PublishedPoints(
     machine=V100_MACHINE,
     points=tuple(
