@@ -23,7 +23,7 @@ from documents.targets import ROOT, link
 import adokernels as ado
 from adokernels.course.published.figure import Published
 
-#: Most published figures of an item that are listed.
+#: Maximum number of published figures that are listed per item.
 _MOST = 8
 
 INTRODUCTION = """\
@@ -34,7 +34,7 @@ INTRODUCTION = """\
 The ladders of this package come from five documents about analysis-driven optimisation. This page
 lists the {count} technical items of these documents in their order, with the variant, chart,
 function, card or notebook section that shows each item. The published figures are those of the
-document on its device. Ours are computed from stored measurements, so they are not typed by hand.
+document on its device. Ours are computed from stored measurements.
 "`a` to `b`" is the ratio of the times of two variants. Counters are those of the longest kernel.
 """
 
@@ -67,7 +67,7 @@ def stored_by_name(sweeps: Mapping[Path, ado.Sweep]) -> dict[str, ado.Sweep]:
 
 
 def problems(sweeps: Mapping[Path, ado.Sweep]) -> list[str]:
-    """What is wrong with the rows: missing items, targets and figures."""
+    """Describe errors in the rows: missing items, targets and figures."""
     found = []
     stored = stored_by_name(sweeps)
     for document in DOCUMENTS:

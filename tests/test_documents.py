@@ -33,7 +33,7 @@ def test_every_item_of_the_audit_has_a_row():
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.letter)
-def test_published_figures_are_listed_beside_ours(document):
+def test_published_figures_are_listed_next_to_ours(document):
     published = figures.published_of(document)
     rows = dict(re.findall(r"^\| ([A-E]\d+) (\|.*)$", TEXT, re.M))
     for item in {p.item for p in published}:

@@ -25,8 +25,7 @@ struct Branch {
   static constexpr const char* kName = "branch";
   static constexpr const char* kSummary =
       "Evaluate a polynomial for elements with even flat index and a nested series for elements "
-      "with "
-      "odd flat index: ``sum((1 - k / 256) * x**k for k in range(129))`` or "
+      "with odd flat index: ``sum((1 - k / 256) * x**k for k in range(129))`` or "
       "``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``.";
   static constexpr const char* kSource =
       "Control divergence, as in introductory courses on CUDA performance.";
