@@ -355,7 +355,7 @@ def _write_nsight_report(
     settings: dict[str, Any],
 ) -> None:
     if options.json:
-        raise ValueError("--json must not be combined with --ncu, which writes no counters")
+        raise ValueError("--json must not be combined with --ncu")
     name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
     write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
     console.print(f"wrote {options.ncu}; open it with ncu-ui")

@@ -1,4 +1,4 @@
-"""Quick-reference cards: a problem, the counters that indicate it, and the strategy against it.
+"""Quick-reference cards: a problem, the counters that indicate it, and possible remedies.
 
 An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
 variant if all of its indicators hold.
