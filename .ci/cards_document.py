@@ -29,9 +29,9 @@ ado.cards["occupancy"].evidence(sweep)  # its counters and the time before and a
 ado.diagnose(sweep)  # names the cards whose indicators hold
 ```
 
-Counters are those of the longest kernel of a variant. The waves of blocks, the registers that are
-left and the blocks that fit into shared memory follow from the launch and the compiled kernel. A
-card applies if all of its indicators hold before the step.
+Counters are those of the longest kernel of a variant. The waves of blocks, the unused registers and
+the blocks that fit into shared memory follow from the launch and the compiled kernel. A card
+applies if all of its indicators hold before the step.
 """
 
 

@@ -61,7 +61,7 @@ def test_bound_rejects_each_wrong_coefficient(odd):
             y = 1 + (1 - (k + (k == wrong)) / 128) * value * y
         return y
 
-    TASK.check(formula(None), right, 2 * unit)  # pow and sum have other roundings
+    TASK.check(formula(None), right, 2 * unit)  # pow and sum round differently
     for k in range(odd, 65 if odd else 129):
         with pytest.raises(ValueError, match="2 of 2 elements differ"):
             TASK.check(formula(k), right, unit * 100)
@@ -80,7 +80,7 @@ def cost(variant, *shape, dtype="f4"):
 
 
 def test_costs():
-    """Seven elements: four even ones with 128 FMAs, three odd ones with 64 and 64 products."""
+    """Seven elements: four even with 128 FMAs, three odd with 64 FMAs and 64 products."""
     useful = 4 * 256 + 3 * 192
     for variant in ("naive_loops", "by_lane", "by_warp", "pairs"):
         assert cost(variant, 7).executed_flops == cost(variant, 7).flops == useful

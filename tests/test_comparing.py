@@ -11,7 +11,7 @@ from adokernels.cli import main
 
 
 def run_again(sweep, machine="NVIDIA H200", **factors):
-    """The sweep as another run measures it; the times of the named variants are multiplied."""
+    """The sweep of another run, with the times of the named variants multiplied."""
 
     def repeated(m):
         context = {**m.context, "device_name": machine}

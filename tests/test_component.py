@@ -80,7 +80,7 @@ def requested(variant, points, **options):
 
 @pytest.mark.parametrize("c", [0, 1, 2])
 def test_bytes_of_the_layouts(c):
-    """A structure of arrays needs the bytes of the component; structures need those of all."""
+    """A structure of arrays needs one component, an array of structures needs all of them."""
     n = 1024
     structures, arrays = np.zeros((n, 3), "f4"), np.zeros((3, n), "f4").T
     for points in (structures, arrays):
@@ -94,7 +94,7 @@ def test_bytes_of_the_layouts(c):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", variants_of(ado.component))
-def test_a_structure_of_arrays_stays_one_on_the_device(variant, rng):
+def test_a_structure_of_arrays_keeps_its_layout_on_the_device(variant, rng):
     """Host and device operands in column-major order are not packed as structures."""
     if ado.component[variant].device != "cuda":
         pytest.skip("a CPU variant")

@@ -1,4 +1,4 @@
-"""What the notebooks share: text, figures of documents beside ours, steps, exercises."""
+"""Code shared by the notebooks: text, published figures next to ours, steps, exercises."""
 
 import dataclasses
 import importlib
@@ -100,7 +100,7 @@ def test_figures_of_documents_are_complete(name):
     assert len(set(keys)) == len(keys)
     for p in found:
         assert re.fullmatch(r"[A-E]\d+", p.item)
-        assert p.variant in variants | {""} or ado.sectors(p.variant)  # or a pattern of accesses
+        assert p.variant in variants | {""} or ado.sectors(p.variant)  # or an access pattern
         assert p.text
         assert all((p.document, p.quantity, p.device, p.source))
 
@@ -129,7 +129,7 @@ def test_figures_show_published_sectors_beyond_the_ideal(ladder):
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_figures_show_the_documents_value_beside_ours(ladder):
+def test_figures_show_the_documents_value_next_to_ours(ladder):
     naive = ladder["naive"]
     given = [
         published(),
@@ -147,7 +147,7 @@ def test_figures_show_the_documents_value_beside_ours(ladder):
     assert rows["speed of light: DRAM"][:2] == ["", "26 %"]
 
 
-def test_figures_show_sectors_beside_their_ideal(ladder):
+def test_figures_show_sectors_next_to_their_ideal(ladder):
     _, rows = rows_of(course.figures(ladder["naive"]))
     assert rows["sectors per store request"] == ["32.0 (ideal 8)"]
     assert ladder["naive"].profile.ideal_sectors_per_request("store") == 8
@@ -163,7 +163,7 @@ def test_figures_name_the_stall_reason_with_the_most_cycles(ladder):
     ]
 
 
-def test_an_issued_instruction_is_no_stall():
+def test_an_issued_instruction_is_not_a_stall():
     m = ado.load(DATA / "sobel-2560x1600.json")["sliding_window"]
     stalls = {k: v for k, v in m.profile.quantities.items() if k.startswith("stall_")}
     assert max(stalls, key=stalls.get) == "stall_selected"
@@ -259,7 +259,7 @@ def test_steps_are_compared_with_the_variant_before(ladder):
     assert "Compared" not in str(course.step(ladder, "naive"))
 
 
-def test_between_tells_ratio_interval_and_verdict(ladder):
+def test_between_states_ratio_interval_and_verdict(ladder):
     verdict, ratio, (low, high) = ladder["padded"].compare(ladder["tiled"])
     text = course.between(ladder["padded"], ladder["tiled"])
     assert f"{TIMES}{ratio:.2f}" in text
@@ -267,7 +267,7 @@ def test_between_tells_ratio_interval_and_verdict(ladder):
     assert text.endswith(f"**{verdict}**")
 
 
-def test_steps_tell_the_gain_that_the_document_published(ladder):
+def test_steps_show_the_gain_that_the_document_published(ladder):
     given = [published(), published(variant="narrow_blocks", value=0.68e-3)]
     text = str(course.step(ladder, "narrow_blocks", published=given))
     assert f"slides: from 2.72 ms to 680 µs on an A100, {TIMES}4.00." in text
@@ -275,7 +275,7 @@ def test_steps_tell_the_gain_that_the_document_published(ladder):
     assert "slides" not in str(course.step(ladder, "padded", published=given))
 
 
-def test_steps_tell_published_speed_ups(ladder):
+def test_steps_show_published_speed_ups(ladder):
     given = [
         published(quantity="speedup", unit="", value=1.5, variant="tiled"),
         published(quantity="speedup", unit="", value=3.0, variant="padded"),
@@ -286,7 +286,7 @@ def test_steps_tell_published_speed_ups(ladder):
     assert f"slides: {TIMES}1.50 compared with the document's baseline on an A100." in text
 
 
-def test_steps_that_were_not_measured_say_why(ladder):
+def test_steps_that_were_not_measured_show_the_reason(ladder):
     text = str(course.step(ladder, "in_place"))
     assert ado.transpose["in_place"].changes in text
     assert text.endswith("There is no measurement of it here: out is not a.")
@@ -299,7 +299,7 @@ def test_steps_name_unmeasured_steps_between():
     assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
 
 
-def test_steps_tell_the_bytes_of_each_level(ladder):
+def test_steps_show_the_bytes_of_each_level(ladder):
     m = ladder["naive"]
     l2 = m.profile["l2_bytes"] / m.bytes
     assert f"L2 {l2:.2f}" in str(course.step(ladder, "naive"))
@@ -320,7 +320,7 @@ def test_libraries_are_sorted_by_time():
 # --- predictions ----------------------------------------------------------------------------------
 
 
-def test_predictions_fold_the_value_away_until_there_is_a_guess():
+def test_predictions_hide_the_value_until_there_is_a_guess():
     text = str(course.predicted(None, 1.284, "ms"))
     assert "<details>" in text
     assert "1.28 ms" in text.partition("<details>")[2]
@@ -360,7 +360,7 @@ def test_exercises_that_are_correct():
     ("name", "words"),
     [("tiled", "is correct, but not faster than narrow_blocks. "), ("padded", "is **correct**. ")],
 )
-def test_exercises_tell_whether_the_goal_is_reached(name, words, ladder, monkeypatch):
+def test_exercises_show_whether_the_goal_is_reached(name, words, ladder, monkeypatch):
     goal = ladder["narrow_blocks" if name == "tiled" else "tiled"]
     mine = dataclasses.replace(ladder[name], variant="transposed")
     sweep = dataclasses.replace(ladder, measurements=(goal, mine))
@@ -377,13 +377,13 @@ def test_exercises_tell_whether_the_goal_is_reached(name, words, ladder, monkeyp
         (lambda a: 1 / 0, "is not correct: it fails with ZeroDivisionError: division by zero"),
     ],
 )
-def test_exercises_tell_what_is_wrong(function, text):
+def test_exercises_report_what_is_wrong(function, text):
     found = str(course.check_exercise(function, ado.transpose, A, timed=False))
     assert text in found
     assert "\n" not in found
 
 
-def test_exercises_need_a_gpu_and_say_why_there_is_none(monkeypatch):
+def test_exercises_need_a_gpu_and_report_why_there_is_none(monkeypatch):
     variant = ado.cuda_variant("mine", source="__global__ void mine() {}", block=32)
     monkeypatch.setattr(ado.CudaVariant, "why_unavailable", "no CUDA driver: call nobody")
     found = str(course.check_exercise(variant, ado.transpose))

@@ -44,7 +44,7 @@ def test_controls_have_the_launch_configuration_of_the_variants(name):
     assert grid == (1 if name == "one_block" else len(problem))
 
 
-def test_controls_refuse_long_vectors():
+def test_controls_reject_long_vectors():
     matrix = np.empty((1025, 1025), np.float32)
     for name in NAMES:
         assert control(name).why_not((matrix[None], matrix), {})

@@ -49,7 +49,7 @@ def test_ranks_are_proportional_to_the_time_beyond_the_roof(stages):
     assert gains[first.routine] + first.bytes / edges.roof == pytest.approx(first.seconds)
 
 
-def test_priorities_show_the_ranks_of_the_document_beside_ours(blur, stages):
+def test_priorities_show_the_ranks_of_the_document_next_to_ours(blur, stages):
     edges, kernels = stages
     with_first_step = [blur["coalesced"], *(m for m in kernels if m.routine != "gaussian_blur")]
     given = {"published": talk.RANKS, "variant": "coalesced"}
@@ -64,7 +64,7 @@ def test_priorities_show_the_ranks_of_the_document_beside_ours(blur, stages):
 # --- figures that are text ------------------------------------------------------------------------
 
 
-def test_figures_show_our_text_beside_published_text(blur):
+def test_figures_show_our_text_next_to_published_text(blur):
     _, rows = cells_of(course.figures(blur["naive"], published=talk.FIGURES))
     assert rows["grid"] == ["320 x 200 blocks", "320 x 200 blocks"]
     assert rows["shared memory per block"] == ["0 B", "0 B"]

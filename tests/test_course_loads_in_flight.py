@@ -60,7 +60,7 @@ def test_bytes_in_flight_are_those_of_resident_threads(loops):
     assert loads_in_flight.resident_threads(whole) == 132 * 2 * 512  # the device, two blocks each
 
 
-def test_the_table_has_published_figures_beside_ours(loops):
+def test_the_table_has_published_figures_next_to_ours(loops):
     shown = {name: loops["float64"][name] for name in ("one_block", "vector_load_both")}
     lines = str(course.inner_loop_table(shown, published=posts.FIGURES)).splitlines()
     header, cells = (
@@ -99,7 +99,7 @@ def test_the_chart_has_a_point_per_variant_at_its_bandwidth(loops, ladders):
     assert wanted <= drawn
 
 
-def test_the_chart_of_registers_tells_threads_and_bytes_in_flight(ladders):
+def test_the_chart_of_registers_shows_threads_and_bytes_in_flight(ladders):
     ax = course.register_chart(ladders["float64"], {"one_block": 8, "two_blocks": 64})
     words = [text.get_text() for text in ax.texts]
     assert "1024 threads, 8 KiB in flight" in words

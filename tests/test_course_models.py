@@ -1,4 +1,4 @@
-"""Models beside counters, of records with made-up counters."""
+"""Models compared with counters, for records with made-up counters."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_accesses_to_shared_memory_predict_wavefronts_and_conflicts():
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_the_table_has_the_model_beside_the_counter_and_the_time():
+def test_the_table_has_the_model_next_to_the_counter_and_the_time():
     m = strided(3, load_sectors=12.5 * WARPS)
     model = course.modelled(warps=WARPS, loads=[ado.sectors("stride 3")])
     header, _, requests, sectors = cells_of(course.model_beside_counters([("stride 3", m, model)]))
@@ -185,7 +185,7 @@ def test_the_stride_chart_has_the_model_the_counters_and_the_rates():
     plt.close(upper.figure)
 
 
-def test_the_stride_chart_tells_the_largest_difference_from_the_model():
+def test_the_stride_chart_shows_the_largest_difference_from_the_model():
     found = strides(count=1, load_sectors=5 * WARPS)
     upper, _ = course.stride_chart(found, "stride", model)
     assert "at most 20 %" in upper.get_title(loc="left")

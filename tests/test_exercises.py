@@ -36,7 +36,7 @@ def test_sources_compile_for_older_gpus(name, version):
 
 
 @each_exercise
-def test_starters_have_todos_and_say_what_they_are(name):
+def test_starters_have_todos_and_state_whether_they_are_wrong_or_slow(name):
     starter, solution = exercise(name).starter, exercise(name).solution
     assert "TODO" in starter
     assert "TODO" not in solution
@@ -77,7 +77,7 @@ def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
 
 
 @each_exercise
-def test_measured_starters_are_wrong_or_slow_as_they_say(name):
+def test_measured_starters_are_wrong_or_slow_as_stated(name):
     sweep = ado.load(DATA / f"exercise-{name}.json")
     solution, goal = sweep["solution"], sweep[exercise(name).faster_than]
     assert solution.compare(goal).verdict is ado.Verdict.FASTER
@@ -100,7 +100,7 @@ def test_solutions_are_correct(name):
 @pytest.mark.gpu
 @needs_compiler
 @each_exercise
-def test_starters_are_wrong_or_slow_as_they_say(name):
+def test_starters_are_wrong_or_slow_as_stated(name):
     mine = variant_of(name, exercise(name).starter)
     found = ado.check(mine, exercise(name).ladder, *exercise(name).operands(), timed=False)
     assert found.correct is (exercise(name).starter_is == "slow"), found.reason
@@ -110,7 +110,7 @@ def test_starters_are_wrong_or_slow_as_they_say(name):
 
 @pytest.mark.gpu
 @needs_compiler
-def test_sources_that_do_not_compile_are_told():
+def test_sources_that_do_not_compile_are_reported():
     mine = variant_of("hoisting", exercise("hoisting").starter.replace("double sum", "double"))
     found = str(course.check_exercise(mine, exercise("hoisting")))
     assert "**pole_sum[mine]** " in found

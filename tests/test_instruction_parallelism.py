@@ -26,7 +26,7 @@ def test_reference_result_is_the_rounded_exact_one(dtype, rng):
         float(sum(coefficient(k) * Fraction(float(value)) ** k for k in range(257))) for value in x
     ]
     assert np.allclose(TASK.expected(x), right, rtol=float(np.finfo(dtype).eps), atol=0)
-    # Four periods of 64 and one more coefficient: all positive, then with alternating signs.
+    # Four periods of 64 and one more term: positive terms at 1, alternating signs at -1.
     assert TASK.expected(np.array([1, -1], dtype)).tolist() == [4 * (64 - 63 / 4) + 1, 4 * 0.25 + 1]
 
 

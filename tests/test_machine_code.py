@@ -311,7 +311,7 @@ def test_kernels_of_a_cubin():
 
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
-def test_functions_that_kernels_call_are_no_kernels():
+def test_functions_that_kernels_call_are_not_kernels():
     source = """
     extern "C" __global__ void quotients(unsigned long long* x, unsigned long long y) {
       x[threadIdx.x] /= y;  // a function of the compiler's library
@@ -333,7 +333,7 @@ def test_of_two_kernels_with_one_name_that_of_the_routine_is_chosen(monkeypatch)
 
 
 @pytest.mark.parametrize("content", [b"", b"no cubin", b"\x7fELF", b"\x7fELF" + b"\xff" * 60])
-def test_other_content_is_no_cubin(content):
+def test_other_content_is_not_a_cubin(content):
     with pytest.raises(ValueError, match="code must be a cubin"):
         kernels_in(content)
 
@@ -486,7 +486,7 @@ def test_the_launched_kernels_are_in_the_module(routine):
     for variant in (v for v in routine if v.device == "cuda" and not v.stages):
         try:
             resources = variant.resources()
-        except ValueError:  # it cannot solve the default problem
+        except ValueError:  # the variant cannot solve the default problem
             continue
         for kernel in resources:
             # The driver reports at least 16 registers on some GPUs.

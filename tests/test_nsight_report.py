@@ -141,7 +141,7 @@ def test_wrong_usage(arguments, capsys):
 def test_json_excludes_ncu(capsys):
     command = "profile transpose naive --shape 4x4 --ncu x.ncu-rep --json x.json"
     status, _, err = run(capsys, *command.split())
-    assert (status, "--json is for counters" in err) == (2, True)
+    assert (status, "--json must not be combined with --ncu" in err) == (2, True)
 
 
 def test_the_second_run_is_profiled(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_sectors_of_the_patterns_of_the_slides(pattern, sectors, lines, utilisat
     assert of.sectors_per_request == sectors
 
 
-def test_random_elements_touch_almost_a_sector_each_and_are_the_same_in_every_call():
+def test_random_elements_touch_almost_one_sector_each_and_are_the_same_in_every_call():
     assert 31 <= ado.sectors("random").sectors <= 32
     assert np.array_equal(
         ado.sectors("random").accesses.offsets, ado.sectors("random").accesses.offsets
@@ -67,7 +67,7 @@ def test_bytes_that_lanes_share_are_requested_by_each_and_used_once():
 
 
 def warps_of(values, active=None):
-    """The values of the active lanes of each warp that has some."""
+    """The values of the active lanes, for each warp with active lanes."""
     rows = [list(row) for row in values] if values.ndim == 2 else None
     keep = np.ones(values.shape, dtype=bool) if active is None else active
     if rows is None:
@@ -85,7 +85,7 @@ def warps_of(values, active=None):
 
 @st.composite
 def lanes(draw):
-    """Offsets of some warps, in one or two dimensions, and which lanes are active."""
+    """Offsets of several warps, in one or two dimensions, and a mask of active lanes."""
     seed = draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
     extent = draw(st.sampled_from([1, 4, 40, 300, 5000, 2**40]))
@@ -116,7 +116,7 @@ def test_sectors_of_any_offsets(case, itemsize):
     assert of.ideal_sectors == sum(-(-len(touched) // 32) for touched in byte_sets)
 
 
-def test_many_requests_are_counted_in_parts_without_a_seam():
+def test_many_requests_are_counted_in_parts():
     count = (1 << 16) + 3
     offsets = np.tile(LANE, (count, 1)) + np.arange(count)[:, None] % 8
     of = ado.sectors(offsets, 4)
@@ -292,7 +292,7 @@ def test_charts_make_their_own_axes_and_can_have_no_words(name):
     plt.close(bare.figure)
 
 
-def test_titles_say_what_the_request_costs():
+def test_titles_state_the_cost_of_the_request():
     two = ado.sectors([LANE, LANE * 2])
     ax = new_figure((10, 4)).add_subplot()
     two.plot(request=1, ax=ax)
@@ -331,7 +331,7 @@ def test_titles_say_what_the_request_costs():
         (lambda: ado.bank_conflicts("rows"), ValueError, "got 'rows'"),
         (lambda: ado.bank_conflicts(LANE, 3), ValueError, "itemsize must be"),
         (lambda: ado.divergence([]), ValueError, "mask must contain at least one lane"),
-        (lambda: ado.divergence([0.5]), TypeError, "mask must be boolean, integers or texts"),
+        (lambda: ado.divergence([0.5]), TypeError, "mask must be boolean, integers or strings"),
         (lambda: ado.divergence(np.arange(65)), ValueError, "at most 64 branches, got 65"),
         (lambda: ado.divergence(LANE > 3, active=LANE < 0), ValueError, "mask must have at least"),
         (lambda: ado.sectors("aligned").plot(request=1), ValueError, "from 0 to 0, got 1"),

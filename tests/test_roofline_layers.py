@@ -54,7 +54,7 @@ def with_fp32(m, flops):
     return dataclasses.replace(m, profile=dataclasses.replace(m.profile, kernels=(kernel,)))
 
 
-def test_only_the_levels_asked_for_are_shown():
+def test_only_requested_levels_are_shown():
     sweep = make_gpp(counters=True)
     everything, dram = draw(sweep), draw(sweep, levels=["DRAM"])
     assert {"s", "^"} <= {marker for marker, *_ in markers(everything)}
@@ -64,7 +64,7 @@ def test_only_the_levels_asked_for_are_shown():
     assert not clashes(dram)
 
 
-def test_part_of_each_ceiling_that_is_asked_for_is_visible():
+def test_part_of_each_requested_ceiling_is_visible():
     l1 = ceiling("bandwidth", "L1 read", 33e12)
     machine = dataclasses.replace(H200, ceilings=(*H200.ceilings, l1))
     sweep = make_gpp(machine, counters=True)

@@ -25,7 +25,7 @@ def test_one_sweep_per_problem_from_small_to_large(scan):
     ]
     assert scan.names == ("naive_loops", "blocked", "NumPy")
     assert len(scan.of("NumPy")) == 3
-    assert all(m.error == 0 for m in scan.of("NumPy"))  # the peer got the operands
+    assert all(m.error == 0 for m in scan.of("NumPy"))  # the peer received the operands
 
 
 def test_the_table_has_a_line_per_problem(scan):

@@ -44,7 +44,7 @@ def test_special_values(name, variant, dtype, isa_restored):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_without_bound(name):
-    """What is not finite must be equal: the bound says nothing about it."""
+    """Values that are not finite must be equal: the bound does not cover them."""
     task = tasks.TASKS[name]
     x = np.array([[np.nan, np.nan, np.inf, np.inf, -np.inf, -np.inf, 1e300, -1e300]])
     right = task.expected(x)

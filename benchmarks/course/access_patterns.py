@@ -1,10 +1,10 @@
-"""Records what notebooks/06_access_patterns.ipynb shows, on a GPU with readable counters.
+"""Records the data of notebooks/06_access_patterns.ipynb on a GPU with readable counters.
 
 * strided_copy-strides.json, strided_copy-offsets.json: the naive kernel for several strides and
   offsets, with the counters of sectors and DRAM. The stored records have all strides from 1 to 32
   and all offsets from 0 to 33; the chart draws those that a record has.
 * gather-patterns.json: the naive kernel with the index of each access pattern, for elements of 4, 8
-  and 16 bytes. The context of a measurement has its pattern.
+  and 16 bytes. The context of a measurement names its pattern.
 * strided_copy-3.json, strided_copy-32.json, gather-random.json, gather-neighbours.json,
   component-structures.json, component-arrays.json, branch.json, instruction_parallelism.json: the
   ladders with all counters.
@@ -49,7 +49,7 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "float64": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
     "complex128": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
 }
-#: The counters of the scans, which need few passes.
+#: The counters of the scans. Few passes collect them.
 METRICS = (
     "gpu__time_duration.sum",
     *(
@@ -80,7 +80,7 @@ def together(measurements: Iterator[ado.Measurement]) -> ado.Sweep:
 
 
 def numbers(count: int, dtype: str = "float32") -> Any:
-    """Random numbers; those of a small block, repeated, so that large arrays are made quickly."""
+    """Random numbers. A small block is repeated, so that large arrays are made quickly."""
     block = np.random.default_rng(7).uniform(-1, 1, min(count, 1 << 20)).astype(dtype)
     return np.resize(block, count)
 
@@ -96,9 +96,9 @@ def offsets(seconds: float) -> ado.Sweep:
 
 
 def pattern_index(lanes: Any) -> tuple[Any, int]:
-    """The index of all warps, and the elements that x needs; None is a random index.
+    """The index of all warps, and the length of x. With None, the index is random.
 
-    Each warp accesses elements of its own, from a multiple of 32 elements on.
+    Each warp accesses its own elements, which begin at a multiple of 32 elements.
     """
     if lanes is None:
         extent = 512 * WARPS
@@ -132,7 +132,7 @@ def points() -> Any:
 
 
 def gathered(width: int, seconds: float) -> ado.Sweep:
-    """The ladder of gather, with an index that is random within blocks of some elements."""
+    """The ladder of gather, with an index that is random within blocks of `width` elements."""
     lane = np.random.default_rng(7).integers(0, width, ELEMENTS, dtype=np.int32)
     index = lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
     return ladder(ado.gather, numbers(ELEMENTS), index, seconds=seconds)
@@ -163,7 +163,7 @@ RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     parser.add_argument("--only", nargs="+", choices=list(RECORDS), default=list(RECORDS))
     parser.add_argument(
         "--seconds", type=float, default=0.1, help="upper limit of the time per variant"
@@ -174,7 +174,7 @@ def main() -> None:
     for name in options.only:
         try:
             record = RECORDS[name](options.seconds)
-        except Exception as error:  # the other records are still worth the time on the GPU
+        except Exception as error:  # the other records must be written
             print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             failed = True
             continue

@@ -1,11 +1,12 @@
-"""Measures what notebooks/03_vector_average_matvec.ipynb shows beside the stored ladder, on a GPU.
+"""Records the data of notebooks/03_vector_average_matvec.ipynb beyond the stored ladder, on a GPU.
 
 The controls are the first four variants with plain sums, as CUDA C++ source. The notebook defines
 them in its cell with the tag "ladder". The problem is that of the series: 1024 sets of 1024 vectors
 of length 1024, filled with ones and twos, for which sums are exact in any order.
 
-The checks of custom variants copy the operands several times, which takes minutes for 4 GiB. So the
-controls run as peers of the built-in variants: in the same rounds, with results that are checked.
+The checks of custom variants copy the operands several times, which takes minutes for 4 GiB. The
+controls therefore run as peers of the built-in variants, in the same rounds, and their results are
+checked.
 
 It needs the extra ``kernels``, and about 40 seconds on an H200.
 
@@ -122,7 +123,7 @@ def record(recorder: Recorder, seconds: float) -> None:
 def main() -> None:
     """Measure, and exit with status 1 if something is missing or wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help="upper limit of the time per variant"
     )

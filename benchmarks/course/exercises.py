@@ -34,7 +34,7 @@ def measured(name: str, seconds: float) -> ado.Sweep:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     parser.add_argument(
         "--seconds", type=float, default=0.3, help="upper limit of the time per variant"
     )

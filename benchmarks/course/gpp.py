@@ -1,4 +1,4 @@
-"""Records what notebooks/05_gpp_roofline.ipynb shows beyond the stored ladders of gpp.
+"""Records the data of notebooks/05_gpp_roofline.ipynb beyond the stored ladders of gpp.
 
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
@@ -43,7 +43,7 @@ SECONDS = 0.5  # of sampling per variant
 #: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
 #: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.
 METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
-#: Sectors at each level by their source. Those that the chip does not have are left out.
+#: Sectors at each level by their source. Metrics that the chip does not have are omitted.
 METRICS = (
     "gpu__time_duration.sum",
     "l1tex__t_bytes.sum",
@@ -174,7 +174,7 @@ def record(to: Recorder) -> None:
 def main() -> None:
     """Record, and exit with status 1 if something is missing."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(folder.resolve())

@@ -1,10 +1,10 @@
-"""Records what notebooks/02_image_filters.ipynb shows beside the stored ladders, on a GPU.
+"""Records the data of notebooks/02_image_filters.ipynb beyond the stored ladders, on a GPU.
 
 The image has the size of the GTC 2015 talk.
 
-* image_filters-application.json: the steps of the application one after another, in time of the
-  host: copy the photograph to the device, run the naive variant of each filter, copy the edges
-  back. They are the peers of a CPU variant of the whole pipeline.
+* image_filters-application.json: the host time of each step of the application: copy the photograph
+  to the device, run the naive variant of each filter, copy the edges back. The steps are the peers
+  of a CPU variant of the whole pipeline.
 * image_filters-samples-pipeline.json: samples of the warps of all three kernels.
 * image_filters-samples-VARIANT.json: samples of the warps of variants of the Gaussian.
 
@@ -80,7 +80,7 @@ def application(seconds: float) -> ado.Sweep:
 
 
 def records(seconds: float) -> dict[str, Callable[[], Any]]:
-    """What to record, by name."""
+    """The functions that make the records, by name."""
     gray = np.random.default_rng(7).integers(0, 256, SHAPE, np.uint8)
     rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
     found: dict[str, Callable[[], Any]] = {
@@ -106,7 +106,7 @@ def is_complete(record: Any) -> bool:
 def main() -> None:
     """Record, and exit with status 1 if something is missing."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="upper limit of the time per step and variant"
     )
@@ -116,7 +116,7 @@ def main() -> None:
     for name, make in records(options.seconds).items():
         try:
             record = make()
-        except Exception as error:  # the other records are still worth the time on the GPU
+        except Exception as error:  # the other records must be written
             print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             failed = True
             continue

@@ -6,7 +6,7 @@
 
 It needs a build with machine code for the GPU of the ladders, cuobjdump and nvdisasm, but no GPU.
 The registers of each kernel are compared with the stored ones, so that machine code of another
-build is not taken for that of the measured kernels.
+build is rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import adokernels as ado
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
-#: A kernel that needs fewer registers per thread has this number: the driver reports no fewer.
+#: The driver reports at least this number of registers per thread.
 LEAST_REGISTERS = 16
 _MAX_PLUS = (
     "one_block",

@@ -1,9 +1,9 @@
-"""Records what notebooks/01_transpose.ipynb shows beside the stored ladders, on a GPU.
+"""Records the data of notebooks/01_transpose.ipynb beyond the stored ladders, on a GPU.
 
 * transpose-naive-blocks.json: the naive kernel with several block shapes, timed in the same rounds,
   each with the counters of the ladders and those of branches.
 * transpose-hotspots-VARIANT.json: samples and stall reasons by source line of three variants; naive
-  in the blocks of the slides.
+  with the block shape of the slides.
 
     python benchmarks/course/transpose.py FOLDER
 """
@@ -22,7 +22,7 @@ from adokernels import _core
 from adokernels.counters.metrics import METRIC_SETS
 
 SHAPE = (8192, 8192)
-#: The blocks that the notebook compares: that of the slides, the default, and a narrow one.
+#: The block shapes that the notebook compares: that of the slides, the default, and a narrow one.
 BLOCKS = ((32, 32), (32, 8), (8, 32))
 #: Branch instructions, and branches whose lanes take different targets.
 BRANCHES = ("smsp__inst_executed_op_branch.sum", "smsp__sass_branch_targets_threads_divergent.avg")
@@ -49,7 +49,7 @@ def naive_blocks(a: Any, seconds: float) -> ado.Sweep:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="upper limit of the time per block shape"
     )

@@ -1,13 +1,13 @@
-// Two formulas by parity on the GPU: even and odd elements take different formulas of equal cost.
+// Branches on the GPU: elements with even and odd index take different formulas of equal cost.
 //
-// A warp executes one instruction for all its lanes. If its lanes take both branches, it executes
-// both branches one after another, each with the lanes of the other one switched off. Therefore
-// only the assignment of elements to lanes matters here:
+// A warp executes one instruction for all its lanes. If its lanes take different branches, it
+// executes the branches one after the other, and masks the lanes of the other branch in each pass.
+// Therefore only the assignment of elements to lanes matters here:
 //
-//   elements     |  0  1  2  3  4  5  ...          |  instructions of a warp for 32 elements
+//   elements     |  0  1  2  3  4  5  ...          |  instructions per warp and 32 elements
 //   by_lane      |  lane i takes element i         |  even formula + odd formula
 //   branch_free  |  lane i takes element i         |  even formula + odd formula
-//   by_warp      |  warps take even or odd ones    |  one formula
+//   by_warp      |  one parity per warp            |  one formula
 //   pairs        |  lane i takes elements 2i, 2i+1 |  one formula, on average
 //
 // 128 instructions per element for 8 or 16 bytes make even `pairs` compute-bound on an H200.
@@ -20,7 +20,7 @@
 namespace ado::cuda {
 namespace {
 
-// Between the two halves of the tile of by_warp.
+// Padding between the two halves of the shared-memory tile of by_warp.
 constexpr int kPaddingBytes = 64;
 
 #ifdef __CUDACC__
@@ -56,13 +56,14 @@ __global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
     y = even_formula(x[i]);
   else
     y = odd_formula(x[i]);
-  out[i] = y;  // the lanes are together again, so they store whole sectors
+  out[i] = y;  // the warp has reconverged, so it stores whole sectors
 }
 
 // ---------------------------------------------------------------------------------------------
-// Both formulas for every element, and a selection. The warp executes as many instructions as in
-// by_lane, so removing the branch saves nothing here: it helps only if branches are short. The two
-// formulas are independent of each other, so a warp overlaps their latencies.
+// Computes both formulas for every element, and selects one of the values. The warp executes as
+// many instructions as in by_lane, so removing the branch saves none here: it helps only if
+// branches are short. The two formulas are independent of each other, so a warp overlaps their
+// latencies.
 template <class T>
 __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
   const std::int64_t i = thread_x();
@@ -72,16 +73,16 @@ __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// The first half of the warps of a block takes the even elements, the second half the odd ones. All
-// lanes of a warp take the same branch: half of the instructions. Elements change lanes in shared
-// memory, so that global memory is accessed as before:
+// The first half of the warps of a block computes the even elements, the second half computes the
+// odd elements. All lanes of a warp take the same branch, which halves the instructions. Elements
+// change lanes in shared memory, so accesses to global memory remain coalesced:
 //
 //   element of the block    |  0   1   2   3   4   5  ...
 //   in shared memory        | [0   2   4  ...] [1   3   5  ...]
 //   computed by             |  first warps      last warps
 //
-// The padding between the two halves (kPaddingBytes) puts them into different banks, because the
-// lanes of a warp store to both halves at the same time.
+// The lanes of a warp store to both halves at the same time. The padding between the halves
+// (kPaddingBytes) shifts them to different banks.
 template <class T>
 __global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -107,8 +108,8 @@ __global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
 
 // ---------------------------------------------------------------------------------------------
 // Two neighbouring elements per thread, loaded and stored as one vector: each lane computes each
-// formula once. There is neither a branch nor shared memory, and the two formulas of a thread are
-// independent of each other.
+// formula once. The kernel needs neither a branch nor shared memory, and the two formulas of a
+// thread are independent of each other.
 template <class T>
 __global__ void branch_pairs(const T* x, T* out, std::int64_t elements) {
   using Pair = Vector<T, 2>;
@@ -139,8 +140,8 @@ Extent grid_of_elements(const Branch& p, Extent block) {
   return grid_of(ceil_div(p.x.elements(), std::int64_t{kElementsPerThread} * block.x), 1);
 }
 
-// Instructions per lane and FLOPs of the lanes that are switched on. In by_lane, they are those of
-// the elements' own formulas, although the warp executes both.
+// Instructions and FLOPs of the active lanes. In by_lane, each element counts with its own formula
+// only, although the warp executes both.
 double instructions_of_own_formula(const Branch& p) {
   return p.even_elements() * Branch::kEvenInstructions +
          p.odd_elements() * Branch::kOddInstructions;
@@ -157,7 +158,7 @@ constexpr Blocks kBlocks = {{{256}, {128}, {512}}};
 
 constexpr Variant<Branch> kVariants[] = {
     {.name = "by_lane",
-     .changes = "One thread per element, so that neighbouring lanes take different branches.",
+     .changes = "One thread per element; neighbouring lanes take different branches.",
      .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
@@ -168,7 +169,7 @@ constexpr Variant<Branch> kVariants[] = {
        });
      })},
     {.name = "branch_free",
-     .changes = "Computes both formulas of every element and selects one of the two values.",
+     .changes = "Computes both formulas for every element and selects one of the two values.",
      .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
@@ -180,7 +181,7 @@ constexpr Variant<Branch> kVariants[] = {
        });
      })},
     {.name = "by_warp",
-     .changes = "Regroups the elements in shared memory, so that all lanes of a warp take the same "
+     .changes = "Regroups the elements in shared memory so that all lanes of a warp take the same "
                 "branch.",
      .device = Device::kCuda,
      .blocks = kBlocks,

@@ -1,8 +1,8 @@
 // Component on the GPU: out[i] = points[i, c]. The layout of the points determines how many bytes
 // are transferred.
 //
-//   array of structures    x0 y0 z0 x1 y1 z1 x2 y2 z2 ...     every sector has all components
-//   structure of arrays    x0 x1 x2 ... y0 y1 y2 ... z0 ...   sectors of x have no y and no z
+//   array of structures    x0 y0 z0 x1 y1 z1 x2 y2 z2 ...     every sector contains x, y and z
+//   structure of arrays    x0 x1 x2 ... y0 y1 y2 ... z0 ...   sectors of x contain no y and no z
 //
 // An (N, C) array is an array of structures. The transpose of a (C, N) array has the same shape,
 // and is a structure of arrays.
@@ -20,15 +20,15 @@
 namespace ado::cuda {
 namespace {
 
-// The component of points in a layout that kernels access. Costs are also computed for other host
-// arrays.
+// The selected component, in the layout in which kernels receive the points. Costs are also
+// computed for host arrays with other layouts, which are packed before a launch.
 Array selected(const Component& p) {
   Component packed = p;
   if (!p.takes_layout(p.points)) packed.points = packed_like(p.points, p.points.data);
   return packed.selected();
 }
 
-// Bytes from a component of one point to that of the next.
+// Bytes from the component of one point to the component of the next point.
 std::int64_t step_bytes(const Component& p) { return selected(p).stride[0]; }
 
 Extent grid_of_points(const Component& p, std::int64_t per_block) {
@@ -49,14 +49,14 @@ const char* why_slower_batched(const Component& p, const Hardware& gpu) {
 const char* why_not_staged(const Component& p) {
   return staged_elements(step_bytes(p)) > 0
              ? nullptr
-             : "points are so large that a tile has fewer than 32 of them";
+             : "points are so large that a tile holds fewer than 32 of them";
 }
 
 const char* why_slower_staged(const Component& p, const Hardware&) {
   if (step_bytes(p) > kSectorBytes)
-    return "points are larger than a sector, so whole sectors would be loaded for nothing";
+    return "points are larger than a sector, so staging would load unused sectors";
   return p.out.elements() < kFewestStagedResults
-             ? "there are few points, so the barriers of the tiles cost more than requests"
+             ? "there are few points, so barriers cost more than the saved requests"
              : nullptr;
 }
 
@@ -71,7 +71,7 @@ const char* why_not_sectors(const Component& p) {
 
 constexpr Variant<Component> kVariants[] = {
     {.name = "sectors",
-     .changes = "Reads all sectors that contain the component, and writes the bytes of out.",
+     .changes = "Reads all sectors that contain the component and writes out, without selecting.",
      .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_sectors,
@@ -84,7 +84,7 @@ constexpr Variant<Component> kVariants[] = {
               p.points.data + p.points.bytes(), vectors_per_result(from));
      })},
     {.name = "array_of_structures",
-     .changes = "One thread per point: loads are as far apart as the points.",
+     .changes = "One thread per point: strided loads, coalesced stores.",
      .device = Device::kCuda,
      .blocks = {{{256}, {128}, {512}, {1024}}},
      .grid = [](const Component& p, Extent block) { return grid_of_points(p, block.x); },
@@ -96,7 +96,7 @@ constexpr Variant<Component> kVariants[] = {
        });
      })},
     {.name = "batched",
-     .changes = "Each thread has four loads in flight before its first store.",
+     .changes = "Each thread issues four loads before its first store.",
      .device = Device::kCuda,
      .why_slower = why_slower_batched,
      .blocks = {{{256}, {128}, {512}, {1024}}},
@@ -110,7 +110,8 @@ constexpr Variant<Component> kVariants[] = {
        });
      })},
     {.name = "staged",
-     .changes = "Loads whole points with 16-byte accesses, and selects in shared memory.",
+     .changes =
+         "Loads whole points with 16-byte accesses and selects the component in shared memory.",
      .device = Device::kCuda,
      .why_not = why_not_staged,
      .why_slower = why_slower_staged,
@@ -129,7 +130,7 @@ constexpr Variant<Component> kVariants[] = {
        });
      })},
     {.name = "structure_of_arrays",
-     .changes = "If components are contiguous, copies the component with 16-byte accesses.",
+     .changes = "Copies a contiguous component with 16-byte accesses.",
      .device = Device::kCuda,
      .why_not = why_not_contiguous,
      .blocks = {{{256}, {128}, {512}, {1024}}},

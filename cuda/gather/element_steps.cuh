@@ -1,7 +1,8 @@
 // One index per load: naive and batched.
 //
 // The load of an element cannot start before its index has arrived, so a thread waits for memory
-// twice. A warp with random indices touches 32 sectors of 32 bytes, and uses one element of each.
+// twice. A warp with random indices touches 32 sectors of 32 bytes, and uses one element per
+// sector.
 #pragma once
 
 #include "gather/operands.cuh"
@@ -20,7 +21,8 @@ __global__ void gather_naive(GatherOperands<T, Index> p) {
 }
 
 // All indices of a thread are loaded before its first element, and all elements before its first
-// store. They are one block apart, so that loads of indices and stores are coalesced.
+// store. The elements of a thread are one block apart, so that loads of indices and stores are
+// coalesced.
 template <class T, class Index>
 __global__ void gather_batched(GatherOperands<T, Index> p) {
   const int threads = static_cast<int>(blockDim.x);

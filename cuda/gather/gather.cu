@@ -1,9 +1,9 @@
 // Gather on the GPU: out[i] = x[index[i]]. The variants range from one index per thread to vectors
 // of indices.
 //
-// The indices determine how many sectors the loads of x touch, from those of a copy for a sorted
-// index to one per element for a random one. `ado.sectors` counts them. The requested bytes below
-// are those that the threads ask for: the costs of a problem do not depend on its values.
+// The indices determine how many sectors the loads of x touch: as many as in a copy if the index is
+// sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes below are
+// those that the threads request, because the costs of a problem do not depend on its values.
 //
 // Read the files in this order. This file has the list of variants. clang-format off
 #include "gather/element_steps.cuh"  // naive, batched
@@ -29,9 +29,9 @@ const char* why_slower_batched(const Gather& p, const Hardware& gpu) {
 }
 
 // On an H200, with random and with sorted indices of 1.5 Ki to 64 Mi elements, vector_index and
-// evict_first take 0.99 to 1.08 times the time of batched: the reads of x are the limit.
+// evict_first take 0.99 to 1.08 times the time of batched: the loads of x are the limiter.
 const char* why_slower_vectors(const Gather&, const Hardware&) {
-  return "the reads of x limit it, so that batched is as fast or faster";
+  return "the loads of x are the limiter, so batched is at least as fast";
 }
 
 const char* why_not_vectors(const Gather& p) {
@@ -53,7 +53,7 @@ Extent grid_of_vectors(const Gather& p, Extent block) {
 
 constexpr Variant<Gather> kVariants[] = {
     {.name = "in_order",
-     .changes = "Reads the index, and the elements of x in order instead of the selected ones.",
+     .changes = "Reads the index, and reads x in order instead of the selected elements.",
      .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_in_order,
@@ -79,7 +79,7 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "batched",
-     .changes = "Each thread has four loads in flight: first of indices, then of elements.",
+     .changes = "Each thread issues four loads of indices, then four loads of elements.",
      .device = Device::kCuda,
      .why_slower = why_slower_batched,
      .blocks = kBlocks,
@@ -93,7 +93,7 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "vector_index",
-     .changes = "Loads indices with 16-byte accesses, and stores neighbouring elements together.",
+     .changes = "Loads indices with 16-byte accesses and stores neighbouring elements as vectors.",
      .device = Device::kCuda,
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,
@@ -107,7 +107,8 @@ constexpr Variant<Gather> kVariants[] = {
        });
      })},
     {.name = "evict_first",
-     .changes = "Marks indices and results as used once, so that L2 keeps more of x.",
+     .changes =
+         "Accesses indices and results with an evict-first hint, so that L2 keeps more of x.",
      .device = Device::kCuda,
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,

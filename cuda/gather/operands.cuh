@@ -8,7 +8,7 @@
 
 namespace ado::cuda {
 
-// Calls `visit` with the element size in bytes as a constant, and a zero of the type of indices.
+// Calls `visit` with the element size in bytes as a constant, and a zero of the index type.
 template <class Visit>
 void with_types(const Gather& p, Visit visit) {
   with_size(p.x.type.size, [&](auto size) {

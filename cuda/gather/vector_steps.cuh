@@ -1,4 +1,4 @@
-// 16 bytes of indices per load: vector_index and evict_first. And the ceiling, in_order.
+// 16 bytes of indices per load: vector_index and evict_first, and the ceiling in_order.
 #pragma once
 
 #include "gather/operands.cuh"
@@ -19,8 +19,8 @@ using StoredVector =
 template <class Index>
 using IndexVector = WideVector<Index>;
 
-// kReadOnce: indices and results are used once. The loads and stores tell L2 to evict their lines
-// first (.cs), so that x stays in L2.
+// kReadOnce: indices and results are used once. The loads and stores have an evict-first hint
+// (.cs), so that x stays in L2.
 template <bool kReadOnce, class T>
 __device__ T load_once(const T* from) {
   if constexpr (kReadOnce)
@@ -65,8 +65,8 @@ __global__ void gather_vectors(GatherOperands<T, Index> p) {
   }
 }
 
-// The ceiling: element i of x (modulo the length of x) instead of the selected one. The index is
-// loaded, too. `vectors`: vectors of elements in x.
+// The ceiling: reads element i of x (modulo the length of x) instead of the selected element, and
+// also loads the index. `vectors`: number of whole groups of kGathered elements in x.
 template <class T, class Index>
 __global__ void gather_in_order(GatherOperands<T, Index> p, std::int64_t vectors) {
   using Indices = IndexVector<Index>;

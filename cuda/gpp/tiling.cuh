@@ -135,9 +135,9 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 inline constexpr int kStages = 3;  // chunks in shared memory
 
-// The operands of a chunk of bands in shared memory. If a stage began in the middle of a sector,
-// the asynchronous copies would fetch each sector from L2 twice: one of three stages did in version
-// 0.4.0, and L2 served a third more bytes (H200).
+// The operands of a chunk of bands in shared memory. If a stage begins in the middle of a sector,
+// the asynchronous copies fetch each sector from L2 twice. In version 0.4.0, one of three stages
+// was misaligned, and L2 delivered a third more bytes (H200).
 template <int kRowsPerThread, int kF>
 struct alignas(kSectorBytes) StagedBands {
   Complex aqsn[kChunk][kTileColumns];

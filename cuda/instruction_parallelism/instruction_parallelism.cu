@@ -1,10 +1,10 @@
-// Long chains of FMAs on the GPU: independent chains per thread against resident warps.
+// Long chains of FMAs on the GPU: instruction-level parallelism compared with occupancy.
 //
 // Each FMA of a chain needs the result of the previous one. A multiprocessor has four schedulers,
 // each of which can issue one instruction per cycle. With one warp per scheduler and one chain per
-// thread, it issues one FMA per latency of the FMA, which is about four cycles in float32. To keep
-// the FMA units busy, latency x throughput FMAs must be in flight per scheduler (Little's law).
-// They can belong to independent chains of one thread, or to different warps:
+// thread, a scheduler issues one FMA per FMA latency, which is about four cycles in float32. To
+// keep the FMA units busy, latency x throughput FMAs must be in flight per scheduler (Little's
+// law). They can belong to independent chains of one thread, or to different warps:
 //
 //   variant           |  warps per scheduler  |  chains per thread  |  FMAs in flight
 //   one_chain         |          1            |          1          |         1
@@ -91,7 +91,8 @@ Extent all_blocks(const Polynomial& p, Extent) {
   return grid_of(ceil_div(p.x.elements(), std::int64_t{kThreads} * kChains), 1);
 }
 
-// Elements including those beyond the end, which a thread computes if its first one exists.
+// The number of computed elements. A thread whose first element exists computes all its chains,
+// even those with elements beyond the end.
 template <int kChains>
 double computed_elements(const Polynomial& p, Extent grid) {
   const std::int64_t threads = std::int64_t{grid.x} * kThreads, elements = p.x.elements();
@@ -125,8 +126,8 @@ constexpr Variant<Polynomial> chains_row(const char* name, const char* changes) 
 }
 
 constexpr Variant<Polynomial> kVariants[] = {
-    chains_row<1, few_blocks>(
-        "one_chain", "One warp per scheduler, and one chain of dependent FMAs per thread."),
+    chains_row<1, few_blocks>("one_chain",
+                              "One warp per scheduler and one chain of dependent FMAs per thread."),
     chains_row<2, few_blocks>("two_chains",
                               "Each thread computes two elements at a time, with two independent "
                               "chains."),
@@ -134,9 +135,10 @@ constexpr Variant<Polynomial> kVariants[] = {
     chains_row<8, few_blocks>("eight_chains", "Eight independent chains per thread."),
     chains_row<1, all_blocks<1>>(
         "more_warps",
-        "One chain per thread again, and as many warps as a multiprocessor can hold."),
-    chains_row<4, all_blocks<4>>("warps_and_chains",
-                                 "Four independent chains per thread, and as many warps as fit."),
+        "One chain per thread, and as many resident warps as a multiprocessor supports."),
+    chains_row<4, all_blocks<4>>(
+        "warps_and_chains",
+        "Four independent chains per thread, and as many resident warps as fit."),
 };
 
 }  // namespace

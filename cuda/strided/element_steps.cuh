@@ -1,9 +1,9 @@
 // One load and one store per element: naive and batched.
 //
-// A warp stores 32 neighbouring elements, so stores are coalesced. Its load touches 32 elements
-// that are `step` apart: from the sectors of 32 neighbouring elements up to 32 sectors of 32 bytes,
-// of which it uses one element each. DRAM and L2 transfer whole sectors, so no kernel can read
-// less. The steps differ in the number of sectors that are in flight.
+// A warp stores 32 neighbouring elements, so stores are coalesced. Its load accesses 32 elements
+// that are `step` apart: it touches at least the sectors of 32 neighbouring elements, and at most
+// 32 sectors of 32 bytes, with one used element per sector. DRAM and L2 transfer whole sectors, so
+// no kernel can read less. The variants differ in the number of sectors in flight.
 #pragma once
 
 #include "strided/selection.cuh"

@@ -1,5 +1,5 @@
-// The ceiling `sectors`: reads all sectors that contain selected elements, and writes the bytes of
-// the result, both with 16-byte accesses.
+// The ceiling `sectors`: reads all sectors that contain selected elements, and writes the result
+// without selecting elements, both with 16-byte accesses.
 #pragma once
 
 #include "strided/selection.cuh"
@@ -9,8 +9,8 @@ namespace ado::cuda {
 inline constexpr int kSectorThreads = 256;
 inline constexpr int kSectorLoads = 4;  // in flight per thread
 
-// Vectors to read per vector of the result. Both vectors of a sector are read, so the elements of
-// a vector of the result are in min(step, sector) / element size vectors.
+// The number of 16-byte vectors to read per 16-byte vector of the result. Both vectors of a sector
+// are read, so the elements of a result vector occupy min(step, sector) / element size vectors.
 inline int vectors_per_result(const Array& view) {
   const auto step =
       static_cast<int>(view.stride[0] < kSectorBytes ? view.stride[0] : std::int64_t{kSectorBytes});
@@ -26,8 +26,8 @@ inline Extent grid_of_sectors(const Array& out) {
 
 #ifdef __CUDACC__
 
-// Vector `v` to read is half of the sector of element v / 2 or, if elements are closer together
-// than sectors, at v * 16 bytes.
+// Vector `v` to read is half of the sector that contains element v / 2. If elements are less than a
+// sector apart, it is the vector at v * 16 bytes from the first sector.
 static __global__ void __launch_bounds__(kSectorThreads)
     copy_sectors(const std::byte* from, std::int64_t step, uint4* out, std::int64_t vectors,
                  const std::byte* end, int reads) {

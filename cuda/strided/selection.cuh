@@ -1,4 +1,4 @@
-// Elements at a constant distance in memory, the operand of strided_copy and component.
+// Elements with a constant stride in memory: the operand of strided_copy and component.
 #pragma once
 
 #include "common/element.cuh"

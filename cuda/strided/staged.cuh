@@ -1,10 +1,9 @@
 // staged: a block loads a contiguous range of bytes with 16-byte loads, and selects elements from
 // shared memory.
 //
-// If elements are close together, a load of one element per thread uses a part of each sector, and
-// the other elements of the sector are requested again by other lanes or warps, or never. Here,
-// every vector is requested once. A warp requests 512 bytes per load, however small the elements
-// are.
+// With one element per thread and load, a request uses part of each sector. Other lanes or warps
+// request the other elements of the sector again, or nothing requests them. Here, every vector is
+// requested once. A warp requests 512 bytes per load for any element size.
 #pragma once
 
 #include "strided/selection.cuh"
@@ -15,8 +14,9 @@ inline constexpr int kStagedThreads = 256;
 inline constexpr int kStagedVectors = 4;  // in flight per thread
 inline constexpr int kStagedBytes = kStagedThreads * kStagedVectors * kVectorBytes;
 
-// With fewer results, the barrier of a tile costs more than the saved requests: on an H200, up to
-// 9 % of the time of one load per element. With more, staged takes 0.96 to 1.02 times its time.
+// With fewer results, the barrier per tile costs more than the saved requests: on an H200, up to 9
+// % of the time of a kernel with one load per element. With more results, staged takes 0.96 to 1.02
+// times the time of that kernel.
 inline constexpr std::int64_t kFewestStagedResults = std::int64_t{4} << 20;
 
 // Elements per block. Their bytes fit the tile at any alignment. The number is a multiple of 32, so

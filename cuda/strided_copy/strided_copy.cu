@@ -13,8 +13,8 @@
 namespace ado::cuda {
 namespace {
 
-// The selected elements of packed x. Kernels receive it packed, but costs are also computed for
-// other host arrays.
+// The selected elements of packed x. Kernels receive x packed. Costs are also computed for host
+// arrays with other layouts.
 Array selected(const StridedCopy& p) {
   StridedCopy packed = p;
   packed.x = packed_like(p.x, p.x.data);
@@ -42,14 +42,14 @@ const char* why_slower_batched(const StridedCopy& p, const Hardware& gpu) {
 const char* why_not_staged(const StridedCopy& p) {
   return staged_elements(step_bytes(p)) > 0
              ? nullptr
-             : "elements are so far apart that a tile has fewer than 32 of them";
+             : "elements are so far apart that a tile holds fewer than 32 of them";
 }
 
 const char* why_slower_staged(const StridedCopy& p, const Hardware&) {
   if (step_bytes(p) > kSectorBytes)
-    return "elements are more than a sector apart, so whole sectors would be loaded for nothing";
+    return "elements are more than a sector apart, so staging would load unused sectors";
   return p.out.elements() < kFewestStagedResults
-             ? "the result is small, so the barriers of the tiles cost more than requests"
+             ? "the result is small, so barriers cost more than the saved requests"
              : nullptr;
 }
 
@@ -60,7 +60,8 @@ const char* why_not_sectors(const StridedCopy& p) {
 
 constexpr Variant<StridedCopy> kVariants[] = {
     {.name = "sectors",
-     .changes = "Reads all sectors that contain selected elements, and writes the bytes of out.",
+     .changes =
+         "Reads all sectors that contain selected elements and writes out, without selecting.",
      .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_sectors,
@@ -84,7 +85,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
        });
      })},
     {.name = "batched",
-     .changes = "Each thread has four loads in flight before its first store.",
+     .changes = "Each thread issues four loads before its first store.",
      .device = Device::kCuda,
      .why_slower = why_slower_batched,
      .blocks = {{{256}, {128}, {512}, {1024}}},
@@ -97,7 +98,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
        });
      })},
     {.name = "staged",
-     .changes = "Loads whole sectors with 16-byte accesses, and selects elements in shared memory.",
+     .changes = "Loads whole sectors with 16-byte accesses and selects elements in shared memory.",
      .device = Device::kCuda,
      .why_not = why_not_staged,
      .why_slower = why_slower_staged,

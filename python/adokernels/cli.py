@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ncu",
         type=_report_path,
         metavar="FILE.ncu-rep",
-        help="run ncu, and write a report with source for the GUI of Nsight Compute instead",
+        help="write a report with source for the GUI of Nsight Compute (runs ncu)",
     )
     profile.set_defaults(run=_run_profile)
 
@@ -215,7 +215,7 @@ def _lengths(text: str) -> tuple[int, ...]:
 
 
 def _share(text: str) -> float:
-    """``5%`` or ``5`` as 0.05."""
+    """Convert ``5%`` or ``5`` to 0.05."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
@@ -355,7 +355,7 @@ def _write_nsight_report(
     settings: dict[str, Any],
 ) -> None:
     if options.json:
-        raise ValueError("--json is for counters, and excludes --ncu")
+        raise ValueError("--json must not be combined with --ncu")
     name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
     write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
     console.print(f"wrote {options.ncu}; open it with ncu-ui")

@@ -52,7 +52,7 @@ class Changes(ShownAsTables):
     changes
         One per variant that both sweeps measured, in ladder order.
     only_before, only_after
-        Names of the variants that one sweep alone measured.
+        Names of the variants that only one of the sweeps measured.
     title
         What was compared.
     labels
@@ -82,7 +82,7 @@ class Changes(ShownAsTables):
     def slower(self, share: float = 0.0) -> tuple[Change, ...]:
         """The variants that became slower by more than a share of their time.
 
-        A variant counts only if its verdict is ``"slower"``, so that noise does not.
+        Only variants with the verdict ``"slower"`` are included, so noise is not reported.
 
         Parameters
         ----------
@@ -129,14 +129,15 @@ def compare(
 ) -> Changes:
     """Compare two sweeps of the same problem, variant by variant.
 
-    Two runs are never paired, so a difference of less than 5 % is not called faster or slower.
+    Samples of two runs are never paired, so a difference of less than 5 % is neither "faster" nor
+    "slower".
 
     Parameters
     ----------
     before, after
         Sweeps, single measurements, or the paths of stored ones.
     across_machines
-        Whether the two may come from different machines, which the result then names.
+        Whether the two may come from different machines. The result then names the machines.
 
     Returns
     -------

@@ -29,7 +29,8 @@ class StoredRecord(Fields):
     """Base class of records that are stored in files."""
 
     KIND: ClassVar[str]
-    #: Reads a record of any kind. Its module imports this class, so it assigns this attribute.
+    #: Reads a record of any kind. ``adokernels.measuring.loading``, which imports this class,
+    #: assigns it.
     read: ClassVar[Callable[[str | Path], Any]]
 
     @classmethod
@@ -41,7 +42,7 @@ class StoredRecord(Fields):
         OSError
             If the file cannot be read.
         ValueError
-            If :func:`adokernels.load` rejects the file, or if it has a record of another kind.
+            If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
         """
         record = StoredRecord.read(path)
         if not isinstance(record, cls):

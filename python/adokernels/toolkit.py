@@ -17,14 +17,14 @@ _TOOLKIT = Path("/usr/local/cuda/bin")
 def program(name: str) -> str:
     """The path of a program; empty if it is not installed.
 
-    It is searched on the PATH, in ``$CUDA_HOME``, in the wheels of the toolkit, and in
-    ``/usr/local/cuda``.
+    The search covers the PATH, ``$CUDA_HOME``, the wheels of the toolkit, and
+    ``/usr/local/cuda``, in this order.
     """
     return next((found for f in folders() if (found := shutil.which(name, path=f))), "")
 
 
 def folders() -> Iterator[str]:
-    """The folders in which programs are searched; the first one can be a list, as the PATH is."""
+    """The folders to search for programs; the first item is the PATH, a list of folders."""
     yield os.environ.get("PATH", "")
     if home := os.environ.get("CUDA_HOME"):
         yield str(Path(home) / "bin")

@@ -1,4 +1,4 @@
-// Two formulas by parity on the CPU. One source, compiled once per instruction set (core/isa.hpp).
+// Branches on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/branch.hpp"
 
 #include <cstddef>
@@ -22,7 +22,7 @@ constexpr Coefficients<T, Branch::kEvenTerms> kEven{Branch::kEvenStep};
 template <class T>
 constexpr Coefficients<T, Branch::kOddTerms + 1> kOdd{Branch::kOddStep};
 
-// The formulas of kChains numbers or vectors.
+// Evaluate a formula for kChains numbers or vectors.
 template <class T, class V, int kChains>
 ADO_INLINE void even_formula(const V (&x)[kChains], V (&y)[kChains]) {
   constexpr auto kLast = static_cast<T>(1 - Branch::kEvenTerms * Branch::kEvenStep);
@@ -61,13 +61,14 @@ void naive_loops(const Branch& p, const Launch&) {
 // chains keep both units busy.
 constexpr int kChains = 8;
 
-// The time of a group in nanoseconds, for the number of threads and for interruptions.
+// Estimated time per chain of a group. It determines the number of threads, and the time between
+// checks for interruptions.
 constexpr int64_t kNanosecondsPerVector = 64;
 
 template <class T>
 using LaneIndices = std::make_integer_sequence<int, kLanes<T>>;
 
-// Both formulas of every element, one of which is discarded.
+// Elements per group of simd, which computes both formulas for every element and discards one.
 template <class T>
 constexpr int64_t kElementsOfBoth = kChains* kLanes<T>;
 
@@ -90,7 +91,8 @@ ADO_INLINE void compute_both(const std::byte* from, std::byte* to) {
     store_vector(to + c * sizeof(V), select_by_parity<T>(even[c], odd[c], LaneIndices<T>{}));
 }
 
-// Twice as many elements, so that each formula still has kChains chains.
+// Elements per group of deinterleaved: twice as many, so that each formula still has kChains
+// chains.
 template <class T>
 constexpr int64_t kElementsOfPairs = 2 * kElementsOfBoth<T>;
 
@@ -154,14 +156,14 @@ void deinterleaved(const Branch& p, const Launch&) {
 // ---------------------------------------------------------------------------------------------
 // the ladder
 
-// Every element of a group takes both formulas.
+// Both formulas are computed for every element of a group.
 double flops_of_both(const Branch& p) {
   return with_real(p.x.type, [&]<class T>(T) {
     return static_cast<double>(groups_of_both<T>(p).count() * kElementsOfBoth<T>) *
            (Branch::kEvenFlops + Branch::kOddFlops);
   });
 }
-// Half of the elements of a group take each formula.
+// Each formula is computed for half of the elements of a group.
 double flops_of_pairs(const Branch& p) {
   return with_real(p.x.type, [&]<class T>(T) {
     return static_cast<double>(groups_of_pairs<T>(p).count() * kElementsOfPairs<T> / 2) *
@@ -171,20 +173,20 @@ double flops_of_pairs(const Branch& p) {
 
 constexpr Variant<Branch> kVariants[] = {
     {.name = "naive_loops",
-     .changes = "Branches for each element and computes its formula.",
+     .changes = "Branches per element and computes one formula.",
      .run = naive_loops},
     {.name = "simd",
-     .changes = "Computes both formulas of a vector of elements and selects by parity, without a "
+     .changes = "Computes both formulas for a vector of elements and selects by parity, without a "
                 "branch.",
      .flops = flops_of_both,
      .run = simd},
     {.name = "deinterleaved",
-     .changes = "Separates two vectors into one of even and one of odd elements, so that each "
-                "element takes one formula.",
+     .changes = "Separates two vectors into even and odd elements, so that each element takes one "
+                "formula.",
      .flops = flops_of_pairs,
      .run = deinterleaved<false>},
     {.name = "threaded",
-     .changes = "Splits the elements among threads.",
+     .changes = "Distributes the elements over the threads.",
      .flops = flops_of_pairs,
      .run = deinterleaved<true>},
 };

@@ -16,8 +16,7 @@ constexpr Variant<Component> kVariants[] = {
      .changes = "Loads whole vectors and selects elements in registers for up to 4 components.",
      .run = pack<Component, Simd>},
     {.name = "prefetch",
-     .changes =
-         "Prefetches the element that is selected 64 elements later if lines have few of them.",
+     .changes = "Prefetches 64 selected elements ahead if cache lines contain few of them.",
      .run = pack<Component, Prefetched>},
     {.name = "streaming",
      .changes = "Stores a result larger than the cache with non-temporal stores.",

@@ -1,7 +1,7 @@
 // Gather on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 //
-// If x is larger than the cache, each element is a cache miss. A processor hides misses that it
-// finds within its window of a few hundred instructions. Prefetches reach farther ahead.
+// If x is larger than the cache, each element is a cache miss. A processor overlaps only the misses
+// within its out-of-order window of a few hundred instructions. Prefetches reach farther ahead.
 #include "routines/gather.hpp"
 
 #include <cstddef>
@@ -35,8 +35,8 @@ ADO_INLINE void gather_to(const Gather& p, int64_t begin, int64_t end, std::byte
     store_vector(to + (i - begin) * to_step, load<T>(selected<Index>(p, i)));
 }
 
-// Prefetches the elements that a later part of the loop needs. kAhead: number of elements between a
-// prefetch and the load.
+// Prefetches the elements of later iterations. kAhead: number of elements between a prefetch and
+// its load.
 constexpr int64_t kAhead = 64;
 template <int kSize, class Index>
 ADO_INLINE void gather_ahead(const Gather& p, int64_t begin, int64_t end, std::byte* to,
@@ -62,7 +62,7 @@ ADO_INLINE void in_parts(const Gather& p, int64_t begin, int64_t end, const Piec
 }
 
 // ---------------------------------------------------------------------------------------------
-// the steps
+// the variants
 
 struct NaiveLoops {
   template <int kSize, class Index>
@@ -152,7 +152,7 @@ void run(const Gather& p, const Launch&) {
 constexpr Variant<Gather> kVariants[] = {
     {.name = "naive_loops", .changes = "Copies one element at a time.", .run = run<NaiveLoops>},
     {.name = "prefetch",
-     .changes = "Prefetches the element that is selected 64 elements later.",
+     .changes = "Prefetches 64 selected elements ahead.",
      .run = run<Prefetched>},
     {.name = "streaming",
      .changes = "Stores a result larger than the cache with non-temporal stores.",

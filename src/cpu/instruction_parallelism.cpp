@@ -18,7 +18,7 @@ using Polynomial = InstructionParallelism;
 template <class T>
 constexpr Coefficients<T, Polynomial::kPeriod> kPeriodOfCoefficients{Polynomial::kStep};
 
-// The polynomial of kChains numbers or vectors.
+// Evaluates the polynomial for kChains numbers or vectors.
 template <class T, class V, int kChains>
 ADO_INLINE void polynomial(const V (&x)[kChains], V (&y)[kChains]) {
 #pragma GCC unroll 16
@@ -60,7 +60,7 @@ void in_vectors(const Polynomial& p, const Launch&) {
   });
 }
 
-// Including the elements that complete the groups.
+// FLOPs, including those of the elements that pad incomplete groups.
 template <int kChains>
 double flops_of_groups(const Polynomial& p) {
   return with_real(p.x.type, [&]<class T>(T) {
@@ -86,12 +86,12 @@ constexpr Variant<Polynomial> kVariants[] = {
      .flops = flops_of_groups<4>,
      .run = in_vectors<4>},
     {.name = "eight_vectors",
-     .changes = "Computes eight vectors at a time: as many FMAs as two units with a latency of "
-                "four cycles can overlap.",
+     .changes = "Computes eight vectors at a time: two FMA units with a latency of four cycles "
+                "need eight independent chains.",
      .flops = flops_of_groups<8>,
      .run = in_vectors<8>},
     {.name = "threaded",
-     .changes = "Splits the elements among threads.",
+     .changes = "Distributes the elements over the threads.",
      .flops = flops_of_groups<8>,
      .run = in_vectors<8, true>},
 };

@@ -16,8 +16,7 @@ constexpr Variant<StridedCopy> kVariants[] = {
      .changes = "Loads whole vectors and selects elements in registers if the stride is at most 4.",
      .run = pack<StridedCopy, Simd>},
     {.name = "prefetch",
-     .changes =
-         "Prefetches the element that is selected 64 elements later if lines have few of them.",
+     .changes = "Prefetches 64 selected elements ahead if cache lines contain few of them.",
      .run = pack<StridedCopy, Prefetched>},
     {.name = "streaming",
      .changes = "Stores a result larger than the cache with non-temporal stores.",

@@ -1,5 +1,5 @@
-// out[i] = a polynomial of x[i] if i is even, another series if i is odd: two formulas of equal
-// cost that differ in structure, to compare ways of branching.
+// out[i] = a polynomial of x[i] if i is even, a nested series if i is odd: two formulas of equal
+// cost and different structure, to compare implementations of a branch.
 #pragma once
 
 #include "core/array.hpp"
@@ -18,14 +18,14 @@ namespace ado {
 // of x^k decrease, so neither formula has a zero within the unit circle (Enestroem and Kakeya):
 // both are well-conditioned there.
 //
-// Every variant keeps the error bound of the classical rounding analysis, for each element:
+// Every variant satisfies the error bound of the classical rounding analysis, for each element:
 // |error| <= u sum_k (2 k + 2) a_k |x|^k, or u sum_k (3 k + 2) |x|^k (r_1 ... r_k), with u = 2^-24
 // in float32 and 2^-53 in float64. FMAs may or may not be fused.
 struct Branch {
   static constexpr const char* kName = "branch";
   static constexpr const char* kSummary =
-      "A polynomial of the elements with even flat index and another series of the elements with "
-      "odd flat index, ``sum((1 - k / 256) * x**k for k in range(129))`` or "
+      "Evaluate a polynomial for elements with even flat index and a nested series for elements "
+      "with odd flat index: ``sum((1 - k / 256) * x**k for k in range(129))`` or "
       "``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``.";
   static constexpr const char* kSource =
       "Control divergence, as in introductory courses on CUDA performance.";
@@ -42,7 +42,7 @@ struct Branch {
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(Operand{"x", "... n", kRealElements, "The numbers."}, x);
-    visit.output(Operand{"out", "... n", same_as("x"), "The value of the formula of each number."},
+    visit.output(Operand{"out", "... n", same_as("x"), "The value of the formula for each number."},
                  out);
   }
 

@@ -38,7 +38,7 @@ struct Component {
     return view;
   }
 
-  // The CUDA variants support packed components, too.
+  // The CUDA variants also support points whose components are packed.
   static bool takes_layout(const Array& array) {
     return array.rank == 2 && array.stride[0] == array.type.size &&
            array.stride[1] == array.shape[0] * array.type.size;

@@ -6,7 +6,7 @@
 
 namespace ado {
 
-// A problem whose element type is no index type has int64 indices, like NumPy.
+// If the element type of a problem is not an index type, its indices are int64, as in NumPy.
 inline constexpr TypeRule kIndexElements{
     .text = "int32 or int64",
     .accepts =
@@ -18,7 +18,7 @@ inline constexpr TypeRule kIndexElements{
 struct Gather {
   static constexpr const char* kName = "gather";
   static constexpr const char* kSummary =
-      "Read an array in the order of an index: ``numpy.take(x, index, mode=\"clip\")``.";
+      "Gather elements of an array by index: ``numpy.take(x, index, mode=\"clip\")``.";
   static constexpr const char* kSource =
       "JSC GPU course, Performance Optimization: memory access patterns.";
 
@@ -29,7 +29,7 @@ struct Gather {
     visit.input(Operand{"x", "N", kAnyElement, "The array."}, x);
     visit.input(Operand{"index", "M", kIndexElements,
                         "The index of each element of the result. An index below 0 selects the "
-                        "first element, an index of N or more the last one."},
+                        "first element, an index of N or more selects the last one."},
                 index);
     visit.output(Operand{"out", "M", same_as("x"), "The selected elements."}, out);
   }
@@ -43,7 +43,7 @@ struct Gather {
 
   double flops() const { return 0; }
 
-  // As if all indices were different: an element that is selected twice is read once.
+  // Assumes different indices as far as possible: min(M, N) elements of x are read once.
   double compulsory_bytes() const {
     const std::int64_t elements = count() < length() ? count() : length();
     return static_cast<double>(elements * x.type.size) + index.distinct_bytes() +

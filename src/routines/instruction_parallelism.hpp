@@ -9,17 +9,17 @@
 namespace ado {
 
 // out = sum over k = 0 ... 256 of a_k x^k with a_k = 1 - (k mod 64) / 128. The coefficients repeat
-// with a period of 64, so that a loop over periods has them as constants and loads nothing. They
+// with a period of 64, so a loop over periods has them as constants and loads no coefficients. They
 // are exact in float32. The polynomial is positive for all x, because it is the product of
 // sum over k < 64 of a_k x^k and 1 + x^64 + x^128 + x^192, plus x^256.
 //
-// Every variant keeps the error bound of the classical rounding analysis of Horner's rule, for each
-// element: |error| <= u sum_k (2 k + 2) a_k |x|^k, with u = 2^-24 in float32 and 2^-53 in float64.
-// FMAs may or may not be fused.
+// Every variant satisfies the error bound of the classical rounding analysis of Horner's rule, for
+// each element: |error| <= u sum_k (2 k + 2) a_k |x|^k, with u = 2^-24 in float32 and 2^-53 in
+// float64. FMAs may or may not be fused.
 struct InstructionParallelism {
   static constexpr const char* kName = "instruction_parallelism";
   static constexpr const char* kSummary =
-      "A polynomial of degree 256 of each element by Horner's rule, "
+      "Evaluate a polynomial of degree 256 for each element by Horner's rule: "
       "``sum((1 - k % 64 / 128) * x**k for k in range(257))``.";
   static constexpr const char* kSource = "Better Performance at Lower Occupancy (V. Volkov, 2010).";
 
@@ -33,7 +33,7 @@ struct InstructionParallelism {
   void operands(Visitor&& visit) {
     visit.input(Operand{"x", "... n", kRealElements, "The numbers."}, x);
     visit.output(
-        Operand{"out", "... n", same_as("x"), "The value of the polynomial of each number."}, out);
+        Operand{"out", "... n", same_as("x"), "The value of the polynomial for each number."}, out);
   }
 
   double flops() const { return static_cast<double>(x.elements()) * kFlops; }

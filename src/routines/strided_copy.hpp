@@ -40,7 +40,7 @@ struct StridedCopy {
     Array view = x;
     view.shape[0] = result_length();
     if (view.shape[0] > 0) view.data += offset * x.stride[0];
-    // A stride that is not used may be too large for the product.
+    // With fewer than two elements, the stride is not used, and the product could overflow.
     if (view.shape[0] > 1) view.stride[0] *= stride;
     return view;
   }

@@ -17,8 +17,8 @@ std::string short_name(const char* mangled) {
   for (const char* space : {"ado::cuda::", "(anonymous namespace)::", "ado::"})
     for (std::size_t at; (at = name.find(space)) != std::string::npos;)
       name.erase(at, std::strlen(space));
-  // Removes the return type, with which names of template functions begin, and the parameters,
-  // which follow the template arguments.
+  // Removes the return type at the start of the name of a template function, and the parameters
+  // after the template arguments.
   if (name.rfind("void ", 0) == 0) name.erase(0, 5);
   int depth = 0;
   for (std::size_t at = 0; at < name.size(); ++at) {

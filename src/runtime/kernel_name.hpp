@@ -1,4 +1,4 @@
-// Names of kernels as in reports.
+// Readable names of kernels.
 #pragma once
 
 #include <string>

@@ -103,8 +103,8 @@ class Problem {
   std::int64_t result_elements() const;
 
   // Replaces arrays by packed arrays at the addresses that `address` returns. An array that is
-  // packed in column-major order stays so if kernels can access it. An output that overwrites an
-  // input still does so afterwards. If `address` returns nullptr for a non-empty
+  // packed in column-major order keeps this order if kernels can access it. An output that
+  // overwrites an input still does so afterwards. If `address` returns nullptr for a non-empty
   // array, the array is kept.
   void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 

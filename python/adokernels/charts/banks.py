@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adokernels.patterns.banks import BankConflicts
 
 _WORD, _BANKS = 4, 32
-#: Wavefronts in the legend; if there are more, the legend has the first and the last.
+#: Maximum number of wavefronts in the legend. If there are more, it has the first and the last.
 _MOST_ENTRIES = 6
 #: Perceptually uniform, and legible with any colour vision.
 _MAP = "cividis"
@@ -63,7 +63,7 @@ def _cells(first: Any, active: Any, size: int, phases: int) -> dict[tuple[int, i
 def _wavefronts(
     cells: Mapping[tuple[int, int], list[int]], words: Any
 ) -> dict[tuple[int, int], int]:
-    """The wavefront that serves each word: phases in turn, and rows of a bank in turn."""
+    """The wavefront that serves each word: by phase, then by row of its bank."""
     lanes_per_phase = _BANKS // len(words)
     starts = np.concatenate([[0], np.cumsum(words.max(axis=1))])
     served: dict[tuple[int, int], int] = {}
@@ -117,7 +117,7 @@ def _cell(canvas: Canvas, place: tuple[int, int], lanes: list[int], colour: str,
 
 
 def _numbers(lanes: list[int]) -> str:
-    """Format the lanes that share a word: a number, a range, or how many they are."""
+    """Format the lanes that share a word: a number, a range, or their count."""
     if len(lanes) == 1:
         return str(lanes[0])
     contiguous = lanes[-1] - lanes[0] == len(lanes) - 1

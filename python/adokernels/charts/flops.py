@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
-#: Part of a roof below its ridge point that is visible if its level was asked for, as a factor.
+#: The roof of a requested level is visible down to its ridge point divided by this factor.
 _BELOW_RIDGE = 3.0
-#: Precisions whose FLOPs are counted, the one with more points to label last.
+#: Precisions whose FLOPs are counted, in the order of labelling.
 _PRECISIONS = ("FP32", "FP64")
 
 
@@ -133,7 +133,7 @@ def draw_flops(
 
 
 def _visible_parts(roofs: Sequence[Roof], options: FlopsOptions) -> list[Point]:
-    """Points on the roofs of the levels that were asked for, below the ridge points."""
+    """Points on the roofs of the requested levels, below the ridge points."""
     height = max(r.value for r in roofs if not r.slope) / _BELOW_RIDGE
     return [(height / r.value, height) for r in roofs if r.slope] if options.levels else []
 
@@ -152,7 +152,7 @@ def _work(m: Measurement) -> float:
 
 
 def _tracks(m: Measurement, peer: bool, options: FlopsOptions) -> Iterator[Track]:
-    """The points of a measurement: of all FLOPs, or of those of each precision."""
+    """The points of a measurement: those of all FLOPs, or those of each precision."""
     if not _work(m):
         return
     if options.by_precision:

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 #: Colours of bytes that lanes use, of the other bytes of their sectors, and of the other sectors.
 USED, UNUSED, UNMOVED = MEMORY, "#E69F00", "0.93"
-#: Fill of lanes that take no part.
+#: Fill colour of inactive lanes.
 INACTIVE = "0.93"
 _LINE = 128
 #: Vertical extent of the lanes and of the memory.
 _LANES, _MEMORY = (0.82, 1.0), (0.0, 0.2)
-#: The drawn gap between consecutive lines, and between lines with others in between, as a share of
-#: the width of a line; not more than these shares of the width of the chart.
+#: Gaps between consecutive cache lines, and between cache lines that are not consecutive. Each has
+#: a share of the width of a line, and a maximum share of the width of the chart.
 _NEXT, _APART = (0.02, 0.004), (0.35, 0.012)
 #: Elements below this width in points have edges of their own colour, so that they are visible.
 _LEAST_WIDTH = 3.0
-#: Lines up to this number all have their address below them.
+#: Up to this number of cache lines, the address of each is shown.
 _MOST_ADDRESSES = 8
 
 
@@ -93,7 +93,7 @@ class _Memory:
         return float(self.lefts[place]) + self.width(byte % _LINE)
 
     def width(self, count: int) -> float:
-        """Width of some bytes."""
+        """Width of a number of bytes."""
         return self.line * count / _LINE
 
 
@@ -135,7 +135,7 @@ def _boxes(canvas: Canvas, memory: _Memory, firsts: Iterable[int], size: int, **
 
 
 def _addresses(canvas: Canvas, memory: _Memory) -> None:
-    """Write the address of the lines below them: of all, or of the first and the last."""
+    """Write the addresses below the cache lines: all, or those of the first and the last."""
     last = len(memory.lines) - 1
     shown = range(last + 1) if last < _MOST_ADDRESSES else (0, last)
     for place in shown:

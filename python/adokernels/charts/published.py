@@ -61,7 +61,7 @@ class PublishedLayer:
     points
         Points with at least one known coordinate.
     roofs
-        The ceilings of the machine; empty if the chart shows them anyway.
+        The ceilings of the machine; empty if the chart already shows them.
     reach
         The roofs up to which the lines of points with one known coordinate extend.
     """
@@ -179,12 +179,12 @@ def published_layer(
     published
         The points with their machine.
     own
-        The machine whose ceilings the chart shows. If it is that of the points, the layer has no
+        The machine whose ceilings the chart shows. If the points belong to it, the layer has no
         roofs.
     levels
         The memory levels that the chart shows.
     precisions
-        The precisions whose FMA ceilings the chart shows; if there are none, all of them.
+        The precisions whose FMA ceilings the chart shows; all of them if empty.
     """
     machine, wanted = published.machine, set(precisions)
     roofs = [

@@ -82,8 +82,8 @@ def roofline(
         levels, with the axes around the points.
     by_precision
         Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
-        of its FMAs, as the section "GPU Speed Of Light Roofline Chart" of Nsight Compute. It needs
-        counters.
+        of its FMAs, as in the section "GPU Speed Of Light Roofline Chart" of Nsight Compute.
+        Requires counters.
     published : adokernels.charts.published.PublishedPoints, optional
         Points that were published for another machine, which a ``"roofline"`` shows below the
         ceilings of that machine.

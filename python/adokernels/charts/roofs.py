@@ -74,8 +74,8 @@ class Track:
 
     `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
     intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
-    as that of its instruction mix. `extra` are further points with their style. `precision` is that
-    of the work, if the FLOPs of each precision have their own points.
+    as that of its instruction mix. `extra` are further points with their style. `precision` is the
+    precision of the work, if the FLOPs of each precision have their own points.
     """
 
     m: Measurement

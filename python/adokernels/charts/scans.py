@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Measurement
 
-#: Okabe & Ito, then markers, so that many lines remain distinct.
+#: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -87,7 +87,7 @@ def _axes(canvas: Canvas, scan: Scan, kind: str) -> None:
 
 
 def _binary(size: float) -> str:
-    """A power of two as ``"256 KiB"``."""
+    """Format a number of bytes with a binary prefix: ``"256 KiB"``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:g} {unit}"
@@ -96,7 +96,7 @@ def _binary(size: float) -> str:
 
 
 def _finding(scan: Scan) -> str:
-    """Name the bandwidth of the largest problem, and the highest one."""
+    """State the bandwidth of the largest problem, and the highest bandwidth."""
     found = [m for s in scan for m in s.variants]
     best, largest = max(found, key=lambda m: m.bytes_per_second), found[-1]
     words = f"{quantity(largest.bytes_per_second, 'B/s')} at {quantity(largest.bytes, 'B')}"

@@ -38,7 +38,7 @@ def draw_slopes(
     labels: tuple[str, str],
     ax: Axes | None,
 ) -> Axes:
-    """Draw the time before at the left, the time after at the right, on a logarithmic axis."""
+    """Draw the times before on the left and the times after on the right, logarithmically."""
     if not changes:
         raise ValueError("changes must contain at least one variant, got none")
     if ax is None:
@@ -48,7 +48,7 @@ def draw_slopes(
     before = [math.log10(c.before.seconds) for c in changes]
     after = [math.log10(c.after.seconds) for c in changes]
     low, high = min(*before, *after), max(*before, *after)
-    # The labels need one line each, also if all times are nearly the same.
+    # Each label needs one line, even if all times are nearly the same.
     space = _LINE * canvas.font * len(changes) / canvas.height
     span = max(high - low, 0.02)
     margin = span * max(0.08, (space - 0.84) / 2)
@@ -102,7 +102,7 @@ def draw_slopes(
 
 
 def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -> list[float]:
-    """Positions as near as possible to the values, in their order, and at least a step apart."""
+    """Positions as close as possible to the values, in their order, at least one step apart."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     places = [0.0] * len(values)
     groups: list[list[float]] = []  # centre and number of labels that touch each other
@@ -137,7 +137,7 @@ def _key(changes: Sequence[Change]) -> list[Artist]:
 
 
 def _finding(changes: Sequence[Change], labels: tuple[str, str]) -> str:
-    """Count the verdicts, and say the mean ratio."""
+    """State the number of each verdict, and the mean ratio."""
     verdicts = [change.comparison.verdict for change in changes]
     faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
     mean = math.exp(np.mean([math.log(change.comparison.ratio) for change in changes]))

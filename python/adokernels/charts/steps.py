@@ -27,7 +27,7 @@ _PLOT = 0.60
 _COLUMNS = {"time": 0.71, "step": 0.80, "step is": 0.90, "of roof": 1.0}
 #: Height of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 1.7
-#: Multiples of powers of ten with ticks; the first that give enough of them.
+#: Candidates for ticks, as multiples of powers of ten. The first with enough ticks is used.
 _MULTIPLES: tuple[tuple[float, ...], ...] = (
     (1,),
     (1, 3),
@@ -98,9 +98,9 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
 
 
 def _time_of_roof(sweep: Sweep) -> float | None:
-    """The time of the compulsory bytes at the roof; None if the routine is not a stream of bytes.
+    """The time of the compulsory bytes at the roof; None if bandwidth is not the limit.
 
-    A ladder that computes has its limit elsewhere. Its share of the roof is in the table.
+    For a compute-bound ladder, only the table shows the share of the roof.
     """
     variants = sweep.variants
     if not sweep.roof or not variants or not variants[0].bytes:
@@ -209,7 +209,7 @@ def _key(canvas: Canvas, sweep: Sweep, limit: float | None) -> list[Any]:
 
 
 def _finding(sweep: Sweep) -> str:
-    """Say how much faster the fastest variant is than the first, and its share of the roof."""
+    """State the speed-up of the fastest variant over the first, and its share of the roof."""
     if not sweep.variants:
         return "Only ceilings"
     first, best = sweep.variants[0], sweep.fastest

@@ -1,4 +1,4 @@
-"""Quick-reference cards: a problem, the counters that indicate it, and the strategy against it.
+"""Quick-reference cards: a problem, the counters that indicate it, and possible remedies.
 
 An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
 variant if all of its indicators hold.
@@ -67,13 +67,13 @@ class Indicator:
         Keys of ``adokernels.counters.metrics.QUANTITIES`` or of `RESOURCES`; their values are
         added.
     per
-        Keys of quantities; the sum is divided by the sum of these. Empty for no division.
+        Keys of quantities. The first sum is divided by the sum of these. Empty for no division.
     unit
         ``"%"`` (a fraction, shown as a percentage), or empty.
     comparison
         ``">="`` or ``"<"``.
     threshold
-        The value is compared with it.
+        The threshold of the comparison.
     source
         Where the threshold comes from.
     """
@@ -140,7 +140,7 @@ class Example:
     stored
         Name of the stored ladder (``notebooks/data`` of the repository) with counters of both.
     published
-        Whether it is the step that the talk itself makes.
+        Whether the talk makes this step.
     """
 
     routine: str
@@ -162,7 +162,7 @@ class Card(ShownAsTables):
     key
         Its name in ``ado.cards``.
     title, category
-        What it changes, and the limiter for which the talk shows it.
+        What it changes, and the limiter to which the talk assigns it.
     problem, goal
         What is wrong, and what the strategy should achieve.
     indicators
@@ -170,7 +170,7 @@ class Card(ShownAsTables):
     strategy
         Possible changes.
     examples
-        Steps of ladders that apply it; that of the talk first.
+        Steps of ladders that apply it. The step of the talk comes first.
     validity, why
         Whether the advice still helps on an H200, and the reason.
     item

@@ -12,15 +12,15 @@ from adokernels.diagnosis.evidence import BOUND, EXCESS, LEANING, STALL
 
 _TALK, _NVIDIA, _OURS = "the talk", "Nsight Compute", "this package"
 
-#: Multiple of the DRAM bytes from which the accesses to L1 are traffic that reuse would remove.
+#: Ratio of L1 bytes to DRAM bytes from which reuse removes traffic.
 _TRAFFIC = 2.0
 #: Registers per thread that are allocated at a time.
 _REGISTERS = 8.0
-#: Share of the global memory requests that are loads, from which data are mainly read.
+#: Share of loads in the requests to global memory from which a kernel mainly reads.
 _LOADS = 0.5
 
-# All multiprocessors have work. Neither compute nor memory reaches the share from which it is the
-# limiter.
+# Latency-bound: all multiprocessors have work, and neither compute nor memory throughput reaches
+# the threshold of a limiter.
 _LATENCY = (
     Indicator(
         title="waves of blocks",
@@ -65,7 +65,7 @@ _MEMORY = (
     ),
 )
 _SECTORS = Indicator(
-    title="sectors of loads and stores, of the ideal number",
+    title="sectors of loads and stores, relative to the ideal",
     quantities=("load_sectors", "store_sectors"),
     per=("ideal_load_sectors", "ideal_store_sectors"),
     comparison=">=",
@@ -98,7 +98,7 @@ _COALESCE = (
 )
 _STAGE = (
     "let the threads of a block load shared data once, into shared memory",
-    "keep values that one thread uses again in registers",
+    "keep values that one thread reuses in registers",
     "use constant memory for values that all threads read",
 )
 
@@ -116,7 +116,7 @@ cards = Cards(
         title="Coalescing",
         category="latency-bound",
         problem="Each memory request needs many transfers, so warps wait longer for its data.",
-        goal="Fewer sectors per request, and therefore a lower latency.",
+        goal="Fewer sectors per request, and thus a lower latency.",
         indicators=(*_LATENCY, _MEMORY_STALLS, _SECTORS),
         strategy=_COALESCE,
         examples=(
@@ -141,7 +141,7 @@ cards = Cards(
         title="Coalescing",
         category="memory-bound",
         problem="Sectors contain unused bytes, and they occupy the memory system.",
-        goal="More useful bytes per sector, and therefore less traffic.",
+        goal="More useful bytes per sector, and thus less traffic.",
         indicators=(*_MEMORY, _SECTORS),
         strategy=_COALESCE,
         examples=(
@@ -165,7 +165,7 @@ cards = Cards(
         key="occupancy",
         title="Occupancy",
         category="latency-bound",
-        problem="Too few warps are resident to hide the latency of the others.",
+        problem="Too few warps are resident to hide the latency.",
         goal="More resident warps, so that a scheduler finds an eligible warp in each cycle.",
         indicators=(
             *_LATENCY,
@@ -234,7 +234,7 @@ cards = Cards(
                 source=_TALK,
             ),
             Indicator(
-                title="registers per thread that are left",
+                title="unused registers per thread",
                 quantities=("free_registers",),
                 comparison=">=",
                 threshold=_REGISTERS,
@@ -274,8 +274,8 @@ cards = Cards(
         key="shared_memory_latency",
         title="Shared memory",
         category="latency-bound",
-        problem="Warps wait for caches, and more warps or more work per thread cannot hide it.",
-        goal="A lower latency, by data in a memory that is nearer.",
+        problem="Warps wait for caches, and neither more warps nor more work per thread hides it.",
+        goal="A lower latency, by keeping data in shared memory or registers.",
         indicators=(
             *_LATENCY,
             _MEMORY_STALLS,
@@ -288,7 +288,7 @@ cards = Cards(
                 source=_OURS,
             ),
             Indicator(
-                title="blocks that fit into shared memory, of the resident blocks",
+                title="blocks that fit into shared memory, relative to resident ones",
                 quantities=("shared_headroom",),
                 comparison=">=",
                 threshold=_TRAFFIC,
@@ -318,7 +318,7 @@ cards = Cards(
         indicators=(
             *_MEMORY,
             Indicator(
-                title="bytes through L1, of the bytes from and to DRAM",
+                title="L1 bytes, relative to DRAM bytes",
                 quantities=("l1_bytes",),
                 per=("dram_bytes",),
                 comparison=">=",
@@ -339,9 +339,9 @@ cards = Cards(
         validity=Validity.HOLDS,
         why=(
             "Caches now absorb most of the repeated transfers from DRAM, so the traffic that"
-            " limits a kernel is that of L1 and L2. A tile in shared memory removes it. Registers"
-            " are better still where one thread uses the data again, because shared memory uses"
-            " the wavefronts of L1."
+            " limits a kernel is the traffic of L1 and L2. A tile in shared memory removes it."
+            " Registers are even better if one thread reuses the data, because accesses to shared"
+            " memory also use the wavefronts of L1."
         ),
         item="C34",
     ),
@@ -375,7 +375,7 @@ cards = Cards(
                 source=_NVIDIA,
             ),
             Indicator(
-                title="loads, of the requests to global memory",
+                title="share of loads in requests to global memory",
                 quantities=("load_requests",),
                 per=("load_requests", "store_requests"),
                 unit="%",

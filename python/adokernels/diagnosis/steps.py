@@ -181,13 +181,13 @@ CHANGES: dict[str, dict[str, set[Step]]] = {
     },
     "branch": {
         "branch_free": {_S.DIVERGENCE},
-        # Each element takes one formula instead of both, and the lanes of a warp the same one.
+        # Each element takes one formula instead of both. All lanes of a warp take the same one.
         "by_warp": {_S.OPERATIONS, _S.DIVERGENCE},
         # Two elements per access. Without shared memory, there are no barriers.
         "pairs": {_S.WIDER, _S.BARRIERS},
     },
     "instruction_parallelism": {
-        # Independent chains are more work in parallel, within a thread.
+        # Independent chains are instruction-level parallelism within a thread.
         "two_chains": {_S.PARALLELISM},
         "four_chains": {_S.PARALLELISM},
         "eight_chains": {_S.PARALLELISM},

@@ -79,7 +79,7 @@ class Kernel(Fields):
     def most_registers(self) -> int:
         """The largest number of registers per thread that does not reduce the resident blocks.
 
-        A multiprocessor has at most the blocks of the grid.
+        The number of blocks of the grid also limits the resident blocks.
         """
         warps = math.ceil(math.prod(self.block) / _WARP)
         blocks = min(self.resident_warps // warps, math.prod(self.grid))

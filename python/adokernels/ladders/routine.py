@@ -160,7 +160,7 @@ class Variant(AnyVariant):
             ``cuobjdump`` or ``nvdisasm`` is missing.
         """
         if self.device != "cuda":
-            raise ValueError(f"{self.label} must be a CUDA variant: it has no kernels")
+            raise ValueError(f"{self.label} must be a CUDA variant, got a variant without kernels")
         if kernels is None:
             if reason := _core.why_no_cuda():
                 raise _core.Unavailable(
@@ -169,7 +169,7 @@ class Variant(AnyVariant):
                 )
             kernels = self.resources(*args, block=block, out=out, **options)
         elif args or options or block is not None or out is not None:
-            raise TypeError("kernels= determines the kernels: it excludes the arguments of a call")
+            raise TypeError("kernels= determines the kernels: omit the arguments of a call")
         root = sources_folder()
         found, code = sass_of_module(
             Path(_core.__file__),

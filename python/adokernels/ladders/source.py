@@ -44,7 +44,7 @@ _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light an
 _CONTEXT = 3
 #: Functions, types and constants are compared if at least this share of their lines is equal.
 _SIMILAR = 0.5
-#: Folders with code of several ladders, which is shown like that of a ladder's own folder.
+#: Folders with code of several ladders. It is shown like the code in a ladder's own folder.
 _SHARED_FOLDERS = ("image", "strided")
 
 

@@ -30,7 +30,7 @@ class CubinKernel:
     registers
         Registers per thread.
     register_limit
-        The maximum for the compiler: from launch bounds, from options, or that of the architecture.
+        The compiler's limit: from launch bounds, from options, or of the architecture.
     """
 
     symbol: str
@@ -99,7 +99,7 @@ def _kernels(sections: list[_Section]) -> Iterator[CubinKernel]:
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, value and data of the attributes; without data, the value is that of the attribute."""
+    """Kind, value and data of the attributes. The value is valid only without data."""
     at = 0
     while at < len(section):
         form, kind, value = struct.unpack_from("<BBH", section, at)

@@ -64,9 +64,9 @@ class Access(NamedTuple):
         ``"load"``, ``"store"``, ``"atomic"``, or ``"copy"`` between global and shared memory.
     space
         ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, or ``"generic"`` if the address
-        decides.
+        determines it.
     bits
-        Bits per thread; 0 for a bulk copy, whose size is in a register.
+        Bits per thread; 0 for a bulk copy, because its size is in a register.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ class Instruction:
     address
         Its address in bytes from the start of the kernel.
     predicate
-        The predicate register, without which the instruction is executed always: ``"!P0"``.
+        The predicate, for example ``"!P0"``; empty if the instruction is always executed.
     opcode
         With all modifiers: ``"LDG.E.64"``.
     operands
@@ -109,7 +109,7 @@ class Instruction:
 
     @property
     def access(self) -> Access | None:
-        """The memory access; None if it accesses no memory."""
+        """The memory access; None for an instruction that accesses no memory."""
         if self.name not in _ACCESSES:
             return None
         kind, space = _ACCESSES[self.name]

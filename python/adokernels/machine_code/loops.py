@@ -20,7 +20,7 @@ _PREDICATE = re.compile(r"!?U?P\d\b")
 
 @dataclass(frozen=True)
 class Loop(Code):
-    """A loop of a kernel. Instructions that the compiler moved out of line are included.
+    """A loop of a kernel, including instructions that the compiler moved out of line.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class Loop(Code):
 
     @property
     def load_waits(self) -> int:
-        """How often an iteration waits for loads from global memory.
+        """The number of times that an iteration waits for loads from global memory.
 
         Loads that are issued before the first use of any of their results overlap: they count as
-        one wait. A use is an instruction that names the register of a pending load. Meaningful for
-        an innermost loop.
+        one wait. A use is an instruction that names the register of a pending load. The number is
+        meaningful only for an innermost loop.
         """
         pending, waits = set[int](), 0
         for count in (False, True):  # the second iteration uses what the first one has loaded

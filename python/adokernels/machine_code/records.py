@@ -36,8 +36,8 @@ class KernelSass(Fields, Code):
     registers
         Registers per thread.
     register_limit
-        The compiler's maximum of registers per thread: from launch bounds or compiler options, or
-        255 without them.
+        The compiler's limit on registers per thread, from launch bounds or compiler options; 255
+        without them.
     most_registers
         The largest number of registers per thread that does not reduce the resident blocks; None if
         the GPU of the launch is unknown.
@@ -66,9 +66,9 @@ class KernelSass(Fields, Code):
     def main_loop(self) -> Loop | None:
         """The innermost loop that loads the most bytes from global memory per iteration.
 
-        The kernel's time is usually spent there. A kernel can have loops for other problems, for
-        example for operands that are not aligned, and loops for the remainder of an unrolled one.
-        None if no loop loads from global memory.
+        A kernel usually spends most of its time there. It can also have loops for other problems,
+        for example for operands that are not aligned, and loops for the remainder of an unrolled
+        one. None if no loop loads from global memory.
         """
         loading = [loop for loop in self.loops if loop.innermost and loop.loaded_bytes]
         return max(loading, key=lambda loop: (loop.loaded_bytes, len(loop)), default=None)
@@ -196,7 +196,7 @@ def _kernel_table(sass: Sass) -> Table:
         )
         table.add_row(*map(Text, cells))
     table.caption = Text(
-        "Registers per thread. Left unused: available without fewer resident blocks. "
+        "Registers per thread. Left unused: available without reducing the resident blocks. "
         "Accesses: instructions x bits per thread."
     )
     return table
@@ -225,7 +225,7 @@ def _loop_table(sass: Sass) -> Table:
         )
         table.add_row(*map(Text, cells))
     table.caption = Text(
-        "Main: the innermost loop that loads the most bytes. Waits: first uses of loads that "
-        "overlap each other, in innermost loops."
+        "Main: the innermost loop that loads the most bytes. Waits: how often an iteration waits "
+        "for loads; loads that overlap count once (innermost loops only)."
     )
     return table

@@ -57,7 +57,7 @@ def last_level_cache_bytes(device: str) -> int:
 
 
 def cache_bytes(device: str) -> dict[str, int]:
-    """Sizes of the data caches by level, nearest first; of a CPU, those that its system reports."""
+    """Sizes of the data caches by level, nearest first; for a CPU, as its system reports them."""
     if device != "cpu":
         return {"L2": int(_core.cuda_properties(device)["l2_bytes"])}
     found: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """The process in which ``ado.hotspots`` samples a kernel: ``python -m ... FOLDER``.
 
-The folder contains settings and the files of a ``StoredCall`` or of a ``SourceLaunch``. The
+The folder contains settings, and the files of a ``StoredCall`` or of a ``SourceLaunch``. The
 result is ``samples.json``. The sampler must exist before the first kernel launch.
 """
 

@@ -29,7 +29,7 @@ _PERMISSION = (
     "option NVreg_RestrictProfilingToAdminUsers=0 of the kernel module nvidia"
 )
 _INSTALL = "install Nsight Compute, and add the folder of ncu to the PATH"
-#: Number of lines of ncu's output in a message.
+#: Maximum number of lines of ncu's output in a message.
 _LAST = 5
 
 

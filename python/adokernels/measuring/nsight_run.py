@@ -16,7 +16,7 @@ from adokernels.measuring.stored_call import prepared_call, saved_settings
 def run_profiled(call: _core.Call) -> None:
     """Run a call twice, the second time with the profiler.
 
-    The first run loads the kernels, and what a variant prepares once.
+    The first run loads the kernels, and makes the one-time preparations of the variant.
     """
     call.run()
     _core.synchronize()

@@ -254,8 +254,8 @@ class Measurement(StoredRecord):
         Raises
         ------
         ValueError
-            If one is cold and the other warm, or if the problems differ: these are different
-            quantities. Also if the machines differ, unless `across_machines` is true.
+            If one is cold and the other warm or if the problems differ, because these are different
+            quantities; if the machines differ and `across_machines` is false.
         """
         if self.cache != other.cache:
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
@@ -268,8 +268,8 @@ class Measurement(StoredRecord):
         if all(machines) and machines[0] != machines[1]:
             if not across_machines:
                 raise ValueError(
-                    f"measured on different machines, {machines[0]} and {machines[1]}: pass "
-                    "across_machines=True to compare them"
+                    f"measurements must be from one machine, got {machines[0]} and {machines[1]}: "
+                    "pass across_machines=True to compare different machines"
                 )
             names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
         return Comparison(*found, ours=names[0], theirs=names[1])

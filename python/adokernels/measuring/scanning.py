@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Cache
 
-#: Compulsory bytes of the smallest and of the largest default problem, and the factor between two.
+#: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
+#: next.
 _SMALLEST, _LARGEST, _STEP = 1 << 12, 1 << 28, 4
 
 
@@ -37,7 +38,7 @@ def scan(
     progress: bool = True,
     **options: Any,
 ) -> Scan:
-    """Measure a routine on random operands of many sizes, from within a cache to far beyond.
+    """Measure a routine on random operands of many sizes, within and far beyond the caches.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Scan(StoredRecord, ShownAsTables):
     """
 
     KIND = "scan"
-    #: Draws a scan. The module with the drawing imports this one, so it assigns this attribute.
+    #: Draws a scan. ``adokernels.charts.scans``, which imports this module, assigns it.
     draw: ClassVar[Callable[..., Any]]
 
     routine: str
@@ -68,12 +68,12 @@ class Scan(StoredRecord, ShownAsTables):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all variants, from the first that was measured, then of all peers."""
+        """The names of all variants in the order of measurement, then those of all peers."""
         measured = [m for s in self for m in s.measurements] + [m for s in self for m in s.peers]
         return tuple(dict.fromkeys(m.variant for m in measured))
 
     def of(self, name: str) -> tuple[Measurement, ...]:
-        """The measurements of one variant or peer, where there are any."""
+        """The measurements of one variant or peer; empty if there are none."""
         return tuple(m for s in self for m in (*s.measurements, *s.peers) if m.variant == name)
 
     @property

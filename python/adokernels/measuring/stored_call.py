@@ -57,7 +57,7 @@ class StoredCall:
     ) -> StoredCall:
         """Check a call, and copy its operands.
 
-        Without operands, they are random and those of the task's default problem.
+        Without `args`, the operands are random operands of the task's default problem.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from adokernels.patterns.lanes import by_warp
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-#: Bytes that one instruction of a lane can access.
+#: Bytes per lane that one instruction can access.
 SIZES = (1, 2, 4, 8, 16)
 #: The pattern "random" draws elements below this number.
 _EXTENT = 1 << 26
@@ -29,7 +29,7 @@ _COLUMN = re.compile(r"column of (\d{1,16})x(\d{1,16})")
 
 @dataclass(frozen=True, eq=False)
 class Accesses:
-    """The elements that the lanes of some warps access with one instruction.
+    """The elements that the lanes of one or more warps access with one instruction.
 
     Attributes
     ----------

@@ -129,8 +129,8 @@ def bank_conflicts(
     Elements of 8 bytes are served per half warp, those of 16 bytes per quarter warp, because a
     wavefront delivers at most 128 bytes.
 
-    The counters of loads are ``shared_load_wavefronts`` and ``shared_load_conflicts`` in
-    ``ado.profile``.
+    The corresponding counters of loads are ``shared_load_wavefronts`` and
+    ``shared_load_conflicts`` in ``ado.profile``.
 
     Examples
     --------

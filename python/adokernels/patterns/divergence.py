@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from rich.table import Table
 
-#: Each branch needs an array with the size of the mask.
+#: Maximum number of branches: each needs an array with the size of the mask.
 _MOST_BRANCHES = 64
 
 
@@ -99,7 +99,7 @@ def divergence(mask: ArrayLike, *, active: ArrayLike | None = None) -> Divergenc
     ----------
     mask
         The condition of each lane, or the number or name of the branch that it takes. In an array
-        of one dimension, each 32 consecutive lanes are a warp. In an array of two dimensions, each
+        of one dimension, every 32 consecutive lanes are a warp. In an array of two dimensions, each
         row of up to 32 lanes is a warp.
     active
         Which lanes are active before the branch; by default all. Has the shape of `mask`.
@@ -124,7 +124,7 @@ def divergence(mask: ArrayLike, *, active: ArrayLike | None = None) -> Divergenc
     if array.size == 0:
         raise ValueError("mask must contain at least one lane, got none")
     if array.dtype.kind not in "biuU":
-        raise TypeError(f"mask must be boolean, integers or texts, got {array.dtype}")
+        raise TypeError(f"mask must be boolean, integers or strings, got {array.dtype}")
     taken, branch = np.unique(array, return_inverse=True)
     if len(taken) > _MOST_BRANCHES:
         raise ValueError(f"mask must have at most {_MOST_BRANCHES} branches, got {len(taken)}")

@@ -75,7 +75,7 @@ def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:
 def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Sort each row, and mark the first occurrence of each value of an active lane.
 
-    Inactive lanes are given the value of an active lane of their row, so they add no value.
+    Inactive lanes get the value of an active lane of their row, so they add no value.
     """
     some = np.take_along_axis(ids, active.argmax(axis=1, keepdims=True), axis=1)
     ordered = np.sort(np.where(active, ids, some), axis=1)

@@ -36,9 +36,9 @@ class Sectors(ShownAsTables):
     request_sectors, request_lines
         Number of 32-byte sectors, and of 128-byte cache lines, that each request touches.
     requested_bytes
-        Bytes that the active lanes ask for.
+        Bytes that the active lanes request.
     used_bytes
-        The same, but bytes that several lanes of a request ask for count once.
+        The same, but bytes that several lanes of a request access count once.
     ideal_sectors
         The number of sectors if the used bytes of each request were contiguous and aligned.
     """
@@ -109,8 +109,8 @@ def sectors(
     """Count the sectors of global memory that warps access with one instruction.
 
     A warp sends one request per load or store instruction. Memory transfers whole sectors of 32
-    bytes, so a request costs as many sectors as its lanes touch. If the lanes access neighbouring
-    elements, the request is coalesced, and most bytes of its sectors are used.
+    bytes, so the cost of a request is the number of sectors that its lanes touch. If the lanes
+    access neighbouring elements, the request is coalesced, and most bytes of its sectors are used.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def sectors(
         - ``"random"``: 32 random elements of a large array;
         - ``"same word"``: element 0.
 
-        In an array of one dimension, each 32 consecutive lanes are a request. In an array of two
+        In an array of one dimension, every 32 consecutive lanes are a request. In an array of two
         dimensions, each row of up to 32 lanes is a request.
     itemsize
         Bytes per element: 1, 2, 4, 8 or 16, the sizes that one instruction can access.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adokernels.patterns.divergence import Divergence
     from adokernels.patterns.sectors import Sectors
 
-#: Counts and bytes from this value on have a prefix.
+#: Counts and bytes from this value on are shown with a unit prefix.
 _LARGEST_WHOLE = 100_000
 
 
@@ -33,7 +33,7 @@ def sectors_table(of: Sectors) -> Table:
         ("32-byte sectors, ideal", _count(of.ideal_sectors)),
         ("128-byte cache lines", _count(of.lines)),
         ("bytes requested by lanes", _bytes(of.requested_bytes)),
-        ("bytes used (shared ones once)", _bytes(of.used_bytes)),
+        ("bytes used (shared bytes once)", _bytes(of.used_bytes)),
         ("bytes moved", _bytes(of.moved_bytes)),
         ("utilisation", share(of.utilisation)),
     ]

@@ -1,4 +1,4 @@
-"""Shared by the tasks of element-wise formulas with many operations per element."""
+"""Code shared by the tasks of element-wise formulas with many operations per element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 #: The largest number of elements that the reference result computes within a few seconds.
 MAX_ELEMENTS = 1 << 19
-#: Elements at each end that a sparsified operand keeps: more than one block of any kernel computes.
+#: Elements that a sparsified operand keeps at each end: more than one block of any kernel computes.
 ENDS = 1 << 13
 #: Elements evaluated at a time, so that temporary arrays stay in the cache.
 _PIECE = 1 << 13
@@ -33,14 +33,14 @@ def horner(coefficients: Any, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def evaluate(x: NDArray[Any], formula: Formula, dtype: Any) -> NDArray[Any]:
-    """Evaluate a formula for each element, and only once for all zeros.
+    """Evaluate a formula for each element; for all zeros, evaluate it only once.
 
     Parameters
     ----------
     x
-        One axis.
+        A one-dimensional array.
     formula
-        Maps some elements in `dtype` to as many values.
+        Maps an array of type `dtype` to an array of the same length.
     dtype
         The type of the computation and of the result.
     """
@@ -58,7 +58,7 @@ def _pieces(indices: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
 
 def sparsified(x: Any) -> tuple[NDArray[Any], ...] | None:
-    """Set all elements to 0 except for a random sample and those at both ends; None if few."""
+    """Zero all elements but a random sample and both ends; None if x is small enough."""
     x = np.asarray(x)
     if x.size <= MAX_ELEMENTS:
         return None

@@ -17,7 +17,7 @@ _FACTORS = [1 - k / 128 for k in range(1, 65)]
 
 
 def expected(x: Any) -> NDArray[Any]:
-    """Both formulas in the next higher precision, by flat index."""
+    """The formula of each element, by its flat index, in the next higher precision."""
     x = np.asarray(x)
     values = _by_parity(x, _polynomial, _nested_series, wider(x.dtype))
     with np.errstate(over="ignore"):
@@ -27,8 +27,8 @@ def expected(x: Any) -> NDArray[Any]:
 def error_unit(x: Any) -> NDArray[Any]:
     """The bound of the rounding errors in `src/routines/branch.hpp`.
 
-    In Horner's rule, the term with x**k is rounded at most 2 k + 1 times, in the nested series 3 k
-    + 1 times. The rounding of the reference result adds one.
+    The term with x**k is rounded at most 2 k + 1 times in Horner's rule, and 3 k + 1 times in the
+    nested series. The rounding of the reference result adds one.
     """
     x = np.asarray(x)
     even, odd = _bound(x.dtype, 2, _POLYNOMIAL), _bound(x.dtype, 3, _products())

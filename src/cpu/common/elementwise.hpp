@@ -28,14 +28,14 @@ struct Rows {
 ADO_INLINE Rows rows_of(const Array& in, const Array& out) {
   const int64_t elements = out.elements(), size = out.type.size;
   if (elements == 0) return {in, out, 0, 0, 0, 0};
-  // A row that begins at the first element needs no address of another one.
+  // The only row of packed arrays begins at the first element.
   if (in.packed() && out.packed()) return {in, out, 1, elements, size, size};
   const int last = out.rank - 1;
   return {in, out, out.slices(1), out.shape[last], in.stride[last], out.stride[last]};
 }
 
-// Calls compute(index, x, y) for one element after another, with its flat index and arrays of one
-// number. A call takes about kNanoseconds.
+// Calls compute(index, x, y) per element, with its flat index and arrays of length one. A call
+// takes about kNanoseconds.
 template <class T, int64_t kNanoseconds, class Compute>
 ADO_INLINE void one_by_one(const Rows& rows, const Compute& compute) {
   Checkpoints checkpoints;
@@ -69,7 +69,7 @@ struct Groups {
   ADO_INLINE int64_t count() const { return rows.count * per_row(); }
 
   // Calls compute(from, to) with the addresses of kGroup packed elements, for the groups from
-  // `begin` to `end`. Elements that are not packed are copied. An incomplete group is completed
+  // `begin` to `end`. Elements that are not packed are copied. An incomplete group is padded
   // with zeros.
   template <class T, class Compute>
   ADO_INLINE void for_each(int64_t begin, int64_t end, int64_t nanoseconds,
@@ -96,7 +96,7 @@ struct Groups {
     }
   }
 
-  // Does the same for all groups, on one thread or distributed over threads.
+  // Calls for_each for all groups, on one thread or distributed over several threads.
   template <class T, class Compute>
   ADO_INLINE void for_all(bool threaded, int64_t nanoseconds, const Compute& compute) const {
     const int64_t groups = count();

@@ -1,4 +1,5 @@
-// Copies elements at a constant distance to packed memory: the steps of strided_copy and component.
+// Copies elements with a constant stride to packed memory: the variants of strided_copy and
+// component.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// `count` elements that are `from_step` bytes apart, and their places in the result.
+// `count` elements that are `from_step` bytes apart, and their positions in the result.
 struct Elements {
   const std::byte* from;
   std::byte* to;
@@ -41,7 +42,7 @@ ADO_INLINE void in_parts(const Elements& all, int64_t begin, int64_t end, const 
 }
 
 // ---------------------------------------------------------------------------------------------
-// the steps
+// the variants
 
 // Not inlined: if the compiler knew that results are packed, it would insert the elements into
 // vectors, which is slower.
@@ -59,7 +60,7 @@ struct NaiveLoops {
   }
 };
 
-// With the distance as a constant, the compiler loads whole vectors and selects elements.
+// With a constant stride, the compiler loads whole vectors and selects elements in registers.
 template <int kSize, int kStride>
 void copy_known(const std::byte* __restrict__ from, std::byte* __restrict__ to, int64_t count) {
   using T = typename ElementOf<kSize>::Type;
@@ -90,8 +91,8 @@ struct Simd {
   }
 };
 
-// If each line has few selected elements, the loop is limited by cache misses. Hardware prefetchers
-// stop at the end of a page, so the loop prefetches elements beyond it.
+// If cache lines contain few selected elements, the loop is limited by cache misses. Hardware
+// prefetchers stop at the end of a page, so the loop prefetches elements beyond it.
 constexpr int64_t kFar = kLine / 2, kAhead = 64;  // bytes; elements
 template <int kSize>
 __attribute__((noinline)) void copy_ahead(Elements e) {
@@ -165,7 +166,7 @@ struct Threaded {
   }
 };
 
-// Runs a step for a routine whose result is the elements of a view, `selected()`.
+// Runs a variant of a routine whose result is a copy of the view `selected()`.
 template <class Routine, class Step>
 void pack(const Routine& p, const Launch&) {
   const Array from = p.selected();
