@@ -363,7 +363,7 @@ class Gather(Routine):
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Read an array in the order of an index: ``numpy.take(x, index, mode="clip")``."""
+        """Gather elements of an array by index: ``numpy.take(x, index, mode="clip")``."""
     def __getitem__(self, name: _GatherVariant) -> Variant: ...  # type: ignore[override]
 
 gather: Gather
@@ -411,7 +411,7 @@ class Branch(Routine):
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """A polynomial of the elements with even flat index and another series of the elements with odd flat index, ``sum((1 - k / 256) * x**k for k in range(129))`` or ``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``."""
+        """Evaluate a polynomial for elements with even flat index and a nested series for elements with odd flat index: ``sum((1 - k / 256) * x**k for k in range(129))`` or ``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``."""
     def __getitem__(self, name: _BranchVariant) -> Variant: ...  # type: ignore[override]
 
 branch: Branch
@@ -441,7 +441,7 @@ class InstructionParallelism(Routine):
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """A polynomial of degree 256 of each element by Horner's rule, ``sum((1 - k % 64 / 128) * x**k for k in range(257))``."""
+        """Evaluate a polynomial of degree 256 for each element by Horner's rule: ``sum((1 - k % 64 / 128) * x**k for k in range(257))``."""
     def __getitem__(self, name: _InstructionParallelismVariant) -> Variant: ...  # type: ignore[override]
 
 instruction_parallelism: InstructionParallelism
