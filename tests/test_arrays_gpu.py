@@ -1,7 +1,7 @@
 """Arrays of other libraries in the memory of a GPU: no copies, streams, several GPUs, staging."""
 
 import gc
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -199,7 +199,16 @@ def streaming(request):
 
 
 @pytest.fixture(autouse=True)
-def finished():
+def first_gpu_is_current():
+    """JAX leaves the last GPU current when it starts."""
+    if importlib.util.find_spec("torch"):
+        torch = module("torch")
+        if torch.cuda.device_count() > 1:
+            torch.cuda.set_device(0)
+
+
+@pytest.fixture(autouse=True)
+def finished(first_gpu_is_current):
     yield
     ado.synchronize()
     gc.collect()
