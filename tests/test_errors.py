@@ -80,7 +80,11 @@ def test_views_that_interleave_do_not_overlap():
         (lambda: ado.transpose(A, out=[1, 2]), "out must be an array, not list"),
         (lambda: ado.transpose(np.ma.masked_equal(A, 3)), "masked array"),
         (ado.transpose, "needs the operand a"),
-        (lambda: ado.transpose(A, A), "takes 1 operands but got 2"),
+        (lambda: ado.transpose(A, A), r"takes 1 operand but got 2$"),
+        (
+            lambda: ado.strided_copy(A[0], 2, 1),
+            "takes 1 operand but got 3; options are keywords: stride=, offset=",
+        ),
         (lambda: ado.transpose(A, device="cpu", sigma=1), "an unknown keyword sigma"),
         (lambda: ado.transpose(A, **{"\ud800": 1}), r"^transpose\(\) got an unknown keyword '.ud"),
         (lambda: ado.transpose(A, a=A), "the operand a twice"),

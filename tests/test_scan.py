@@ -63,14 +63,45 @@ def test_a_call_s_variant_is_the_default():
     assert [m.variant for m in found.sweeps[0].variants] == [choice.variant]
 
 
-def test_default_sizes_grow_by_the_same_factor():
+def default_shapes(routine, dtype=None, **options):
     from adokernels.measuring.scanning import _default_shapes
 
-    shapes = _default_shapes(ado.transpose, "f8")
-    sizes = [16 * rows * cols for rows, cols in shapes]
-    np.testing.assert_allclose(sizes, 4.0 ** np.arange(6, 15), rtol=0.1)
-    largest = _default_shapes(ado.max_plus, None)[-1]  # no larger than the task
-    assert largest == tuple(ado.tasks.TASKS["max_plus"].lengths.values())
+    return _default_shapes(routine, dtype, options)
+
+
+def test_default_sizes_are_powers_of_two_from_4_kib_to_256_mib():
+    sizes = [16 * rows * cols for rows, cols in default_shapes(ado.transpose, "f8")]
+    np.testing.assert_array_equal(sorted(sizes), 4 ** np.arange(6, 15))
+
+
+def test_short_lengths_are_properties_of_the_problem():
+    assert {c for _, c in default_shapes(ado.component)} == {3}
+    ado.scan(
+        ado.component, shapes=default_shapes(ado.component)[-1:], device="cpu", seconds=0.01,
+        progress=False, c=1,
+    )  # fmt: skip
+
+
+def test_options_count_in_default_sizes():
+    moved = [
+        ado.strided_copy.variants[0].cost(np.zeros(n, "f4"), stride=64).bytes
+        for (n,) in default_shapes(ado.strided_copy, stride=64)
+    ]
+    assert min(moved) > 2048
+    assert max(moved) <= 1 << 28
+
+
+@pytest.mark.parametrize("routine", ado.routines.values(), ids=lambda r: r.name)
+def test_each_routine_has_default_sizes(routine):
+    assert len(default_shapes(routine)) >= 4
+
+
+def test_variants_from_a_generator_and_ceilings_alone():
+    names = (name for name in ["stream_copy"])
+    quick = {"device": "cpu", "seconds": 0.01, "progress": False}
+    found = ado.scan(ado.transpose, shapes=[(8, 8), (16, 16)], variants=names, **quick)
+    assert [len(s.measurements) for s in found] == [1, 1]
+    assert "B/s" in found.plot().get_title(loc="left")
 
 
 def test_wrong_arguments(scan):

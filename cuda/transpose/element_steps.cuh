@@ -18,7 +18,8 @@ constexpr int kTile = 32;  // side of the square tile, in elements
 //
 // The 32 lanes of a warp read neighbouring elements of one row, which is coalesced. They write to
 // 32 rows, which costs one sector of 32 bytes per element. Narrow, tall blocks (`narrow_blocks`)
-// split the inefficiency between loads and stores: (8, 32) is 3.5x as fast as (32, 8).
+// split the inefficiency between loads and stores: (8, 32) is 3.5x as fast as (32, 8). The factors
+// in this file are for 8192x8192 float32 on an H200.
 template <class T>
 __global__ void transpose_naive(Matrix<const T> a, Matrix<T> out) {
   const std::int64_t row = block_y() * blockDim.y + threadIdx.y;
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kTile* kTile) transpose_padded(Matrix<const T>
   if (out.contains(first_col + y, first_row + x)) out(first_col + y, first_row + x) = tile[x][y];
 }
 
-// Several elements per thread (2.2x): a thread of `padded` has only one load in flight. With blocks
+// Several elements per thread (2.1x): a thread of `padded` has only one load in flight. With blocks
 // of 32 x kHeight threads, each thread moves 32 / kHeight elements. More bytes are then in flight
 // per multiprocessor, and fewer warps wait at the barrier.
 template <int kHeight, class T>

@@ -51,9 +51,14 @@ void PyCall::read_options(const py::dict& keywords) {
 
 void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywords) const {
   const Routine& routine = bound_.routine();
-  if (arguments.size() > routine.inputs.size())
-    throw TypeError(routine.name + "() takes " + std::to_string(routine.inputs.size()) +
-                    " operands but got " + std::to_string(arguments.size()));
+  if (const std::size_t operands = routine.inputs.size(); arguments.size() > operands) {
+    std::string message = routine.name + "() takes " + std::to_string(operands) +
+                          (operands == 1 ? " operand" : " operands") + " but got " +
+                          std::to_string(arguments.size());
+    for (std::size_t i = 0; i < routine.options.size(); ++i)
+      message += std::string(i == 0 ? "; options are keywords: " : ", ") + routine.options[i].name + "=";
+    throw TypeError(message);
+  }
   for (const auto& item : keywords) {
     const char* const utf8 = PyUnicode_AsUTF8(item.first.ptr());
     if (utf8 == nullptr) {  // a lone surrogate

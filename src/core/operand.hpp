@@ -19,9 +19,8 @@
 //                                          this member they never may
 //   std::int64_t result_length() const     the length that only results have; called after why_not
 //   double compulsory_bytes() const        the bytes that the problem must move, if it does not
-//   need
-//                                          all elements of its inputs; without this member, each
-//                                          element is read once
+//                                          need all elements of its inputs; without this member,
+//                                          each element is read once
 //   void check_values(each_value)          looks at the values of float64 operands before a problem
 //                                          runs: each_value(name, array, rule, holds) throws where
 //                                          holds(value) is false. The values of device arrays are

@@ -1,6 +1,8 @@
 // out[i] = x[index[i]]
 #pragma once
 
+#include <algorithm>
+
 #include "core/array.hpp"
 #include "core/operand.hpp"
 
@@ -46,8 +48,8 @@ struct Gather {
   // Assumes different indices as far as possible: min(M, N) elements of x are read once.
   double compulsory_bytes() const {
     const std::int64_t elements = count() < length() ? count() : length();
-    return static_cast<double>(elements * x.type.size) + index.distinct_bytes() +
-           out.distinct_bytes();
+    const auto selected = static_cast<double>(elements * x.type.size);
+    return std::min(selected, x.distinct_bytes()) + index.distinct_bytes() + out.distinct_bytes();
   }
 };
 

@@ -10,8 +10,8 @@ namespace ado {
 
 // out = sum over k = 0 ... 256 of a_k x^k with a_k = 1 - (k mod 64) / 128. The coefficients repeat
 // with a period of 64, so a loop over periods has them as constants and loads no coefficients. They
-// are exact in float32. The polynomial is positive for all x, because it is the product of
-// sum over k < 64 of a_k x^k and 1 + x^64 + x^128 + x^192, plus x^256.
+// are exact in float32. Without x^256, the polynomial is the product of sum over k < 64 of a_k x^k
+// and 1 + x^64 + x^128 + x^192. Both are positive for |x| <= 1, so results do not cancel there.
 //
 // Every variant satisfies the error bound of the classical rounding analysis of Horner's rule, for
 // each element: |error| <= u sum_k (2 k + 2) a_k |x|^k, with u = 2^-24 in float32 and 2^-53 in

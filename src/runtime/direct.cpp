@@ -30,7 +30,9 @@ bool DirectProblem::bind_input(std::size_t i, const Array& view) {
                                      : view.type == info.type.fixed;
   if (!accepted || !lengths_.fits(info.name, info.shape, view)) return false;
   *problem_->inputs[i] = view;
-  if (i + 1 == routine_.inputs.size()) routine_.set_result_length(lengths_, *problem_);
+  if (i + 1 < routine_.inputs.size()) return true;
+  if (problem_->why_not() != nullptr) return false;
+  routine_.set_result_length(lengths_, *problem_);
   return true;
 }
 

@@ -12,9 +12,11 @@ from adokernels.measuring.scans import Scan
 from adokernels.tables.numbers import prefix, quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
 
-    from adokernels.measuring.records import Measurement
+    from adokernels.measuring.records import Measurement, Sweep
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
@@ -96,9 +98,13 @@ def _binary(size: float) -> str:
 
 
 def _finding(scan: Scan) -> str:
-    """State the bandwidth of the largest problem, and the highest bandwidth."""
-    found = [m for s in scan for m in s.variants]
-    best, largest = max(found, key=lambda m: m.bytes_per_second), found[-1]
+    """Name the bandwidth of the largest problem, and the highest one."""
+
+    def fastest(sweeps: Iterable[Sweep]) -> Measurement:
+        found = [m for s in sweeps for m in s.variants or s.measurements]
+        return max(found, key=lambda m: m.bytes_per_second)
+
+    best, largest = fastest(scan), fastest(scan.sweeps[-1:])
     words = f"{quantity(largest.bytes_per_second, 'B/s')} at {quantity(largest.bytes, 'B')}"
     if best is largest:
         return words

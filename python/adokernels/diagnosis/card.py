@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adokernels import _core
-from adokernels.counters.metrics import BY_KEY, REGISTERS, WARP
+from adokernels.counters.metrics import BY_KEY
 from adokernels.diagnosis.card_tables import card_table, cards_table, evidence_table
 from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import number, percent
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from adokernels.measuring.statistics import Comparison
 
 
-def _free_registers(k: KernelProfile) -> float | None:
-    resident = k.kernel.resident_warps
-    return REGISTERS // (WARP * resident) - k.kernel.registers if resident else None
-
-
 def _shared_headroom(k: KernelProfile) -> float | None:
     limits = k.kernel.limits
     resident, allowed = min(limits.values()), limits.get("shared memory")
@@ -42,7 +37,7 @@ RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     # Blocks of the grid, relative to the blocks that can be resident on the device.
     "waves": lambda k: k.waves if math.isfinite(k.waves) else None,
     # Registers per thread that could be used without reducing the number of resident warps.
-    "free_registers": _free_registers,
+    "free_registers": lambda k: k.kernel.registers_unused,
     # Blocks that fit according to shared memory alone, relative to the resident blocks.
     "shared_headroom": _shared_headroom,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.
-_SMALLEST, _LARGEST, _STEP = 1 << 12, 1 << 28, 4
+_SMALLEST, _LARGEST = 1 << 12, 1 << 28
+#: Lengths that are shorter than the longest one by more than this factor are not scaled.
+_LONG = 64
 
 
 def scan(
@@ -46,8 +49,8 @@ def scan(
         For example ``ado.transpose``.
     shapes
         Lengths of each problem, in the order of ``adokernels bench --shape``, for example
-        ``[(256, 256), (1024, 1024)]``. Default: the problem of the routine's task, scaled down
-        to compulsory bytes from 4 KiB to at most 256 MiB in factors of four.
+        ``[(256, 256), (1024, 1024)]``. Default: the problem of the routine's task, with its long
+        lengths divided by powers of two, for compulsory bytes from 4 KiB to at most 256 MiB.
     dtype, device, options
         Element type, device and options of the calls.
     variants
@@ -74,21 +77,22 @@ def scan(
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
-    chosen = list(_default_shapes(routine, dtype) if shapes is None else map(tuple, shapes))
+    chosen = [tuple(shape) for shape in shapes] if shapes is not None else None
+    if chosen is None:
+        chosen = _default_shapes(routine, dtype, options)
     if not chosen:
         raise ValueError("shapes must contain at least one problem, got none")
+    names = variants if variants is None or isinstance(variants, str) else tuple(variants)
     sweeps = []
     for lengths in chosen:
         operands = random_operands(routine, lengths, dtype)
-        names = variants
-        if names is None:
-            names = routine.choose(*operands, device=device, **options).variant
+        of_call = routine.choose(*operands, device=device, **options).variant
         sweeps.append(
             sweep(
                 routine,
                 *operands,
                 device=device,
-                variants=names,
+                variants=of_call if names is None else names,
                 cache=cache,
                 peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
                 precision=precision,
@@ -105,19 +109,24 @@ def _bound(work: Callable[..., object], operands: Sequence[Any]) -> Callable[[],
     return lambda: work(*operands)
 
 
-def _default_shapes(routine: Routine, dtype: DTypeLike | None) -> list[tuple[int, ...]]:
-    """The lengths of the task, scaled by the same factor each, for sizes in powers of `_STEP`."""
-    lengths = TASKS[routine.name].lengths.values()
+def _default_shapes(
+    routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any]
+) -> list[tuple[int, ...]]:
+    """The lengths of the task, the longest ones divided by powers of two.
+
+    Lengths that are much shorter than the longest one are properties of the problem, such as the
+    number of components. Scaled lengths are powers of two.
+    """
+    lengths = tuple(TASKS[routine.name].lengths.values())
+    scaled = [length * _LONG >= max(lengths) for length in lengths]
     found: dict[tuple[int, ...], None] = {}
-    size = _SMALLEST
-    while size <= _LARGEST:
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            scale = (low + high) / 2
-            trial = tuple(max(1, round(length * scale)) for length in lengths)
-            empty = (np.empty(*each) for each in operand_types(routine, trial, dtype))
-            cost = routine.variants[0].cost(*empty)
-            low, high = (scale, high) if cost.bytes < size else (low, scale)
-        found.setdefault(tuple(max(1, round(length * high)) for length in lengths))
-        size *= _STEP
+    for power in range(math.ceil(math.log2(max(lengths))) + 1):
+        shape = tuple(
+            max(1, 2 ** (math.floor(math.log2(n)) - power)) if long else n
+            for n, long in zip(lengths, scaled, strict=True)
+        )
+        operands = (np.zeros(*each) for each in operand_types(routine, shape, dtype))
+        moved = routine.variants[0].cost(*operands, **options).bytes
+        if _SMALLEST / 2 < moved <= _LARGEST:
+            found.setdefault(shape)
     return list(found)

@@ -127,7 +127,8 @@ def bank_conflicts(
     Notes
     -----
     Elements of 8 bytes are served per half warp, those of 16 bytes per quarter warp, because a
-    wavefront delivers at most 128 bytes.
+    wavefront delivers at most 128 bytes. Loads whose neighbouring lanes access the same element may
+    need fewer wavefronts than this model has.
 
     The corresponding counters of loads are ``shared_load_wavefronts`` and
     ``shared_load_conflicts`` in ``ado.profile``.
