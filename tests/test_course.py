@@ -342,6 +342,17 @@ def test_predictions_are_compared(guess, end):
     assert text.endswith(end)
 
 
+def test_predictions_of_models_are_not_called_measured():
+    hidden = str(course.predicted(None, 5, "sectors", source="model"))
+    shown = str(course.predicted(4, 5, "sectors", source="model"))
+    assert "<summary>The model's value</summary>5 sectors" in hidden
+    assert "Model: **5 sectors**" in shown
+    assert "measured" not in (hidden + shown).lower()
+    assert "<summary>The measured value</summary>" in str(course.predicted(None, 5))
+    with pytest.raises(ValueError, match="source must be 'measured' or 'model', got 'guess'"):
+        course.predicted(None, 5, source="guess")
+
+
 # --- exercises ------------------------------------------------------------------------------------
 
 A = np.arange(12.0).reshape(3, 4)

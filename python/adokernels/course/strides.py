@@ -145,9 +145,16 @@ def _bandwidth(canvas: Canvas, points: Sequence[_Point], machine: Machine | None
 
 def _frame(canvas: Canvas, legend: Sequence[Line2D]) -> None:
     ax = canvas.ax
-    ax.set_ylim(0, 1.04 * ax.get_ylim()[1])  # markers at 100 % are not cut off
+    ax.set_ylim(0, 1.15 * ax.get_ylim()[1])  # the legend is above all data and the roof
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
     ax.tick_params(labelsize=canvas.font)
     ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(handles=legend, fontsize=canvas.font, frameon=False, loc="best")
+    ax.legend(
+        handles=legend,
+        fontsize=canvas.font,
+        frameon=False,
+        loc="upper right",
+        ncols=len(legend),
+        borderaxespad=0,
+    )
