@@ -114,6 +114,7 @@ def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
         ax.plot(*zip(*read, strict=True), zorder=1, **style)
         legend.append(entry("counted, per byte read from DRAM", **style))
     _frame(canvas, legend)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     ax.set_ylabel("Bytes used / bytes moved", fontsize=canvas.font)
     furthest = max(points, key=lambda point: abs(point.counted / point.predicted - 1))
