@@ -293,7 +293,9 @@ def test_steps_that_were_not_measured_show_the_reason(ladder):
 
 
 def test_steps_name_unmeasured_steps_between():
-    text = str(course.step(ado.load(DATA / "gpp-si214.json"), "tiled"))
+    gpp = ado.load(DATA / "gpp-si214.json")
+    measured = tuple(m for m in gpp.measurements if m.variant != "single_launch")
+    text = str(course.step(dataclasses.replace(gpp, measurements=measured), "tiled"))
     assert "Steps between them that were not measured: single_launch." in text
     text = str(course.step(ado.load(DATA / "transpose-float32-odd.json"), "unaligned_rows"))
     assert "that were not measured: wide (rows are not aligned to 16 bytes)." in text
@@ -340,6 +342,17 @@ def test_predictions_are_compared(guess, end):
     text = str(course.predicted(guess, 1.28, "ms"))
     assert "<details>" not in text
     assert text.endswith(end)
+
+
+def test_predictions_of_models_are_not_called_measured():
+    hidden = str(course.predicted(None, 5, "sectors", source="model"))
+    shown = str(course.predicted(4, 5, "sectors", source="model"))
+    assert "<summary>The model's value</summary>5 sectors" in hidden
+    assert "Model: **5 sectors**" in shown
+    assert "measured" not in (hidden + shown).lower()
+    assert "<summary>The measured value</summary>" in str(course.predicted(None, 5))
+    with pytest.raises(ValueError, match="source must be 'measured' or 'model', got 'guess'"):
+        course.predicted(None, 5, source="guess")
 
 
 # --- exercises ------------------------------------------------------------------------------------

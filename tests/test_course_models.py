@@ -136,7 +136,9 @@ def test_shares_are_percentages():
     ("expected", "found", "words"),
     [
         (100, 100, "equal"),
-        (100_000, 100_004, "equal"),
+        (0.3, 0.1 + 0.2, "equal"),
+        (75_497_472, 75_497_362, "> -0.005 %"),
+        (38_584_084, 38_585_246, "< +0.005 %"),
         (100_000, 100_010, "+0.0100 %"),
         (32, 16, "-50.0 %"),
         (0, 0, "equal"),
@@ -208,6 +210,9 @@ def test_words_of_the_stride_chart_do_not_overlap():
     for ax in axes:
         assert not clashes(ax)
         assert not outside(ax)
+        legend = ax.get_legend().get_window_extent()
+        highest = max(max(line.get_ydata()) for line in ax.lines)
+        assert legend.y0 > ax.transData.transform((0, highest))[1], "no line runs through it"
 
 
 def test_the_stride_chart_needs_the_option_and_counters():

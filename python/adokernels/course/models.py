@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from adokernels.patterns.banks import BankConflicts
     from adokernels.patterns.sectors import Sectors
 
-#: Largest relative difference of two counts that are reported as equal.
-_EQUAL = 5e-5
+#: Smaller changes are not written with their digits, in percent.
+_SMALL = 0.005
+#: Largest relative difference of equal values, which covers only rounding errors of a model.
+_ROUNDING = 1e-12
 
 
 def modelled(
@@ -103,10 +106,16 @@ def _useful_rate(m: Measurement) -> str:
 
 
 def difference(expected: float, found: float) -> str:
-    """Format how much a counter differs from its model: ``"equal"`` or ``"+1.07 %"``."""
-    if abs(found - expected) <= _EQUAL * abs(expected):
+    """Format how much a counter differs from its model: ``"equal"`` or ``"+1.07 %"``.
+
+    Only values that differ by no more than rounding errors are equal. Small changes have a bound
+    instead of digits: ``"< +0.005 %"`` or ``"> -0.005 %"``.
+    """
+    if math.isclose(found, expected, rel_tol=_ROUNDING):
         return "equal"
     if not expected:
         return "not predicted"
     change = 100 * (found / expected - 1)
+    if abs(change) < _SMALL:
+        return f"< +{_SMALL} %" if change > 0 else f"> -{_SMALL} %"
     return f"{'+' if change > 0 else '-'}{number(abs(change))} %"

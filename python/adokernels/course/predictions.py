@@ -1,6 +1,8 @@
-"""Predict, then measure: a guess beside the measured value."""
+"""Predict, then look: a guess beside the measured value or that of a model."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from adokernels.course.published.figure import written
 from adokernels.course.text import Text
@@ -8,29 +10,48 @@ from adokernels.course.text import Text
 #: Largest factor between the measured value and a guess that is reported as close.
 _CLOSE = 1.25
 
+#: Where a value comes from, and the words for it: alone, and after the guess.
+_SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model's value", "Model")}
 
-def predicted(guess: float | None, measured: float, unit: str = "") -> Text:
-    """Compare a guess with the measured value; without a guess, collapse the value.
+
+def predicted(
+    guess: float | None,
+    value: float,
+    unit: str = "",
+    *,
+    source: Literal["measured", "model"] = "measured",
+) -> Text:
+    """Compare a guess with the measured value or that of a model; without a guess, collapse it.
 
     Parameters
     ----------
     guess
         The reader's guess, in `unit`; None if there is none yet.
-    measured
-        The measured value, in `unit`.
+    value
+        The value to predict, in `unit`.
     unit
         The unit of both, which is not converted: for example ``"ms"``, ``"times"`` or ``"%"``.
+    source
+        Where `value` comes from: ``"measured"`` or ``"model"``, for example `adokernels.sectors`.
+
+    Raises
+    ------
+    ValueError
+        If the source is unknown.
     """
-    answer = _with_unit(measured, unit)
+    if source not in _SOURCES:
+        raise ValueError(f"source must be 'measured' or 'model', got {source!r}")
+    heading, origin = _SOURCES[source]
+    answer = _with_unit(value, unit)
     if guess is None:
         return Text(
-            "Replace `None` by your guess, then run this cell.\n\n<details><summary>The measured "
-            f"value</summary>{answer}</details>"
+            "Replace `None` by your guess, then run this cell.\n\n"
+            f"<details><summary>{heading}</summary>{answer}</details>"
         )
-    text = f"Your guess: {_with_unit(guess, unit)}. Measured: **{answer}**. "
-    if guess <= 0 or measured <= 0:
-        return Text(text + ("Exact." if guess == measured else "They differ."))
-    ratio = guess / measured
+    text = f"Your guess: {_with_unit(guess, unit)}. {origin}: **{answer}**. "
+    if guess <= 0 or value <= 0:
+        return Text(text + ("Exact." if guess == value else "They differ."))
+    ratio = guess / value
     if ratio == 1:
         return Text(text + "Exact.")
     factor = max(ratio, 1 / ratio)

@@ -114,6 +114,7 @@ def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
         ax.plot(*zip(*read, strict=True), zorder=1, **style)
         legend.append(entry("counted, per byte read from DRAM", **style))
     _frame(canvas, legend)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     ax.set_ylabel("Bytes used / bytes moved", fontsize=canvas.font)
     furthest = max(points, key=lambda point: abs(point.counted / point.predicted - 1))
@@ -145,9 +146,16 @@ def _bandwidth(canvas: Canvas, points: Sequence[_Point], machine: Machine | None
 
 def _frame(canvas: Canvas, legend: Sequence[Line2D]) -> None:
     ax = canvas.ax
-    ax.set_ylim(0, 1.04 * ax.get_ylim()[1])  # markers at 100 % are not cut off
+    ax.set_ylim(0, 1.15 * ax.get_ylim()[1])  # the legend is above all data and the roof
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
     ax.tick_params(labelsize=canvas.font)
     ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(handles=legend, fontsize=canvas.font, frameon=False, loc="best")
+    ax.legend(
+        handles=legend,
+        fontsize=canvas.font,
+        frameon=False,
+        loc="upper right",
+        ncols=len(legend),
+        borderaxespad=0,
+    )
