@@ -104,6 +104,11 @@ def documents():
             "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
         },
         "score": score | {"rows": score["rows"][:3]},
+        "scan": {
+            **{"schema": 2, "kind": "scan", "routine": sweep["routine"]},
+            "sweeps": [{name: sweep[name] for name in sweep if name not in ("schema", "kind")}],
+        },
+        "sass": read("notebooks/data/course/transpose-int64-8192-naive-sass.json"),
     }
 
 

@@ -37,7 +37,7 @@ RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
     # Blocks of the grid, relative to the blocks that can be resident on the device.
     "waves": lambda k: k.waves if math.isfinite(k.waves) else None,
     # Registers per thread that could be used without reducing the number of resident warps.
-    "free_registers": lambda k: k.kernel.registers_unused,
+    "free_registers": lambda k: k.kernel.registers_unused if k.kernel.resident_warps else None,
     # Blocks that fit according to shared memory alone, relative to the resident blocks.
     "shared_headroom": _shared_headroom,
 }

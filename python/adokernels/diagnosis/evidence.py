@@ -7,6 +7,7 @@ measured ceiling of the machine. Each fact contains its provenance.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -443,8 +444,10 @@ class Facts:
 def _size(problem: Problem) -> int:
     """Bytes of all operands; 0 if an element type is unknown."""
     try:
-        sizes = [np.dtype(operand.dtype).itemsize for operand in problem.operands]
-    except TypeError:  # a type that NumPy does not have
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # for former names of types
+            sizes = [np.dtype(operand.dtype).itemsize for operand in problem.operands]
+    except (TypeError, ValueError, SyntaxError):  # a type that NumPy does not have
         return 0
     shapes = [operand.shape for operand in problem.operands]
     return sum(math.prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))

@@ -86,13 +86,15 @@ def scan(
     sweeps = []
     for lengths in chosen:
         operands = random_operands(routine, lengths, dtype)
-        of_call = routine.choose(*operands, device=device, **options).variant
+        measured = names
+        if measured is None:
+            measured = routine.choose(*operands, device=device, **options).variant
         sweeps.append(
             sweep(
                 routine,
                 *operands,
                 device=device,
-                variants=of_call if names is None else names,
+                variants=measured,
                 cache=cache,
                 peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
                 precision=precision,
