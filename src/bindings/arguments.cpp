@@ -56,7 +56,8 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
                           (operands == 1 ? " operand" : " operands") + " but got " +
                           std::to_string(arguments.size());
     for (std::size_t i = 0; i < routine.options.size(); ++i)
-      message += std::string(i == 0 ? "; options are keywords: " : ", ") + routine.options[i].name + "=";
+      message +=
+          std::string(i == 0 ? "; options are keywords: " : ", ") + routine.options[i].name + "=";
     throw TypeError(message);
   }
   for (const auto& item : keywords) {
