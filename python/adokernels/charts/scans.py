@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry
+from adokernels.charts.counted import new_axes
 from adokernels.measuring.scans import Scan
 from adokernels.tables.numbers import prefix, quantity
 
@@ -27,8 +27,7 @@ def draw_scan(scan: Scan, kind: str, ax: Axes | None) -> Axes:
     """Draw one line per variant and peer, and a vertical line per cache."""
     if kind not in ("bandwidth", "time"):
         raise ValueError(f"kind must be 'bandwidth' or 'time', got {kind!r}")
-    if ax is None:
-        ax = plt.figure(figsize=(9.0, 5.0), layout="constrained").add_subplot()
+    ax = ax or new_axes(9.0, 5.0)
     canvas = Canvas(ax, annotate=True)
     lines = {name: scan.of(name) for name in scan.names}
     key: list[Any] = []

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 
 from adokernels.charts.canvas import FADED, LITERAL, LOST, Canvas, entry
+from adokernels.charts.counted import new_axes
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.printable import printable
@@ -41,9 +41,7 @@ def draw_slopes(
     """Draw the times before on the left and the times after on the right, logarithmically."""
     if not changes:
         raise ValueError("changes must contain at least one variant, got none")
-    if ax is None:
-        figure = plt.figure(figsize=(8.5, _REST + _ROW * len(changes)), layout="constrained")
-        ax = figure.add_subplot()
+    ax = ax or new_axes(8.5, _REST + _ROW * len(changes))
     canvas = Canvas(ax, annotate=True)
     before = [math.log10(c.before.seconds) for c in changes]
     after = [math.log10(c.after.seconds) for c in changes]

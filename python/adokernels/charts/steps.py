@@ -6,12 +6,20 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from adokernels.charts.canvas import LITERAL, LOST, Canvas, entry
+from adokernels.charts.counted import new_axes
 from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import number, percent, prefix, quantity, ratio, share_of_limit
+from adokernels.tables.numbers import (
+    NO_LIMIT,
+    number,
+    percent,
+    prefix,
+    quantity,
+    ratio,
+    share_of_limit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +79,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")
-    if ax is None:
-        figure = plt.figure(figsize=(10.0, _REST + _ROW * len(rows)), layout="constrained")
-        ax = figure.add_subplot()
+    ax = ax or new_axes(10.0, _REST + _ROW * len(rows))
     canvas = Canvas(ax, annotate=annotate)
     limit = _time_of_roof(sweep)
     _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), rows)
@@ -214,7 +220,7 @@ def _finding(sweep: Sweep) -> str:
         return "Only ceilings"
     first, best = sweep.variants[0], sweep.fastest
     share = sweep.share_of_roof(best)
-    of_roof = f", {percent(share)} of the roof" if share and share <= 1.05 else ""
+    of_roof = f", {percent(share)} of the roof" if share and share <= NO_LIMIT else ""
     if best is first:
         return f"{best.variant}: {quantity(best.seconds, 's')}{of_roof}"
     gain = number(first.seconds / best.seconds)

@@ -19,8 +19,6 @@ SECTOR = 32
 #: Bytes per wavefront that the data banks of L1 and shared memory deliver.
 WAVEFRONT = 128
 WARP = 32
-#: 32-bit registers of a multiprocessor, from compute capability 7.5.
-REGISTERS = 65536
 
 #: Warp states by their names in Nsight Compute: stall reasons, and "selected" (the warp issues).
 STALLS = (

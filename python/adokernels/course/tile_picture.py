@@ -23,8 +23,9 @@ _LINE, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
 def draw_tile_transpose() -> Figure:
     """Draw the three parts of a transpose through a tile in shared memory.
 
-    A warp is drawn in red: it loads a row of the tile of the matrix and writes it to a row of the
-    tile in shared memory. It then reads a column of that tile and stores it to a row of the result.
+    The accesses of one warp are red. The warp loads a row of a tile from the matrix, and writes it
+    to a row of the tile in shared memory. Then it reads a column of the tile in shared memory, and
+    stores it in a row of the result.
     """
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     titles = (

@@ -155,9 +155,9 @@ cards = Cards(
         ),
         validity=Validity.HOLDS,
         why=(
-            "L1 and L2 still transfer whole sectors. L1 and L2 are larger than on a Tesla K40, so"
-            " many unused bytes no longer come from DRAM. They still use the bandwidth of L1 or of"
-            " the crossbar to L2, which is then the limiter."
+            "L1 and L2 still transfer whole sectors. Both are larger than on a Tesla K40, so many"
+            " sectors hit in a cache and use no DRAM bandwidth. Their unused bytes still use the"
+            " bandwidth of L1 or of the crossbar to L2, which is then the limiter."
         ),
         item="C19",
     ),

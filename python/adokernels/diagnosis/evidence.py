@@ -17,6 +17,7 @@ import numpy as np
 from adokernels.counters.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
+    SECTOR,
     STALLS,
     WARP,
     of_peak,
@@ -299,7 +300,7 @@ class KernelFacts:
     def requested_bytes(self, access: str) -> float | None:
         """Bytes that the lanes of global loads or stores request; None if not counted."""
         ideal = self.get(f"ideal_{access}_sectors")
-        return None if ideal is None else 32 * ideal
+        return None if ideal is None else SECTOR * ideal
 
     @cached_property
     def load_instructions(self) -> float | None:

@@ -82,7 +82,7 @@ TARGETS: dict[Step, Target] = {
     Step.BANK_CONFLICTS: Target(
         "wavefronts that are bank conflicts", "%", lower=True, value=_of_quantity("conflict_share")
     ),
-    # Of all multiprocessors, including those without work.
+    # The mean over all multiprocessors. Idle multiprocessors count as unused issue slots.
     Step.PARALLELISM: Target(
         "used issue slots",
         "%",

@@ -56,6 +56,7 @@ def last_level_cache_bytes(device: str) -> int:
     return int(_core.cuda_properties(device)["l2_bytes"])
 
 
+@cache
 def cache_bytes(device: str) -> dict[str, int]:
     """Sizes of the data caches by level, nearest first; for a CPU, as its system reports them."""
     if device != "cpu":
@@ -87,7 +88,7 @@ def context(device: str) -> dict[str, Any]:
         "isa": _core.isa(),
         "load": os.getloadavg()[0],
         "last_level_cache_bytes": last_level_cache_bytes(device),
-        "cache_bytes": cache_bytes(device),
+        "cache_bytes": dict(cache_bytes(device)),
     }
     if device != "cpu":
         facts["device"] = _core.resolve_device(device)
