@@ -875,6 +875,8 @@ class TestSeveralGpus:
         assert self.torch.cuda.current_device() == 0
 
     def test_streams_of_the_other_gpu(self):
+        # The first call on a GPU loads its kernels, which can take longer than the delay below.
+        ado.transpose(self.torch.from_numpy(self.values).to("cuda:1"))
         with self.torch.cuda.device(1):
             stream = self.torch.cuda.Stream()
             with self.torch.cuda.stream(stream):

@@ -68,7 +68,10 @@ def test_custom_variants_are_checked_timed_and_compared(operands):
 def test_a_ladder_is_called_listed_and_indexed(operands):
     ladder = saxpy()
     assert ladder(*operands).tolist() == ladder["vectorised"](*operands).tolist()
-    assert len(ladder) == 2
+    ladder.variant(lambda a, x, y: np.zeros_like(x), name="zeros")
+    assert not ladder(*operands, variant="zeros").any()
+    assert ladder(*operands, variant="in_place", device="cpu").all()
+    assert len(ladder) == 3
     assert "in_place" in ladder
     assert ladder["in_place"] in ladder
     assert "vectorised" in repr(ladder)

@@ -181,9 +181,13 @@ class Ladder(AnyLadder[CustomVariant]):
 
         return CustomChecker(problem, others)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        """Compute the result with the last variant that can run on this machine and problem."""
-        return self[self.problem(*args, **options).best()](*args, **options)
+    def __call__(self, *args: Any, variant: str | None = None, **options: Any) -> Any:
+        """Compute the result with `variant`.
+
+        The default is the last variant that can run on this machine and problem.
+        """
+        name = self.problem(*args, **options).best() if variant is None else variant
+        return self[name](*args, **options)
 
     def _task(self, count: int) -> Task:
         return Task(
