@@ -131,10 +131,13 @@ run_shapes() { # one process per routine, to free its memory
     --json "$folder/shapes-standard" "${some[@]}"
 }
 
-run_own() { step python3 benchmarks/own_kernels.py "$folder/own_kernels"; }
+run_own() { step python3 benchmarks/course/own_kernels.py "$folder/own_kernels"; }
 
 run_course() {
-  for script in benchmarks/course/*.py; do step python3 "$script" "$folder/course"; done
+  local name
+  for name in transpose image_filters average_matvec gpp access_patterns exercises machine_code; do
+    step python3 "benchmarks/course/$name.py" "$folder/course"
+  done
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv

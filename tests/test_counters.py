@@ -1,16 +1,9 @@
 """benchmarks/counters.py: reading the output of ncu and comparing, without running ncu."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from scripts import load_script
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "counters.py"
-spec = importlib.util.spec_from_file_location("counters", SCRIPT)
-counters = importlib.util.module_from_spec(spec)
-sys.modules["counters"] = counters  # for its named tuples
-spec.loader.exec_module(counters)
+counters = load_script("benchmarks/counters.py")
 
 TIME = "gpu__time_duration.sum"
 INSTRUCTIONS = "smsp__inst_executed.sum"

@@ -1,11 +1,11 @@
 """The controls of notebook 03, plain sums in the kernels of the series, and its figures."""
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import load_script
 
 import adokernels as ado
 from adokernels.course.published import average_matvec as series
@@ -18,10 +18,7 @@ NAMES = ("one_block", "block_per_set", "warp_average", "warp_shuffle")
 
 @cache
 def controls():
-    path = ROOT / "benchmarks" / "course" / "average_matvec.py"
-    spec = importlib.util.spec_from_file_location("course_average_matvec", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("benchmarks/course/average_matvec.py")
     return module.definitions(module.NOTEBOOK)["plain"]
 
 

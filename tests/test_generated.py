@@ -1,13 +1,13 @@
 """Generated files are up to date; facts that two files state agree."""
 
 import doctest
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from scripts import load_script
 
 import adokernels as ado
 
@@ -15,12 +15,8 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def generate(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / ".ci")
-    spec = importlib.util.spec_from_file_location("generate", ROOT / ".ci" / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def generate():
+    return load_script(".ci/generate.py")
 
 
 def test_stubs_and_tables_are_up_to_date():

@@ -1,10 +1,10 @@
 """The custom kernels of notebook 07: their definitions, and the stored measurements of them."""
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 
 import pytest
+from scripts import load_script
 
 import adokernels as ado
 from adokernels.custom.compiler import compile_cuda, why_no_compiler
@@ -15,11 +15,7 @@ DATA = ROOT / "notebooks" / "data" / "own_kernels"
 
 @cache
 def definitions():
-    path = ROOT / "benchmarks" / "own_kernels.py"
-    spec = importlib.util.spec_from_file_location("own_kernels", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.definitions()
+    return load_script("benchmarks/course/own_kernels.py").definitions()
 
 
 def kernels():

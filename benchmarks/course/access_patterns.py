@@ -14,15 +14,13 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
+from recording import Recorder, run
 
 import adokernels as ado
 
@@ -161,27 +159,11 @@ RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument("--only", nargs="+", choices=list(RECORDS), default=list(RECORDS))
-    parser.add_argument(
-        "--seconds", type=float, default=0.1, help="upper limit of the time per variant"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    start, failed = time.perf_counter(), False
-    for name in options.only:
-        try:
-            record = RECORDS[name](options.seconds)
-        except Exception as error:  # the other records must be written
-            print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            failed = True
-            continue
-        record.save(options.folder / f"{name}.json")
-        print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{record!r}\n", flush=True)
-    sys.exit(failed)
+def record(recorder: Recorder) -> None:
+    """Make the chosen records."""
+    for name in recorder.names:
+        recorder.attempt(name, partial(RECORDS[name], recorder.seconds))
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.1, names=list(RECORDS))

@@ -15,15 +15,15 @@ It needs the extra ``kernels``, and about 40 seconds on an H200.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from own_kernels import definitions
+from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from own_kernels import Recorder, definitions  # noqa: E402
-
 NOTEBOOK = ROOT / "notebooks" / "03_vector_average_matvec.ipynb"
 LENGTH = 1024  # of N, L and M
 REDUCED = 16  # sets, for a profile of the variants that use one block
@@ -44,7 +40,6 @@ SAMPLED_SETS = 264  # sets, for the hot spots: two blocks for each of 132 multip
 ODD = (5, 1000, 1000)  # a problem on which the controls are also checked
 COMPARED = ("read", "block_per_set", "warp_average", "warp_shuffle")
 SAMPLED = ("plain_block_per_set", "plain_warp_average")
-SECONDS = 0.5  # upper limit of the sampling time per variant
 
 
 def ones_and_twos(shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -82,7 +77,7 @@ def work_of(
     return work
 
 
-def record(recorder: Recorder, seconds: float) -> None:
+def record(recorder: Recorder) -> None:
     """Measure everything that the notebook shows."""
     plain = definitions(NOTEBOOK)["plain"]
     controls = {v.name: v for v in plain if isinstance(v, ado.CudaVariant)}
@@ -96,7 +91,7 @@ def record(recorder: Recorder, seconds: float) -> None:
     on_device = ado.to_device(vectors), ado.to_device(matrix)
     works = {name: work_of(control, *on_device) for name, control in controls.items()}
     sweep = ado.sweep(
-        ado.average_matvec, *on_device, variants=COMPARED, peers=works, seconds=seconds,
+        ado.average_matvec, *on_device, variants=COMPARED, peers=works, seconds=recorder.seconds,
         ceilings=False, progress=False,
     )  # fmt: skip
     recorder.sweep("average_matvec-plain", sweep, [*COMPARED, *works])
@@ -120,21 +115,5 @@ def record(recorder: Recorder, seconds: float) -> None:
         recorder.require(hot.lines, f"{name}: no samples")
 
 
-def main() -> None:
-    """Measure, and exit with status 1 if something is missing or wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="upper limit of the time per variant"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(options.folder.resolve())
-    record(recorder, options.seconds)
-    for error in recorder.errors:
-        print(f"FAILED: {error}", file=sys.stderr)
-    raise SystemExit(bool(recorder.errors))
-
-
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.5)

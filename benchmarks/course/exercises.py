@@ -8,8 +8,9 @@ result is correct, and the solution. A starter with a wrong result is in ``skipp
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import course
@@ -32,19 +33,11 @@ def measured(name: str, seconds: float) -> ado.Sweep:
     )  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=0.3, help="upper limit of the time per variant"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+def record(recorder: Recorder) -> None:
+    """Measure every exercise."""
     for name in course.EXERCISES:
-        sweep = measured(name, options.seconds)
-        sweep.save(options.folder / f"exercise-{name}.json")
-        print(f"== {name}\n{sweep!r}\n", flush=True)
+        recorder.save(f"exercise-{name}", measured(name, recorder.seconds))
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.3)

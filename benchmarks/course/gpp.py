@@ -11,20 +11,16 @@ exits with status 1 if a record is missing.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
@@ -39,7 +35,6 @@ SMALL, SI214 = (400, 256, 4096, 2), "si214"
 SAMPLED = ("frequency_outside", "reciprocal", "squared_moduli")
 #: The baseline; loads that share lines between blocks, or within one; copies that bypass L1.
 TRAFFIC = ("collapse3", "blocked", "blocks_2d", "tiled", "two_rows")
-SECONDS = 0.5  # of sampling per variant
 #: Ways of loading, as in the kernel's source, and the 16-byte vectors that a block of 128 threads
 #: loads at a time: in tiled, 512 of aqsn, 16 of wx, and 2 of the range of energies.
 METHODS, VECTORS, ELEMENTS = ("load", "through_l1", "bypass"), (512, 16, 2), 1 << 22
@@ -115,34 +110,14 @@ def rates_of_operands() -> ado.Machine:
     return dataclasses.replace(machine, ceilings=(*machine.ceilings, *found))
 
 
-class Recorder:
-    """Saves records in a folder, and notes what is missing."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.start = folder, time.perf_counter()
-        self.missing: list[str] = []
-
-    def save(self, name: str, make: Callable[[], Any], complete: Callable[[Any], object]) -> None:
-        """Make and save a record; note its name if that fails or if it is not complete."""
-        try:
-            record = make()
-        except Exception as error:  # the other records must be written
-            self.missing.append(f"{name}: {error}")
-            return
-        record.save(self.folder / f"gpp-{name}.json")
-        print(f"== {name} ({time.perf_counter() - self.start:.1f} s)\n{record!r}\n", flush=True)
-        if not complete(record):
-            self.missing.append(f"{name}: incomplete")
-
-
-def record(to: Recorder) -> None:
+def record(recorder: Recorder) -> None:
     """Write the records."""
     small = ado.gpp_problem(SMALL, seed=0)
     for name in SAMPLED:
         variant = ado.gpp[name]
-        to.save(
-            f"samples-{name}",
-            partial(ado.hotspots, variant, *small, seconds=SECONDS),
+        recorder.attempt(
+            f"gpp-samples-{name}",
+            partial(ado.hotspots, variant, *small, seconds=recorder.seconds),
             lambda hotspots: hotspots.samples,
         )
 
@@ -150,8 +125,8 @@ def record(to: Recorder) -> None:
     print("not on this chip:", ", ".join(m for m in METRICS if m not in metrics) or "none")
     operands = [ado.to_device(a) for a in ado.gpp_problem(SI214, seed=0)]
     for name in TRAFFIC:
-        to.save(
-            f"traffic-{name}",
+        recorder.attempt(
+            f"gpp-traffic-{name}",
             partial(ado.profile, ado.gpp[name], *operands, metrics=metrics),
             lambda profile: profile.get("lts__t_sectors_srcunit_tex.sum"),
         )
@@ -163,26 +138,13 @@ def record(to: Recorder) -> None:
         for variant in copies:
             variant(x)
 
-    to.save(
-        "staging",
+    recorder.attempt(
+        "gpp-staging",
         partial(ado.profile, every_copy, metrics=metrics),
         lambda profile: len(profile) == len(copies),
     )
-    to.save("operands", rates_of_operands, lambda machine: machine["FP64 DADD"])
-
-
-def main() -> None:
-    """Record, and exit with status 1 if something is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(folder.resolve())
-    record(recorder)
-    for name in recorder.missing:
-        print(f"FAILED: {name}", file=sys.stderr)
-    raise SystemExit(bool(recorder.missing))
+    recorder.attempt("gpp-operands", rates_of_operands, lambda machine: machine["FP64 DADD"])
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.5)

@@ -16,15 +16,12 @@ if a record is missing.
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recording import Recorder, run
 
 import adokernels as ado
 
@@ -103,28 +100,11 @@ def is_complete(record: Any) -> bool:
     return bool(record.lines)
 
 
-def main() -> None:
-    """Record, and exit with status 1 if something is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=0.5, help="upper limit of the time per step and variant"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    start, failed = time.perf_counter(), False
-    for name, make in records(options.seconds).items():
-        try:
-            record = make()
-        except Exception as error:  # the other records must be written
-            print(f"== {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            failed = True
-            continue
-        record.save(options.folder / f"image_filters-{name}.json")
-        print(f"== {name} ({time.perf_counter() - start:.1f} s)\n{record!r}\n", flush=True)
-        failed |= not is_complete(record)
-    sys.exit(failed)
+def record(recorder: Recorder) -> None:
+    """Make the records."""
+    for name, make in records(recorder.seconds).items():
+        recorder.attempt(f"image_filters-{name}", make, is_complete)
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.5)

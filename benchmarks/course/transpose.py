@@ -10,12 +10,11 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
@@ -47,25 +46,15 @@ def naive_blocks(a: Any, seconds: float) -> ado.Sweep:
     return dataclasses.replace(tuning.sweep, measurements=measurements, machine=ado.machine("cuda"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=0.5, help="upper limit of the time per block shape"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+def record(recorder: Recorder) -> None:
+    """Measure the block shapes, and sample the variants."""
     a = np.random.default_rng(7).integers(-(2**62), 2**62, SHAPE)
-    records: dict[str, Any] = {"transpose-naive-blocks": naive_blocks(a, options.seconds)}
+    recorder.save("transpose-naive-blocks", naive_blocks(a, recorder.seconds))
     for name in SAMPLED:
         block = BLOCKS[0] if name == "naive" else None
-        records[f"transpose-hotspots-{name}"] = ado.hotspots(
-            ado.transpose[name], a, block=block, seconds=0.3
-        )
-    for name, record in records.items():
-        record.save(options.folder / f"{name}.json")
-        print(f"== {name}\n{record!r}\n", flush=True)
+        hot = ado.hotspots(ado.transpose[name], a, block=block, seconds=0.3)
+        recorder.save(f"transpose-hotspots-{name}", hot)
 
 
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=0.5)

@@ -5,32 +5,30 @@ so it measures exactly the code that the notebook shows. It writes the records t
 loads, then reports everything that is missing or unexpected and exits with status 1. It needs the
 extra ``kernels``, torch and CuPy, and 90 seconds on an H200.
 
-    python benchmarks/own_kernels.py FOLDER
+    python benchmarks/course/own_kernels.py FOLDER
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "07_your_own_kernel.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "07_your_own_kernel.ipynb"
 LONG_ROWS = (1024, 32768)
 SHORT_ROWS = (65536, 128)
 CHECKED = (256, 4096)  # the problem on which the planted bugs are checked
 MATRIX = (4096, 4096)  # the problem of the transpose
 SHORT_VARIANTS = ("thread_per_row", "block_per_row", "warp_shuffle", "online", "vectorised")
-SECONDS = 1.0  # upper limit of the sampling time per variant
 
 
 def definitions(notebook: Path = NOTEBOOK) -> dict[str, Any]:
@@ -76,37 +74,11 @@ def peers(x: Any) -> dict[str, Callable[[], object]]:
     return found
 
 
-class Recorder:
-    """Saves records in a folder, and collects what is wrong with them."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._start = time.perf_counter()
-        self.errors: list[str] = []
-
-    def save(self, name: str, record: Any) -> None:
-        """Save and print a record."""
-        record.save(self._folder / f"{name}.json")
-        print(f"== {name} ({time.perf_counter() - self._start:.1f} s)\n{record!r}\n", flush=True)
-
-    def require(self, condition: object, message: str) -> None:
-        """Note an error if a condition is false."""
-        if not condition:
-            self.errors.append(message)
-
-    def sweep(self, name: str, sweep: ado.Sweep, names: list[str]) -> None:
-        """Save a sweep that must contain these variants or peers."""
-        self.save(name, sweep)
-        measured = [m.variant for m in (*sweep.measurements, *sweep.peers)]
-        for missing in [n for n in names if n not in measured]:
-            self.errors.append(f"{name}: {missing} is missing: {sweep.skipped.get(missing)}")
-
-
-def record(recorder: Recorder, seconds: float) -> None:
+def record(recorder: Recorder) -> None:
     """Measure everything that the notebook shows."""
     defined = definitions()
     softmax = defined["softmax"]
-    quick = {"seconds": seconds, "progress": False}
+    quick = {"seconds": recorder.seconds, "progress": False}
     no_counters = _core.why_no_counters()
     recorder.require(not no_counters, f"no counters: {no_counters}")
 
@@ -142,21 +114,5 @@ def record(recorder: Recorder, seconds: float) -> None:
     recorder.sweep("transpose-extended", sweep, ["naive", "padded", "wide", "swizzled"])
 
 
-def main() -> None:
-    """Measure, and exit with status 1 if something is missing or unexpected."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of the records, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="upper limit of the time per variant"
-    )
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(options.folder.resolve())
-    record(recorder, options.seconds)
-    for error in recorder.errors:
-        print(f"FAILED: {error}", file=sys.stderr)
-    raise SystemExit(bool(recorder.errors))
-
-
 if __name__ == "__main__":
-    main()
+    run(record, __doc__, seconds=1.0)

@@ -1,0 +1,99 @@
+"""Code of the scripts that record the notebooks' data: arguments, files, errors, exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import adokernels as ado
+
+
+class Recorder:
+    """Saves records in a folder, and collects what is missing or wrong.
+
+    Attributes
+    ----------
+    seconds
+        Upper limit of the time per variant.
+    names
+        The records to make, for scripts with the argument ``--only``.
+    errors
+        One message per missing, incomplete or wrong record.
+    """
+
+    def __init__(self, folder: Path, seconds: float, names: Sequence[str] = ()) -> None:
+        self.seconds, self.names = seconds, names
+        self.errors: list[str] = []
+        self._folder, self._start = folder, time.perf_counter()
+
+    def save(self, name: str, record: Any) -> None:
+        """Save and print a record."""
+        record.save(self._folder / f"{name}.json")
+        print(f"== {name} ({time.perf_counter() - self._start:.1f} s)\n{record!r}\n", flush=True)
+
+    def attempt(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        complete: Callable[[Any], object] = lambda record: True,
+    ) -> None:
+        """Make and save a record. An exception or an incomplete record is an error."""
+        try:
+            record = make()
+        except Exception as error:  # the other records must be written
+            self.errors.append(f"{name}: {type(error).__name__}: {error}")
+            return
+        self.save(name, record)
+        self.require(complete(record), f"{name}: incomplete")
+
+    def sweep(self, name: str, sweep: ado.Sweep, names: Sequence[str]) -> None:
+        """Save a sweep that must contain these variants or peers."""
+        self.save(name, sweep)
+        measured = [m.variant for m in (*sweep.measurements, *sweep.peers)]
+        for missing in [n for n in names if n not in measured]:
+            self.errors.append(f"{name}: {missing} is missing: {sweep.skipped.get(missing)}")
+
+    def require(self, condition: object, message: str) -> None:
+        """Note an error if a condition is false."""
+        if not condition:
+            self.errors.append(message)
+
+
+def run(
+    record: Callable[[Recorder], None],
+    description: str | None,
+    *,
+    seconds: float,
+    names: Sequence[str] = (),
+) -> None:
+    """Parse the arguments, record, and exit with status 1 if something is missing or wrong.
+
+    Parameters
+    ----------
+    record
+        Makes the records.
+    description
+        The docstring of the script; its first line describes the command.
+    seconds
+        Default of ``--seconds``.
+    names
+        The choices of ``--only``; without names there is no such argument.
+    """
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="output folder, which is created")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help="upper limit of the time per variant"
+    )
+    if names:
+        parser.add_argument("--only", nargs="+", choices=names, default=names)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    recorder = Recorder(options.folder.resolve(), options.seconds, options.only if names else ())
+    record(recorder)
+    for error in recorder.errors:
+        print(f"FAILED: {error}", file=sys.stderr)
+    sys.exit(bool(recorder.errors))
