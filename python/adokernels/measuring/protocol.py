@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.registry import routines
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
@@ -130,6 +131,7 @@ def measure(
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
+        check_options(ladder, args, options, measure)
         variant = named.name if named else None
         problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
@@ -229,6 +231,7 @@ def sweep(
     """
     if not isinstance(routine, AnyLadder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
+    check_options(routine, args, options, sweep)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds, progress)
@@ -467,7 +470,10 @@ def _prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[_Stag
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        staged = routine.problem(operand, device=problem.device_id)
+        # A stage that filters gray images must not mistake a narrow batch for a colour image.
+        confirmed = "batch" in routine.options and len(operand.shape) > 2
+        options: dict[str, Any] = {"batch": True} if confirmed else {}
+        staged = routine.problem(operand, device=problem.device_id, **options)
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])
