@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.arrays.operands import batch_option
 from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.registry import routines
@@ -470,9 +471,7 @@ def _prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[_Stag
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        # A stage that filters gray images must not mistake a narrow batch for a colour image.
-        confirmed = "batch" in routine.options and len(operand.shape) > 2
-        options: dict[str, Any] = {"batch": True} if confirmed else {}
+        options = batch_option(routine, operand)
         staged = routine.problem(operand, device=problem.device_id, **options)
         for stage in step:
             if stage not in found:
