@@ -415,7 +415,8 @@ def test_sweep_ranks_the_stages(device, rng, tmp_path):
     ],
 )
 def test_default_on_each_side_of_a_crossover(routine, shape, default):
-    assert h200_choice(routine, np.zeros(shape, "u1")) == default
+    image = np.zeros(shape, "u1")
+    assert h200_choice(routine, image, **batch_option(routine, image)) == default
 
 
 def test_small_tiles_declines_more_tiles_than_blocks():
