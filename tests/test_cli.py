@@ -65,8 +65,8 @@ def test_report_from_stored_measurements(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["list", "transpos"], "Did you mean 'transpose'?"),
-        (["bench", "transpose", "--variants", "naive_lops"], "Did you mean 'naive_loops'?"),
+        (["list", "transpos"], "did you mean 'transpose'?"),
+        (["bench", "transpose", "--variants", "naive_lops"], "did you mean 'naive_loops'?"),
         (
             ["bench", "transpose", "--shape", "3x4x5"],
             "must be rows x cols, got 3 x 4 x 5",

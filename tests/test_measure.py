@@ -288,7 +288,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
     assert {"FP64 fma", "FP64 add", "FP32 fma", "FP32 add"} <= set(names)
     assert all(c.measured > 0 for c in first.ceilings)
-    with pytest.raises(KeyError, match="there is DRAM copy"):
+    with pytest.raises(KeyError, match="valid names: DRAM copy"):
         first["DRAM swap"]
 
 
@@ -438,7 +438,7 @@ def test_records_survive_a_file(sweep, tmp_path):
 def test_sweep_is_indexed_by_variant(sweep):
     assert sweep["simd"].variant == "simd"
     assert sweep.fastest in sweep.variants
-    with pytest.raises(KeyError, match=r"'sind' was not measured.*Did you mean 'simd'"):
+    with pytest.raises(KeyError, match=r"'sind' was not measured: did you mean 'simd'\?"):
         sweep["sind"]
 
 

@@ -71,6 +71,40 @@ def test_strided_rows(name, variant, dtype, rng, isa_restored):
                 assert not memory[:, [0, -2, -1]].any()
 
 
+LAYOUTS = {
+    "rows of one element": lambda a: a[:, :1],
+    "a column of a row": lambda a: a[:1, :1].T,
+    "short rows": lambda a: a[:, :3],
+    "columns": lambda a: a[:, :40].T,
+    "reversed": lambda a: a[::-1, ::-1],
+    "rows in reverse order": lambda a: a[::-1],
+    "axes of length one": lambda a: a[:, None, :7, None],
+    "three axes in reverse order": lambda a: a.reshape(-1, 10, 97)[::-1, ::-1, ::-1],
+    "three axes, two of them packed": lambda a: a.reshape(-1, 10, 97)[:, :4],
+    "one row for all": lambda a: np.broadcast_to(a[0], (50, 97)),
+    "one element for all": lambda a: np.broadcast_to(a[0, 0], (50, 3)),
+    "no element": lambda a: a[:, :0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_layouts(name, layout, rng, isa_restored):
+    """A group extends over several rows, so that short rows do not leave it almost empty."""
+    routine = ado.routines[name]
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        for dtype in TYPES:
+            x = LAYOUTS[layout](rng.uniform(-1, 1, (130, 97)).astype(dtype))
+            wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype)
+            for variant in [v.name for v in routine if v.device == "cpu"]:
+                check(name, x, variant)
+                check(name, x, variant, out=wide[..., ::2])
+                packed = routine[variant].cost(np.ascontiguousarray(x))
+                assert routine[variant].cost(x).executed_flops == packed.executed_flops
+            assert not wide[..., 1::2].any()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_float64_is_not_computed_in_float32(name, rng):
     """The bound of float64 rejects the result of float32."""

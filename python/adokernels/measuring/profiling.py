@@ -10,6 +10,7 @@ from adokernels import _core
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
 
@@ -75,6 +76,8 @@ def profile(
         raise ValueError(f"{what.label} must be a CUDA variant: only the GPU has these counters")
     if block is not None and not isinstance(what, AnyLadder | AnyVariant):
         raise TypeError("block= is for the variants of a routine, not for callables")
+    if isinstance(what, AnyLadder | AnyVariant):
+        check_options(what if isinstance(what, AnyLadder) else what.ladder, args, options, profile)
     require_counters(metrics)
     if isinstance(what, AnyLadder | AnyVariant):
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
+from adokernels.arrays.operands import batch_option
 from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.registry import routines
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
@@ -130,6 +132,7 @@ def measure(
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
+        check_options(ladder, args, options, measure)
         variant = named.name if named else None
         problem = ladder.problem(*args, device=device, variant=variant, **options)
         name = variant or problem.best()
@@ -229,6 +232,7 @@ def sweep(
     """
     if not isinstance(routine, AnyLadder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
+    check_options(routine, args, options, sweep)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
     settings = Settings(cache, precision, seconds, progress)
@@ -467,7 +471,8 @@ def _prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[_Stag
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        staged = routine.problem(operand, device=problem.device_id)
+        options = batch_option(routine, operand)
+        staged = routine.problem(operand, device=problem.device_id, **options)
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from adokernels.ladders.base import AnyVariant, Block
+from adokernels.ladders.keywords import check_options
 from adokernels.measuring.protocol import Run, Settings, measure_ladder
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import quantity, ratio
@@ -139,6 +140,7 @@ def tune(
     """
     if not isinstance(variant, AnyVariant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
+    check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
     settings = {
         str(setting): (one.name, setting)
