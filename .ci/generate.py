@@ -54,6 +54,7 @@ def ladders_stub() -> str:
         "from adokernels.ladders.routine import Routine, Variant",
         "routines: dict[str, Routine]",
         "ceilings: Routine",
+        "gpp_tiles: Routine",
     ]
     for routine in ado.routines.values():
         kind = type(routine).__name__

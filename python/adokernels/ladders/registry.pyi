@@ -6,6 +6,7 @@ from adokernels.ladders.routine import Routine, Variant
 
 routines: dict[str, Routine]
 ceilings: Routine
+gpp_tiles: Routine
 _TransposeVariant = Literal[
     "stream_copy",
     "naive_loops",
