@@ -17,8 +17,8 @@ _MOST_BYTES = 1 << 30
 class Communicator(Protocol):
     """What this package needs of a communicator. Every array is a NumPy array.
 
-    All ranks call ``all_gather`` and ``broadcast`` in the same order. Arrays are packed, and have
-    the same shape and type on all ranks.
+    All ranks call ``all_gather``, ``all_sum`` and ``broadcast`` in the same order. Arrays are
+    packed, and have the same shape and type on all ranks.
     """
 
     @property
@@ -31,6 +31,9 @@ class Communicator(Protocol):
 
     def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return the arrays of all ranks, stacked along a new first axis."""
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        """Overwrite the array with the sum of those of all ranks."""
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         """Overwrite the array with that of rank `root`."""
@@ -88,7 +91,7 @@ class _MpiCommunicator:
             raise ValueError("comm must be a communicator that contains this process")
         if comm.Is_inter():
             raise ValueError("comm must be an intracommunicator, got an intercommunicator")
-        self._comm = comm
+        self._comm, self._mpi = comm, mpi
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
 
@@ -96,6 +99,9 @@ class _MpiCommunicator:
         gathered = np.empty((self.size, *array.shape), array.dtype)
         self._comm.Allgather(array.view(np.uint8), gathered.view(np.uint8))
         return gathered
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        self._comm.Allreduce(self._mpi.IN_PLACE, array, op=self._mpi.SUM)
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         for message in _messages(array):
@@ -120,8 +126,8 @@ class _TorchCommunicator:
         self.rank: int = torch.get_rank(group)
         self.size: int = torch.get_world_size(group)
 
-    def _tensor(self, message: NDArray[np.uint8]) -> Any:
-        return self._torch.from_numpy(message).to(self._device)
+    def _tensor(self, array: NDArray[Any]) -> Any:
+        return self._torch.from_numpy(array).to(self._device)
 
     def _global_rank(self, rank: int) -> int:
         return int(self._distributed.get_global_rank(self._group, rank))
@@ -132,6 +138,11 @@ class _TorchCommunicator:
         self._distributed.all_gather(tensors, own, group=self._group)
         gathered: NDArray[Any] = self._torch.stack(tensors).cpu().numpy()
         return gathered.view(array.dtype).reshape(self.size, *array.shape)
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        tensor = self._tensor(array)
+        self._distributed.all_reduce(tensor, group=self._group)
+        array[...] = tensor.cpu().numpy()
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         for message in _messages(array):

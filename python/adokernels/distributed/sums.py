@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adokernels.arrays.libraries import on_host
 from adokernels.distributed.communicators import communicator_of
+from adokernels.distributed.exact import LIMBS_PER_SUM, from_limbs, to_limbs
 from adokernels.distributed.failures import raise_on_all_ranks
-from adokernels.distributed.shares import TILE_ROWS, tile_count
+from adokernels.distributed.shares import TILE_ROWS
 from adokernels.ladders.registry import gpp_tiles
 from adokernels.tasks.gpp import GppProblem
-
-if TYPE_CHECKING:
-    from adokernels.distributed.communicators import Communicator
 
 
 def gpp(
@@ -33,10 +30,10 @@ def gpp(
 ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Compute ``ado.gpp`` over the processes of a communicator.
 
-    All ranks must call it. Each rank computes sums for its tiles of 8 rows of G'. The sums are
-    gathered on all ranks, and added with ``math.fsum``, so the result is the correctly rounded sum
-    of the sums of the tiles. It has the same bits on all ranks and for any number of ranks, if all
-    ranks compute on the same kind of device: the CPU with the same instruction set, or a GPU.
+    All ranks must call it. Each rank computes sums for its tiles of 8 rows of G'. These are added
+    exactly over all tiles of all ranks, and the result is rounded once, as by ``math.fsum``. It has
+    the same bits on all ranks and for any number of ranks, if all ranks compute on the same kind of
+    device: the CPU with the same instruction set, or GPUs of one architecture.
 
     Parameters
     ----------
@@ -77,10 +74,10 @@ def gpp(
     communicator = communicator_of(comm)
     error: Exception | None = None
     header = np.zeros(1 + len(_Header._fields))
-    sums: Sequence[Any] = ()
+    results: Sequence[Any] = ()
     try:
         digest = _digest(local_operands)
-        sums = gpp_tiles(
+        results = gpp_tiles(
             *local_operands, gamma=gamma, sexcut=sexcut, tol=tol, device=device, stream=stream
         )
         header[1:] = _Header.of(local_operands, digest, gamma, sexcut, tol)
@@ -90,14 +87,19 @@ def gpp(
     headers = communicator.all_gather(header)
     if headers[:, 0].any():
         raise_on_all_ranks(communicator, error)
-    ranks = [_Header(*row) for row in headers[:, 1:].tolist()]
-    _require_matching(ranks)
-    own = np.empty((0,))
+    _require_matching(headers[:, 1:])
+    frequencies = int(_Header(*headers[0, 1:].tolist()).nfreqs)
+    message = np.zeros(1 + 4 * frequencies * LIMBS_PER_SUM, np.int64)
     try:
-        own = _on_host(sums)
+        message[1:] = to_limbs(_parts(results)).ravel()
     except Exception as failure:
-        error = failure
-    return _total(_gathered(communicator, own, error, ranks))
+        error, message[0] = failure, 1
+    communicator.all_sum(message)
+    if message[0]:
+        raise_on_all_ranks(communicator, error)
+    totals = from_limbs(message[1:].reshape(-1, LIMBS_PER_SUM))
+    asx, ach = totals.view(np.complex128).reshape(2, frequencies)
+    return asx, ach
 
 
 class _Header(NamedTuple):
@@ -133,67 +135,30 @@ def _digest(operands: Sequence[Any]) -> int:
     return zlib.crc32(occupations.tobytes(), zlib.crc32(energies.tobytes()))
 
 
-def _require_matching(ranks: Sequence[_Header]) -> None:
+def _require_matching(headers: NDArray[np.float64]) -> None:
     """Raise ValueError, with the same text on all ranks, if their operands do not match."""
-    for name in _Header._fields[1:]:
-        values = [getattr(header, name) for header in ranks]
-        for rank, value in enumerate(values):
-            if value == values[0]:
-                continue
-            if name == "digest":
-                raise ValueError(
-                    "wx and occ must be the same on all ranks, but those of rank 0 and rank "
-                    f"{rank} differ"
-                )
+    for name, values in zip(_Header._fields[1:], headers[:, 1:].T, strict=True):
+        others = np.flatnonzero(values != values[0])
+        if not others.size:
+            continue
+        if name == "digest":
             raise ValueError(
-                f"{name} must be the same on all ranks, got {values[0]:g} on rank 0 and {value:g} "
-                f"on rank {rank}"
+                "wx and occ must be the same on all ranks, but those of rank 0 and rank "
+                f"{others[0]} differ"
             )
-    with_rows = [rank for rank, header in enumerate(ranks) if header.rows]
-    for rank in with_rows[:-1]:
-        if ranks[rank].rows % TILE_ROWS:
-            raise ValueError(
-                f"the number of rows of wtilde on rank {rank} must be a multiple of {TILE_ROWS}, "
-                f"got {ranks[rank].rows:g}; adokernels.distributed.split divides the rows"
-            )
+        raise ValueError(
+            f"{name} must be the same on all ranks, got {values[0]:g} on rank 0 and "
+            f"{values[others[0]]:g} on rank {others[0]}"
+        )
+    rows = headers[:, 0]
+    last = np.flatnonzero(rows)[-1:]
+    for rank in np.setdiff1d(np.flatnonzero(rows % TILE_ROWS), last)[:1]:
+        raise ValueError(
+            f"the number of rows of wtilde on rank {rank} must be a multiple of {TILE_ROWS}, got "
+            f"{rows[rank]:g}; adokernels.distributed.split divides the rows"
+        )
 
 
-def _on_host(sums: Sequence[Any]) -> NDArray[np.float64]:
+def _parts(results: Sequence[Any]) -> NDArray[np.float64]:
     """The sums of the tiles of this rank: real and imaginary parts of asx, then of ach."""
-    both = np.concatenate([on_host(array) for array in sums], axis=1)
-    return both.view(np.float64)
-
-
-def _gathered(
-    communicator: Communicator,
-    own: NDArray[np.float64],
-    error: Exception | None,
-    ranks: Sequence[_Header],
-) -> NDArray[np.float64]:
-    """The sums of all tiles, in the order of the rows."""
-    counts = [tile_count(int(header.rows)) for header in ranks]
-    width = 4 * int(ranks[0].nfreqs)
-    message = np.zeros(1 + max(counts) * width)
-    message[0] = error is not None
-    if error is None:
-        message[1 : 1 + own.size] = own.ravel()
-    messages = communicator.all_gather(message)
-    if messages[:, 0].any():
-        raise_on_all_ranks(communicator, error)
-    parts = zip(messages[:, 1:], counts, strict=True)
-    return np.concatenate([part[: count * width].reshape(count, width) for part, count in parts])
-
-
-def _total(
-    tiles: NDArray[np.float64],
-) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-    totals = np.array([_exact_sum(column) for column in tiles.T.tolist()])
-    asx, ach = totals.view(np.complex128).reshape(2, -1)
-    return asx, ach
-
-
-def _exact_sum(numbers: list[float]) -> float:
-    try:
-        return math.fsum(numbers)
-    except (OverflowError, ValueError):  # the sum overflows, or contains inf - inf
-        return sum(numbers)
+    return np.concatenate([on_host(result) for result in results], axis=1).view(np.float64)
