@@ -361,6 +361,16 @@ def test_wrong_operands_of_split(root, change, kind, text):
         raise error
 
 
+def test_operands_of_different_shapes():
+    def rank(comm):
+        return ado.distributed.split(problem((5, 35 if comm.rank == 1 else 17, 9, 3)), comm)
+
+    text = r"the same shapes .* = \(5, 17, 9, 3\) on rank 0 and \(5, 35, 9, 3\) on rank 1"
+    for error in run_ranks(3, rank):
+        with pytest.raises(ValueError, match=text):
+            raise error
+
+
 def test_only_numpy_arrays_are_sent():
     operands = problem((5, 17, 9, 3))
 

@@ -98,7 +98,7 @@ def split(
     Raises
     ------
     ValueError, TypeError
-        If the operands of this rank are wrong.
+        If the operands of this rank are wrong; on all ranks if their shapes differ.
     RuntimeError
         If the operands of another rank are wrong.
     """
@@ -106,7 +106,7 @@ def split(
     if root is not None and not 0 <= root < communicator.size:
         raise ValueError(f"root must be from 0 to {communicator.size - 1}, got {root}")
     if root is None:
-        share = on_all_ranks(communicator, lambda: _own_share(operands, communicator))
+        share = _own_share(operands, communicator)
     else:
         share = _share_from(root, operands, communicator)
     if device is None:
@@ -179,14 +179,25 @@ def _part(operand: Any, axis: int, rows: slice) -> Any:
 
 def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> GppProblem:
     """The share of a rank that has all operands."""
-    whole, lengths = _checked(operands)
+    whole, lengths = on_all_ranks(communicator, lambda: _checked(operands))
+    first, *others = communicator.all_gather(np.array(lengths, np.int64)).tolist()
+    for rank, other in enumerate(others, start=1):
+        if other != first:
+            raise ValueError(
+                "operands must have the same shapes on all ranks, got (bands, rows, columns, "
+                f"frequencies) = {tuple(first)} on rank 0 and {tuple(other)} on rank {rank}"
+            )
     rows = rows_of_rank(lengths.rows, communicator)
-    for name, operand in whole.items():
+
+    def part_of(name: str, operand: Any) -> Any:
         if name in _ROW_AXES:
-            whole[name] = _part(operand, _ROW_AXES[name], rows)
-        elif isinstance(operand, np.memmap):
-            whole[name] = np.array(operand, subok=False)
-    return GppProblem(**whole)
+            return _part(operand, _ROW_AXES[name], rows)
+        return np.array(operand, subok=False) if isinstance(operand, np.memmap) else operand
+
+    def parts() -> dict[str, Any]:
+        return {name: part_of(name, operand) for name, operand in whole.items()}
+
+    return GppProblem(**on_all_ranks(communicator, parts))
 
 
 def _share_from(
