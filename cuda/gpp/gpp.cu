@@ -2,7 +2,7 @@
 //
 // The files in reading order: model.cuh (the formulas), passes.cuh (sums over threads and blocks),
 // published_steps.cuh, pole.cuh and hoisting.cuh, single_launch.cuh, sorting.cuh, tiling.cuh,
-// moments.cuh and split_tiles.cuh.
+// moments.cuh, split_tiles.cuh and sums_of_tiles.cuh.
 #include "routines/gpp.hpp"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "gpp/single_launch.cuh"
 #include "gpp/sorting.cuh"
 #include "gpp/split_tiles.cuh"
+#include "gpp/sums_of_tiles.cuh"
 #include "gpp/tiling.cuh"
 
 namespace ado::cuda {
@@ -504,8 +505,20 @@ constexpr Variant<Gpp> kVariants[] = {
         ADO_RUN(run_moments), why_moments_is_slower),
 };
 
+constexpr Variant<GppTiles> kTilesVariants[] = {
+    {.name = "moments",
+     .changes = "The last variant of gpp, with one sum per tile of rows.",
+     .device = Device::kCuda,
+     .precision = Gpp::kPrecision,
+     .blocks = kSplitTiles.blocks,
+     .grid = grid_of_tile_sums,
+     .scratch_bytes = scratch_of_tile_sums,
+     .run = ADO_RUN(run_tile_sums)},
+};
+
 }  // namespace
 
 Ladder<Gpp> gpp_ladder() { return ladder_of(kVariants); }
+Ladder<GppTiles> gpp_tiles_ladder() { return ladder_of(kTilesVariants); }
 
 }  // namespace ado::cuda

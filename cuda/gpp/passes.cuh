@@ -149,49 +149,64 @@ __device__ void store_result(const Pass<kF>& pass, int number, double sum, Compl
   (imaginary ? to.im : to.re) = screened ? 0 - sum : sum;
 }
 
+// Sums partial_at(0) to partial_at(count - 1) with kThreads threads, the whole block. The order of
+// the additions depends on `count` only. Thread 0 returns the sum.
+template <int kThreads, class PartialAt>
+__device__ double sum_of_partials(std::int64_t count, PartialAt partial_at) {
+  __shared__ double sums_of_warps[kThreads / kWarpSize];
+  CompensatedSum<double> own;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) own.add(partial_at(i));
+  double part[1] = {own.total()};
+  sums_of_warps[threadIdx.x / kWarpSize] = sum_over_warp(part);
+  __syncthreads();
+  if (threadIdx.x != 0) return 0;
+  CompensatedSum<double> sum;
+#pragma unroll 1
+  for (const double warp : sums_of_warps) sum.add(warp);
+  return sum.total();
+}
+
 inline constexpr int kAddingThreads = 1024;
 
 // Each block adds the partial sums of all blocks of the first kernel, for one of the sums.
 template <int kF>
 __global__ void __launch_bounds__(kAddingThreads)
     gpp_add_partials(Pass<kF> pass, Complex* asx, Complex* ach) {
-  __shared__ double sums_of_warps[kAddingThreads / kWarpSize];
   const double* const partials = pass.partials + blockIdx.x * pass.blocks;
-  CompensatedSum<double> own;
-#pragma unroll 4
-  for (std::int64_t block = threadIdx.x; block < pass.blocks; block += kAddingThreads)
-    own.add(partials[block]);
-  double part[1] = {own.total()};
-  sums_of_warps[threadIdx.x / kWarpSize] = sum_over_warp(part);
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  CompensatedSum<double> sum;
-#pragma unroll 1
-  for (const double warp : sums_of_warps) sum.add(warp);
-  store_result(pass, static_cast<int>(blockIdx.x), sum.total(), asx, ach);
+  const double sum = sum_of_partials<kAddingThreads>(
+      pass.blocks, [=](std::int64_t block) { return partials[block]; });
+  if (threadIdx.x == 0) store_result(pass, static_cast<int>(blockIdx.x), sum, asx, ach);
 }
 
-// Runs passes of at most kMost frequencies. In each pass, `launch_pass` launches a kernel whose
-// blocks store their partial sums at the start of the scratch memory, and a second kernel adds
-// them.
+// Calls run_pass(pass) for passes of at most kMost frequencies. The partial sums of the blocks of
+// `go` lie at the start of the scratch memory.
+template <int kMost, class RunPass>
+void for_passes(const Gpp& p, const Launch& go, RunPass run_pass) {
+  static_assert(kMost <= kMaxFrequencies);
+  const auto pass_of = [&]<int kF>(std::int64_t first, std::integral_constant<int, kF>) {
+    return Pass<kF>{.first = first,
+                    .blocks = volume_of(go.grid),
+                    .partials = reinterpret_cast<double*>(go.scratch)};
+  };
+  std::int64_t first = 0;
+  for (; first + kMost <= p.frequencies(); first += kMost)
+    run_pass(pass_of(first, std::integral_constant<int, kMost>{}));
+  if (first < p.frequencies()) run_pass(pass_of(first, std::integral_constant<int, 1>{}));
+}
+
+// In each pass, `launch_pass` launches kernels whose blocks store their partial sums, and another
+// kernel adds them.
 template <int kMost, class LaunchPass>
 void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
-  static_assert(kMost <= kMaxFrequencies);
-  const auto run_pass = [&]<int kF>(std::int64_t first, std::integral_constant<int, kF>) {
-    const Pass<kF> pass = {.first = first,
-                           .blocks = volume_of(go.grid),
-                           .partials = reinterpret_cast<double*>(go.scratch)};
+  for_passes<kMost>(p, go, [&]<int kF>(const Pass<kF>& pass) {
     launch_pass(pass);
     Launch adding = go;
     adding.grid = {kSumsPerFrequency * kF};
     adding.block = {kAddingThreads};
     adding.shared_bytes = 0;
     launch(adding, gpp_add_partials<kF>, pass, p.asx.as<Complex>(), p.ach.as<Complex>());
-  };
-  std::int64_t first = 0;
-  for (; first + kMost <= p.frequencies(); first += kMost)
-    run_pass(first, std::integral_constant<int, kMost>{});
-  if (first < p.frequencies()) run_pass(first, std::integral_constant<int, 1>{});
+  });
 }
 
 // Runs passes with kernels whose only parameters are the operands and the pass: kOne for one

@@ -227,15 +227,26 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
   sums.store(pass);
 }
 
-inline void run_moments(const Gpp& p, const Launch& go) {
+// The grid of `go` is that of one of the two kernels.
+template <int kF>
+void launch_split_tiles(const Gpp& p, const Launch& go, Pass<kF> pass, const SortedBands& sorted,
+                        const Tiling& tiling) {
+  launch(go, gpp_occupied_tile<kF>, inputs_of(p), pass, sorted, tiling);
+  pass.partials += volume_of(go.grid);
+  launch(go, gpp_empty_tile<kF>, inputs_of(p), pass, sorted, tiling);
+}
+
+inline Launch launch_of_split_sums(const Launch& go) {
   Launch both = go;
   both.grid = grid_of_split_sums(go.grid);
+  return both;
+}
+
+inline void run_moments(const Gpp& p, const Launch& go) {
+  const Launch both = launch_of_split_sums(go);
   const SortedBands sorted = gather_tiles<kSplitRows>(p, both);
-  const Tiling tiling = tiling_of<kSplitRows>(p);
-  run_passes<2>(p, both, [&]<int kF>(Pass<kF> pass) {
-    launch(go, gpp_occupied_tile<kF>, inputs_of(p), pass, sorted, tiling);
-    pass.partials += volume_of(go.grid);
-    launch(go, gpp_empty_tile<kF>, inputs_of(p), pass, sorted, tiling);
+  run_passes<2>(p, both, [&]<int kF>(const Pass<kF>& pass) {
+    launch_split_tiles(p, go, pass, sorted, tiling_of<kSplitRows>(p));
   });
 }
 

@@ -42,25 +42,34 @@ struct Tiling {
   std::int64_t segments = 0, segment_length = 0;
 };
 
+// With at least `enough_blocks` blocks, if there are enough bands.
 template <int kRowsPerThread>
-Tiling tiling_of(const Gpp& p) {
-  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200, which runs 132 x 4 at a time
+Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
   Tiling tiling;
   tiling.across = ceil_div(p.rows(), kTileRows<kRowsPerThread>);
   tiling.down = ceil_div(p.columns(), kTileColumns);
   tiling.length = sorted_length(p);
   if (p.empty()) return tiling;
   const std::int64_t wanted =
-      ceil_div(tiling.length, ceil_div(kEnoughBlocks, tiling.across * tiling.down));
+      ceil_div(tiling.length, ceil_div(enough_blocks, tiling.across * tiling.down));
   tiling.segment_length = round_up(wanted < Gpp::kLongestSum ? wanted : Gpp::kLongestSum, kChunk);
   tiling.segments = ceil_div(tiling.length, tiling.segment_length);
   return tiling;
 }
 
 template <int kRowsPerThread>
-Extent grid_of_tiles(const Gpp& p) {
-  const Tiling tiling = tiling_of<kRowsPerThread>(p);
+Tiling tiling_of(const Gpp& p) {
+  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200, which runs 132 x 4 at a time
+  return tiling_with_blocks<kRowsPerThread>(p, kEnoughBlocks);
+}
+
+inline Extent grid_of_tiling(const Tiling& tiling) {
   return grid_of(tiling.across * tiling.segments, tiling.down);
+}
+
+template <int kRowsPerThread>
+Extent grid_of_tiles(const Gpp& p) {
+  return grid_of_tiling(tiling_of<kRowsPerThread>(p));
 }
 
 // Allocates the sorted list and copies of the operands in sorted order.

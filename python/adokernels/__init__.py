@@ -15,6 +15,7 @@ ceilings of the hardware, and ``ado.roofline`` draws both.
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.metadata import version
 
 # NumPy refuses to be imported in a second interpreter of the process. With Python 3.11, the core
@@ -173,4 +174,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
+    if name == "distributed":  # imported on first use
+        return import_module("adokernels.distributed")
     raise AttributeError(f"adokernels has no {name!r}{suggest(name, list(__all__))}")

@@ -49,6 +49,13 @@ struct Gpp {
 
   template <class Visitor>
   void operands(Visitor&& visit) {
+    inputs_and_options(visit);
+    visit.output(Operand{"asx", "nfreqs", kComplex128Elements, "Screened exchange."}, asx);
+    visit.output(Operand{"ach", "nfreqs", kComplex128Elements, "Coulomb hole."}, ach);
+  }
+
+  template <class Visitor>
+  void inputs_and_options(Visitor&& visit) {
     visit.input(
         Operand{"wtilde", "ngpown ncouls", kComplex128Elements,
                 "Plasmon-pole frequencies w, indexed [igp, ig]; finite, like all operands."},
@@ -86,8 +93,6 @@ struct Gpp {
     visit.option(
         Option{"tol", "Terms with |wtilde / (wx - wtilde)|^2 >= 1/(4 tol) are near a pole, too."},
         tol);
-    visit.output(Operand{"asx", "nfreqs", kComplex128Elements, "Screened exchange."}, asx);
-    visit.output(Operand{"ach", "nfreqs", kComplex128Elements, "Coulomb hole."}, ach);
   }
 
   std::int64_t bands() const { return wx.shape[0]; }

@@ -11,6 +11,7 @@
 #include "routines/gather.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/gpp.hpp"
+#include "routines/gpp_tiles.hpp"
 #include "routines/grayscale.hpp"
 #include "routines/instruction_parallelism.hpp"
 #include "routines/max_plus.hpp"
@@ -33,6 +34,7 @@
   BOTH(AverageMatvec, average_matvec_ladder) \
   BOTH(MaxPlus, max_plus_ladder)             \
   BOTH(Gpp, gpp_ladder)                      \
+  BOTH(GppTiles, gpp_tiles_ladder)           \
   BOTH(StridedCopy, strided_copy_ladder)     \
   BOTH(Gather, gather_ladder)                \
   BOTH(Component, component_ladder)          \

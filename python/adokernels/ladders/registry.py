@@ -52,5 +52,7 @@ _all: Mapping[str, Routine] = {core.name: routine_object(core) for core in _core
 routines = Routines({name: _all[name] for name in TASKS})
 #: Its variants are the kernels that measure a machine's ceilings; it is not a computation.
 ceilings = _all["ceilings"]
+#: The sums of ``gpp`` per tile of rows, for :mod:`adokernels.distributed`.
+gpp_tiles = _all["gpp_tiles"]
 globals().update(routines)
 __all__ = [*routines, "routines"]  # noqa: PLE0604

@@ -14,6 +14,7 @@ _Array = TypeVar("_Array", bound=NDArray[Any] | OnDevice)
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 routines: dict[str, Routine]
 ceilings: Routine
+gpp_tiles: Routine
 _TransposeVariant = Literal[
     "stream_copy",
     "naive_loops",

@@ -1,5 +1,5 @@
 // The GPP self-energy on the CPU. One source, compiled once per instruction set (core/isa.hpp).
-#include "routines/gpp.hpp"
+#include "routines/gpp_tiles.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,17 +27,22 @@ void write(const Gpp& p, int64_t f, const SelfEnergy<double>& result) {
   store_vector(p.ach.data + f * p.ach.stride[0], result.coulomb);
 }
 
+// Sums part(0) to part(count - 1) in this order.
+template <class Part>
+SelfEnergy<double> sum_of_parts(int64_t count, Checkpoints& checkpoints, Part part) {
+  Totals<double> totals;
+  checkpoints.in_pieces<10>(0, count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) totals.add(part(i));
+  });
+  return totals.total();
+}
+
 // Sums part(0, f) to part(count - 1, f) in this order, for each frequency, and writes the results.
 template <class Part>
 void write_sums(const Gpp& p, int64_t count, Part part) {
   Checkpoints checkpoints;
-  for (int64_t f = 0; f < p.frequencies(); ++f) {
-    Totals<double> totals;
-    checkpoints.in_pieces<10>(0, count, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) totals.add(part(i, f));
-    });
-    write(p, f, totals.total());
-  }
+  for (int64_t f = 0; f < p.frequencies(); ++f)
+    write(p, f, sum_of_parts(count, checkpoints, [&](int64_t i) { return part(i, f); }));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -240,9 +245,16 @@ using V = Reals<double>;
 //
 // For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once. It stays in the
 // caches of the core while the rows of the item use it.
+//
+// An item has one sum per group of kRows consecutive rows: one sum for all its rows in gpp, and one
+// per tile in gpp_tiles.
 constexpr int64_t kPanel = 8;
 constexpr int64_t kBlockRows = 64;  // enough that packing aqsn costs little
 static_assert(kPanel % kLanes<double> == 0);
+static_assert(kBlockRows % GppTiles::kTileRows == 0);
+
+template <int64_t kRows>
+constexpr int64_t kSumsOfItem = kBlockRows / kRows;
 
 int64_t block_count(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
@@ -251,8 +263,8 @@ struct PackedOperands {
   int64_t* order;    // the caller's index of each band
   double* energies;  // [band][frequency]
   double* occ;
-  Complex* aqsm;              // [row][band]
-  SelfEnergy<double>* items;  // [item][frequency]: sums of the work items
+  Complex* aqsm;             // [row][band]
+  SelfEnergy<double>* sums;  // [item][group of rows][frequency]
   std::uintptr_t end;
 };
 
@@ -260,6 +272,7 @@ int64_t items_of(const Gpp& p) {
   return block_count(p.columns(), kPanel) * block_count(p.rows(), kBlockRows);
 }
 
+template <int64_t kRows>
 PackedOperands packed_at(const Gpp& p, std::uintptr_t scratch) {
   PackedOperands packed;
   const auto take = [&]<class T>(T*& array, int64_t count) {
@@ -270,19 +283,21 @@ PackedOperands packed_at(const Gpp& p, std::uintptr_t scratch) {
   take(packed.energies, p.bands() * p.frequencies());
   take(packed.occ, p.bands());
   take(packed.aqsm, p.rows() * p.bands());
-  take(packed.items, items_of(p) * p.frequencies());
+  take(packed.sums, items_of(p) * kSumsOfItem<kRows> * p.frequencies());
   packed.end = scratch;
   return packed;
 }
 
+template <int64_t kRows>
 std::size_t packed_bytes(const Gpp& p) {
   if (p.empty()) return 0;
   // aqsm and the sums of the items are large if there are many rows and columns.
   int64_t aqsm_elements = 0;
-  const bool fits = !__builtin_mul_overflow(p.rows(), p.bands(), &aqsm_elements) &&
-                    aqsm_elements < INT64_MAX / 64 &&
-                    bytes_for<SelfEnergy<double>>(p, items_of(p)) < kUnallocatable;
-  return fits ? packed_at(p, 0).end : kUnallocatable;
+  const bool fits =
+      !__builtin_mul_overflow(p.rows(), p.bands(), &aqsm_elements) &&
+      aqsm_elements < INT64_MAX / 64 && items_of(p) < INT64_MAX / kBlockRows &&
+      bytes_for<SelfEnergy<double>>(p, items_of(p) * kSumsOfItem<kRows>) < kUnallocatable;
+  return fits ? packed_at<kRows>(p, 0).end : kUnallocatable;
 }
 
 Kind kind_of(const Gpp& p, int64_t n) {
@@ -345,9 +360,10 @@ struct WorkItem {
   int64_t f, first_row, last_row, ig;
 };
 
-template <Kind kKind, int kEnergies>
+template <Kind kKind, int64_t kRows, int kEnergies>
 void add_item(const Gpp& p, const PackedOperands& packed, const WorkItem& item, int64_t first_band,
-              int64_t last_band, Totals<V> (&totals)[kEnergies], Checkpoints& checkpoints) {
+              int64_t last_band, Totals<V> (&totals)[kSumsOfItem<kRows>][kEnergies],
+              Checkpoints& checkpoints) {
   PackedPanel panel;
   for (int64_t n = first_band; n < last_band; n += kBlockBands) {
     const int64_t count = min(kBlockBands, last_band - n);
@@ -359,7 +375,7 @@ void add_item(const Gpp& p, const PackedOperands& packed, const WorkItem& item, 
                                    packed.energies + n * p.frequencies() + item.f, p.frequencies(),
                                    packed.occ + n};
         add_bands<kKind, Division::kShared>(pole_of<V>(p, igp, item.ig + lane), bands, count,
-                                            totals);
+                                            totals[(igp - item.first_row) / kRows]);
       }
     }
   }
@@ -370,14 +386,18 @@ struct Kinds {
   int64_t any, full;
 };
 
-template <int kEnergies>
+// Stores the sums of kEnergies frequencies of an item, from `sums` on.
+template <int64_t kRows, int kEnergies>
 void add_kinds(const Gpp& p, const PackedOperands& packed, const Kinds& kinds, const WorkItem& item,
                SelfEnergy<double>* sums, Checkpoints& checkpoints) {
-  Totals<V> totals[kEnergies];
-  add_item<Kind::kAny>(p, packed, item, 0, kinds.any, totals, checkpoints);
-  add_item<Kind::kFull>(p, packed, item, kinds.any, kinds.full, totals, checkpoints);
-  add_item<Kind::kEmpty>(p, packed, item, kinds.full, p.bands(), totals, checkpoints);
-  for (int f = 0; f < kEnergies; ++f) sums[f] = sum_of_lanes(totals[f].total());
+  Totals<V> totals[kSumsOfItem<kRows>][kEnergies];
+  add_item<Kind::kAny, kRows>(p, packed, item, 0, kinds.any, totals, checkpoints);
+  add_item<Kind::kFull, kRows>(p, packed, item, kinds.any, kinds.full, totals, checkpoints);
+  add_item<Kind::kEmpty, kRows>(p, packed, item, kinds.full, p.bands(), totals, checkpoints);
+  for (auto& group : totals) {
+    for (int f = 0; f < kEnergies; ++f) sums[f] = sum_of_lanes(group[f].total());
+    sums += p.frequencies();
+  }
 }
 
 template <bool kByKind>
@@ -403,9 +423,10 @@ Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
   return {any, full};
 }
 
-template <bool kByKind, int kTogether>
-void in_blocks(const Gpp& p, const Launch& go) {
-  const PackedOperands packed = packed_at(p, reinterpret_cast<std::uintptr_t>(go.scratch));
+// Computes the sums of all work items. They lie in scratch memory.
+template <bool kByKind, int kTogether, int64_t kRows>
+PackedOperands add_items(const Gpp& p, const Launch& go) {
+  const PackedOperands packed = packed_at<kRows>(p, reinterpret_cast<std::uintptr_t>(go.scratch));
   const Kinds kinds = sort_bands<kByKind>(p, packed);
   const int64_t items = items_of(p), row_blocks = block_count(p.rows(), kBlockRows);
   const int parts = threads_of(p, 2.5 / kLanes<double>);
@@ -420,15 +441,52 @@ void in_blocks(const Gpp& p, const Launch& go) {
       item.first_row = i % row_blocks * kBlockRows;
       item.last_row = min(item.first_row + kBlockRows, p.rows());
       for (item.f = 0; item.f < p.frequencies(); item.f += kTogether) {
-        SelfEnergy<double>* const sums = packed.items + i * p.frequencies() + item.f;
+        SelfEnergy<double>* const sums =
+            packed.sums + i * kSumsOfItem<kRows> * p.frequencies() + item.f;
         if (item.f + kTogether <= p.frequencies())
-          add_kinds<kTogether>(p, packed, kinds, item, sums, checkpoints);
+          add_kinds<kRows, kTogether>(p, packed, kinds, item, sums, checkpoints);
         else
-          add_kinds<1>(p, packed, kinds, item, sums, checkpoints);
+          add_kinds<kRows, 1>(p, packed, kinds, item, sums, checkpoints);
       }
     }
   });
-  write_sums(p, items, [&](int64_t i, int64_t f) { return packed.items[i * p.frequencies() + f]; });
+  return packed;
+}
+
+template <bool kByKind, int kTogether>
+void in_blocks(const Gpp& p, const Launch& go) {
+  const PackedOperands packed = add_items<kByKind, kTogether, kBlockRows>(p, go);
+  write_sums(p, items_of(p),
+             [&](int64_t i, int64_t f) { return packed.sums[i * p.frequencies() + f]; });
+}
+
+// ---------------------------------------------------------------------------------------------
+// sums per tile of rows
+
+// The sums of a tile are added over the panels in order, so they do not depend on the other tiles.
+void add_tiles(const GppTiles& p, const Launch& go) {
+  constexpr int64_t kRows = GppTiles::kTileRows;
+  const auto write_tile = [&](int64_t tile, int64_t f, const SelfEnergy<double>& sum) {
+    store_vector(p.asx.data + tile * p.asx.stride[0] + f * p.asx.stride[1], sum.screened);
+    store_vector(p.ach.data + tile * p.ach.stride[0] + f * p.ach.stride[1], sum.coulomb);
+  };
+  const auto for_tiles = [&](auto sum_of_tile) {
+    for (int64_t tile = 0; tile < p.tiles(); ++tile)
+      for (int64_t f = 0; f < p.frequencies(); ++f) write_tile(tile, f, sum_of_tile(tile, f));
+  };
+  if (p.empty()) return for_tiles([](int64_t, int64_t) { return SelfEnergy<double>{}; });
+
+  const PackedOperands packed = add_items<true, 2, kRows>(p, go);
+  const int64_t panels = block_count(p.columns(), kPanel);
+  // An item is a panel of a block of rows, and the items of a panel are consecutive. Their sums are
+  // the tiles of the panel, and at the end of the last block, sums of no rows.
+  const int64_t sums_of_panel = block_count(p.rows(), kBlockRows) * kSumsOfItem<kRows>;
+  Checkpoints checkpoints;
+  for_tiles([&](int64_t tile, int64_t f) {
+    return sum_of_parts(panels, checkpoints, [&](int64_t panel) {
+      return packed.sums[(panel * sums_of_panel + tile) * p.frequencies() + f];
+    });
+  });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -546,7 +604,7 @@ constexpr Variant<Gpp> kVariants[] = {
      .changes =
          "Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes,
+     .scratch_bytes = packed_bytes<kBlockRows>,
      .flops = flops<kSharedDivision>,
      .bytes = requested<1, kBlockBands>,
      .instructions = instructions<kSharedDivision>,
@@ -555,7 +613,7 @@ constexpr Variant<Gpp> kVariants[] = {
      .changes = "Computes two frequencies per pass, which share the loads and products of the "
                 "matrix elements.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes,
+     .scratch_bytes = packed_bytes<kBlockRows>,
      .flops = flops<kTwoFrequencies>,
      .bytes = requested<2, kBlockBands>,
      .instructions = instructions<kTwoFrequencies>,
@@ -564,15 +622,24 @@ constexpr Variant<Gpp> kVariants[] = {
      .changes = "Sorts bands by occupation: empty bands skip asx; full bands with non-negative "
                 "energies skip the weight and the cut-off test.",
      .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes,
+     .scratch_bytes = packed_bytes<kBlockRows>,
      .flops = flops<kSortedByOccupation>,
      .bytes = requested<2, kBlockBands>,
      .instructions = instructions<kSortedByOccupation>,
      .run = unless_empty<in_blocks<true, 2>>},
 };
 
+constexpr Variant<GppTiles> kTilesVariants[] = {
+    {.name = "sorted_by_occupation",
+     .changes = "The last variant of gpp, with one sum per tile of rows.",
+     .precision = Gpp::kPrecision,
+     .scratch_bytes = [](const GppTiles& p) { return packed_bytes<GppTiles::kTileRows>(p); },
+     .run = add_tiles},
+};
+
 }  // namespace
 
 Ladder<Gpp> gpp_ladder() { return ladder_of(kVariants); }
+Ladder<GppTiles> gpp_tiles_ladder() { return ladder_of(kTilesVariants); }
 
 }  // namespace ado::ADO_ISA

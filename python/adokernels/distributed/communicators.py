@@ -1,0 +1,161 @@
+"""The operations between processes, for communicators of mpi4py and ``torch.distributed``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The largest message in bytes. MPI counts elements with 32 bits.
+_MOST_BYTES = 1 << 30
+
+
+@runtime_checkable
+class Communicator(Protocol):
+    """What this package needs of a communicator. Every array is a NumPy array.
+
+    All ranks call ``all_gather``, ``all_sum`` and ``broadcast`` in the same order. Arrays are
+    packed, and have the same shape and type on all ranks.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Index of this process, from 0 on."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the arrays of all ranks, stacked along a new first axis."""
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        """Overwrite the array with the sum of those of all ranks."""
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        """Overwrite the array with that of rank `root`."""
+
+    def send(self, array: NDArray[Any], to: int) -> None:
+        """Send the array to rank `to`, which calls ``receive``."""
+
+    def receive(self, array: NDArray[Any], source: int) -> None:
+        """Overwrite the array with the one that rank `source` sends."""
+
+
+def communicator_of(comm: Any) -> Communicator:
+    """Return a communicator with the methods of :class:`Communicator`.
+
+    Raises
+    ------
+    TypeError
+        If `comm` is no communicator.
+    ValueError
+        If it does not connect the processes of one group, or this process is not one of them.
+    """
+    mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
+    if mpi is not None and isinstance(comm, mpi.Comm):
+        return _MpiCommunicator(comm, mpi)
+    if torch is not None and comm is getattr(torch, "GroupMember", _NoGroups).NON_GROUP_MEMBER:
+        raise ValueError("comm must be a process group that contains this process")
+    if torch is not None and isinstance(comm, getattr(torch, "ProcessGroup", ())):
+        return _TorchCommunicator(comm, torch)
+    if isinstance(comm, type) or not isinstance(comm, Communicator):
+        raise TypeError(
+            "comm must be a communicator of mpi4py, a process group of torch.distributed or an "
+            f"adokernels.distributed.Communicator, got {comm!r}"
+        )
+    return comm
+
+
+class _NoGroups:
+    """Stands for the class of torch.distributed in a build without it."""
+
+    NON_GROUP_MEMBER = object()
+
+
+def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
+    """The bytes of a packed array, in pieces of at most one message."""
+    data = array.reshape(-1).view(np.uint8)
+    for first in range(0, len(data), _MOST_BYTES):
+        yield data[first : first + _MOST_BYTES]
+
+
+class _MpiCommunicator:
+    """An intracommunicator of mpi4py."""
+
+    def __init__(self, comm: Any, mpi: Any) -> None:
+        if comm == mpi.COMM_NULL:
+            raise ValueError("comm must be a communicator that contains this process")
+        if comm.Is_inter():
+            raise ValueError("comm must be an intracommunicator, got an intercommunicator")
+        self._comm, self._mpi = comm, mpi
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        gathered = np.empty((self.size, *array.shape), array.dtype)
+        self._comm.Allgather(array.view(np.uint8), gathered.view(np.uint8))
+        return gathered
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        self._comm.Allreduce(self._mpi.IN_PLACE, array, op=self._mpi.SUM)
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        for message in _messages(array):
+            self._comm.Bcast(message, root)
+
+    def send(self, array: NDArray[Any], to: int) -> None:
+        for message in _messages(array):
+            self._comm.Send(message, to)
+
+    def receive(self, array: NDArray[Any], source: int) -> None:
+        for message in _messages(array):
+            self._comm.Recv(message, source)
+
+
+class _TorchCommunicator:
+    """A process group of ``torch.distributed``. NCCL needs tensors of the current GPU."""
+
+    def __init__(self, group: Any, torch: Any) -> None:
+        self._group, self._distributed = group, torch
+        self._torch = sys.modules["torch"]
+        self._device = "cuda" if torch.get_backend(group) == "nccl" else "cpu"
+        self.rank: int = torch.get_rank(group)
+        self.size: int = torch.get_world_size(group)
+
+    def _tensor(self, array: NDArray[Any]) -> Any:
+        return self._torch.from_numpy(array).to(self._device)
+
+    def _global_rank(self, rank: int) -> int:
+        return int(self._distributed.get_global_rank(self._group, rank))
+
+    def all_gather(self, array: NDArray[Any]) -> NDArray[Any]:
+        own = self._tensor(array.reshape(-1).view(np.uint8))
+        tensors = [self._torch.empty_like(own) for _ in range(self.size)]
+        self._distributed.all_gather(tensors, own, group=self._group)
+        gathered: NDArray[Any] = self._torch.stack(tensors).cpu().numpy()
+        return gathered.view(array.dtype).reshape(self.size, *array.shape)
+
+    def all_sum(self, array: NDArray[np.int64]) -> None:
+        tensor = self._tensor(array)
+        self._distributed.all_reduce(tensor, group=self._group)
+        array[...] = tensor.cpu().numpy()
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        for message in _messages(array):
+            tensor = self._tensor(message)
+            self._distributed.broadcast(tensor, self._global_rank(root), group=self._group)
+            message[:] = tensor.cpu().numpy()
+
+    def send(self, array: NDArray[Any], to: int) -> None:
+        for message in _messages(array):
+            self._distributed.send(self._tensor(message), self._global_rank(to), group=self._group)
+
+    def receive(self, array: NDArray[Any], source: int) -> None:
+        for message in _messages(array):
+            tensor = self._tensor(message)
+            self._distributed.recv(tensor, self._global_rank(source), group=self._group)
+            message[:] = tensor.cpu().numpy()

@@ -1,0 +1,164 @@
+"""``ado.gpp`` over several processes: sums per tile on each rank, added exactly on all ranks."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adokernels.arrays.libraries import on_host
+from adokernels.distributed.communicators import communicator_of
+from adokernels.distributed.exact import LIMBS_PER_SUM, from_limbs, to_limbs
+from adokernels.distributed.failures import raise_on_all_ranks
+from adokernels.distributed.shares import TILE_ROWS
+from adokernels.ladders.registry import gpp_tiles
+from adokernels.tasks.gpp import GppProblem
+
+
+def gpp(
+    local_operands: Sequence[Any],
+    *,
+    comm: Any,
+    gamma: float = 0.5,
+    sexcut: float = 4.0,
+    tol: float = 1e-6,
+    device: str | None = None,
+    stream: Any = None,
+) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Compute ``ado.gpp`` over the processes of a communicator.
+
+    All ranks must call it. Each rank computes sums for its tiles of 8 rows of G'. These are added
+    exactly over all tiles of all ranks, and the result is rounded once, as by ``math.fsum``. It has
+    the same bits on all ranks and for any number of ranks, if all ranks compute on the same kind of
+    device: the CPU with the same instruction set, or GPUs of one architecture.
+
+    Parameters
+    ----------
+    local_operands
+        The operands of ``ado.gpp`` for the rows of this rank, from :func:`split` or for the rows
+        of :func:`rows_of_rank`. `aqsn`, `wx` and `occ` must be the same on all ranks. A rank may
+        have no rows.
+    comm
+        A communicator of mpi4py, a process group of ``torch.distributed``, or an object with the
+        methods of :class:`Communicator`. With NCCL, set the current GPU of torch first.
+    gamma, sexcut, tol
+        As for ``ado.gpp``, the same on all ranks.
+    device
+        Where to compute, for example ``"cuda:1"``. Default: the device of the operands, or else the
+        default device.
+    stream
+        As for ``ado.gpp``.
+
+    Returns
+    -------
+    asx, ach : numpy.ndarray
+        The sums over the rows of all ranks, on all ranks.
+
+    Raises
+    ------
+    ValueError, TypeError, Unavailable
+        If the operands of this rank are wrong, or it cannot compute; on all ranks if the operands
+        of the ranks do not match.
+    RuntimeError
+        If another rank has raised an error.
+
+    Examples
+    --------
+    >>> from mpi4py import MPI
+    >>> share = ado.distributed.split(operands, MPI.COMM_WORLD)  # doctest: +SKIP
+    >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP
+    """
+    communicator = communicator_of(comm)
+    error: Exception | None = None
+    header = np.zeros(1 + len(_Header._fields))
+    results: Sequence[Any] = ()
+    try:
+        digest = _digest(local_operands)
+        results = gpp_tiles(
+            *local_operands, gamma=gamma, sexcut=sexcut, tol=tol, device=device, stream=stream
+        )
+        header[1:] = _Header.of(local_operands, digest, gamma, sexcut, tol)
+    except Exception as failure:
+        error, header[0] = failure, 1
+    # While a GPU computes, the host compares the shapes.
+    headers = communicator.all_gather(header)
+    if headers[:, 0].any():
+        raise_on_all_ranks(communicator, error)
+    _require_matching(headers[:, 1:])
+    frequencies = int(_Header(*headers[0, 1:].tolist()).nfreqs)
+    message = np.zeros(1 + 4 * frequencies * LIMBS_PER_SUM, np.int64)
+    try:
+        message[1:] = to_limbs(_parts(results)).ravel()
+    except Exception as failure:
+        error, message[0] = failure, 1
+    communicator.all_sum(message)
+    if message[0]:
+        raise_on_all_ranks(communicator, error)
+    totals = from_limbs(message[1:].reshape(-1, LIMBS_PER_SUM))
+    asx, ach = totals.view(np.complex128).reshape(2, frequencies)
+    return asx, ach
+
+
+class _Header(NamedTuple):
+    """What the ranks must know of each other. All numbers are exact in float64."""
+
+    rows: float
+    nbands: float
+    ncouls: float
+    nfreqs: float
+    gamma: float
+    sexcut: float
+    tol: float
+    digest: float
+
+    @classmethod
+    def of(
+        cls, operands: Sequence[Any], digest: int, gamma: float, sexcut: float, tol: float
+    ) -> _Header:
+        problem = GppProblem(*operands)
+        rows, columns = problem.wtilde.shape
+        bands, frequencies = problem.wx.shape
+        return cls(rows, bands, columns, frequencies, gamma, sexcut, tol, digest)
+
+
+def _digest(operands: Sequence[Any]) -> int:
+    """A checksum of wx and occ, which must be the same on all ranks."""
+    if len(operands) != len(GppProblem._fields):
+        raise ValueError(
+            f"local_operands must be {', '.join(GppProblem._fields)}, got {len(operands)} operands"
+        )
+    problem = GppProblem(*operands)
+    energies, occupations = (np.ascontiguousarray(on_host(a)) for a in (problem.wx, problem.occ))
+    return zlib.crc32(occupations.tobytes(), zlib.crc32(energies.tobytes()))
+
+
+def _require_matching(headers: NDArray[np.float64]) -> None:
+    """Raise ValueError, with the same text on all ranks, if their operands do not match."""
+    for name, values in zip(_Header._fields[1:], headers[:, 1:].T, strict=True):
+        others = np.flatnonzero(values != values[0])
+        if not others.size:
+            continue
+        if name == "digest":
+            raise ValueError(
+                "wx and occ must be the same on all ranks, but those of rank 0 and rank "
+                f"{others[0]} differ"
+            )
+        raise ValueError(
+            f"{name} must be the same on all ranks, got {values[0]:g} on rank 0 and "
+            f"{values[others[0]]:g} on rank {others[0]}"
+        )
+    rows = headers[:, 0]
+    last = np.flatnonzero(rows)[-1:]
+    for rank in np.setdiff1d(np.flatnonzero(rows % TILE_ROWS), last)[:1]:
+        raise ValueError(
+            f"the number of rows of wtilde on rank {rank} must be a multiple of {TILE_ROWS}, got "
+            f"{rows[rank]:g}; adokernels.distributed.split divides the rows"
+        )
+
+
+def _parts(results: Sequence[Any]) -> NDArray[np.float64]:
+    """The sums of the tiles of this rank: real and imaginary parts of asx, then of ach."""
+    return np.concatenate([on_host(result) for result in results], axis=1).view(np.float64)

@@ -1,0 +1,515 @@
+"""ado.distributed: gpp over processes; ranks are threads (ranks.py)."""
+
+import contextlib
+import functools
+import inspect
+import math
+import threading
+
+import numpy as np
+import pytest
+from conftest import isa_levels, run_python, run_seed, variants_of
+from hypothesis import given
+from hypothesis import strategies as st
+from ranks import ThreadCommunicator, results_of_ranks, run_ranks
+
+import adokernels as ado
+import adokernels.distributed
+from adokernels import _core, tasks
+from adokernels.distributed import exact, shares, sums
+from adokernels.ladders.registry import gpp_tiles
+from adokernels.tasks.gpp import GPP_SIZES
+
+SEED = run_seed()
+SIZES = [1, 2, 3, 4, 8]
+MOST = np.finfo(np.float64).max
+#: Fewer and more tiles than ranks, a last tile of fewer rows, no rows, no terms.
+SHAPES = [(24, 131, 67, 2), (9, 64, 40, 1), (5, 17, 9, 3), (3, 8, 4, 1)]
+EMPTY = [(0, 9, 4, 2), (3, 0, 4, 1), (3, 9, 0, 2)]
+
+
+@functools.cache
+def problem(shape):
+    return ado.gpp_problem(shape, SEED)
+
+
+def bits(results):
+    return b"".join(result.tobytes() for result in results)
+
+
+def sums_over_ranks(operands, size, root=None, **options):
+    def rank(comm):
+        given = operands if root in (None, comm.rank) else None
+        share = ado.distributed.split(given, comm, root=root)
+        return ado.distributed.gpp(share, comm=comm, **options)
+
+    return results_of_ranks(size, rank)
+
+
+# --- Results --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES + EMPTY)
+def test_any_number_of_ranks_gives_the_same_bits_on_all_ranks(shape):
+    operands = problem(shape)
+    expected, unit = tasks.gpp.expected(*operands), tasks.gpp.error_unit(*operands)
+    seen = set()
+    for size in SIZES:
+        for root in (None, size - 1):
+            results = sums_over_ranks(operands, size, root)
+            assert tasks.difference(results[0], expected, unit) <= 1
+            seen |= set(map(bits, results))
+    assert len(seen) == 1
+    assert results[0][0].shape == results[0][1].shape == shape[3:]
+
+
+def test_more_ranks_than_tiles():
+    operands = problem((5, 17, 9, 3))
+    few, many = (sums_over_ranks(operands, size)[0] for size in (1, 11))
+    assert bits(few) == bits(many)
+
+
+def test_the_sum_of_the_sums_of_ranks_depends_on_their_number():
+    """Proof that the bits of the test above would show sums in another order."""
+    operands = ado.gpp_problem((24, 131, 67, 2), seed=1)
+
+    def partial_sums(comm):
+        return np.stack(ado.gpp(*ado.distributed.split(operands, comm), device="cpu"))
+
+    totals = {sum(results_of_ranks(size, partial_sums)).tobytes() for size in SIZES}
+    assert len(totals) > 1
+    assert len({bits(sums_over_ranks(operands, size)[0]) for size in SIZES}) == 1
+
+
+def test_nearly_equal_to_one_call():
+    operands = problem((96, 131, 67, 2))
+    results = sums_over_ranks(operands, 3)[0]
+    roundings = (32 + 96) * 2.0**-53
+    for ours, serial, unit in zip(
+        results, ado.gpp(*operands, device="cpu"), tasks.gpp.error_unit(*operands), strict=True
+    ):
+        assert (abs(ours - serial) <= 1e-15 * unit / roundings).all()
+
+
+def test_options_and_their_defaults():
+    operands, options = problem((24, 131, 67, 2)), {"gamma": 2.0, "sexcut": 0.3, "tol": 0.5}
+    parameters = inspect.signature(ado.distributed.gpp).parameters
+    for option in (p for p in ado.gpp.parameters if p.role == "option"):
+        assert parameters[option.name].default == option.default
+        results = sums_over_ranks(operands, 2, **{option.name: options[option.name]})[0]
+        expected = tasks.gpp.expected(*operands, **{option.name: options[option.name]})
+        unit = tasks.gpp.error_unit(*operands, **{option.name: options[option.name]})
+        assert tasks.difference(results, expected, unit) <= 1
+
+
+def test_shares_of_the_callers_choice():
+    operands = problem((24, 131, 67, 2))
+    ends = [0, 8, 8, 80, 131]
+
+    def rank(comm):
+        rows = slice(*ends[comm.rank : comm.rank + 2])
+        parts = (operands.wtilde[rows], operands.i_eps[rows], operands.aqsn)
+        share = (*parts, operands.aqsm[:, rows], operands.wx, operands.vcoul[rows], operands.occ)
+        return ado.distributed.gpp(share, comm=comm)
+
+    assert bits(results_of_ranks(4, rank)[0]) == bits(sums_over_ranks(operands, 1)[0])
+
+
+# --- Exact sums -----------------------------------------------------------------------------------
+
+
+def exact_sums(numbers, size):
+    """The sums of the columns, whose rows are distributed over ranks."""
+
+    def rank(comm):
+        limbs = exact.to_limbs(numbers[comm.rank :: size])
+        comm.all_sum(limbs)
+        return exact.from_limbs(limbs)
+
+    return results_of_ranks(size, rank)[0]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30), st.integers(1, 4))
+def test_exact_sums(numbers, size):
+    with contextlib.suppress(OverflowError):  # of an intermediate sum of fsum
+        (total,) = exact_sums(np.array(numbers)[:, None], size)
+        assert total == math.fsum(numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "total"),
+    [
+        ([], 0.0),
+        ([1e16, 1.0, -1e16], 1.0),
+        ([-5e-324, -5e-324], -1e-323),
+        ([MOST, MOST, -MOST], MOST),
+        ([-MOST, -MOST, MOST], -MOST),
+        ([MOST, MOST], np.inf),
+        ([-MOST, -MOST], -np.inf),
+        ([1.0, np.inf], np.inf),
+        ([1.0, -np.inf], -np.inf),
+        ([np.inf, 1.0, -np.inf], np.nan),
+        ([1.0, np.nan], np.nan),
+        # Halfway between two numbers: rounded to even, unless a small number decides.
+        ([1.0, 2.0**-53], 1.0),
+        ([1.0, 2.0**-53, 5e-324], 1 + 2.0**-52),
+        ([1 + 2.0**-52, 2.0**-53], 1 + 2.0**-51),
+    ],
+)
+def test_exact_sums_at_the_limits(numbers, total):
+    columns = np.array([numbers, np.ones(len(numbers))]).T.reshape(-1, 2)
+    for size in (1, 2, 3):
+        np.testing.assert_array_equal(exact_sums(columns, size), [total, len(numbers)])
+
+
+def test_the_sum_of_the_tiles_is_that_of_fsum():
+    operands = problem((24, 131, 67, 2))
+    for ours, tiles in zip(
+        sums_over_ranks(operands, 3)[0], gpp_tiles(*operands, device="cpu"), strict=True
+    ):
+        for f, column in enumerate(tiles.T):
+            assert ours[f] == complex(math.fsum(column.real), math.fsum(column.imag))
+
+
+# --- Sums per tile --------------------------------------------------------------------------------
+
+
+def tiles_of(operands):
+    """The operands of each tile."""
+    rows = range(0, len(operands.wtilde), shares.TILE_ROWS)
+    return [rows_of(operands, slice(row, row + shares.TILE_ROWS)) for row in rows]
+
+
+def rows_of(operands, rows):
+    return operands._replace(
+        wtilde=operands.wtilde[rows],
+        i_eps=operands.i_eps[rows],
+        aqsm=operands.aqsm[:, rows],
+        vcoul=operands.vcoul[rows],
+    )
+
+
+def check_tiles(operands, variant, move=lambda operand: operand):
+    results = [sums.on_host(a) for a in gpp_tiles(*map(move, operands), variant=variant)]
+    tiles = tiles_of(operands)
+    assert {len(result) for result in results} == {len(tiles)}
+    for i, tile in enumerate(tiles):
+        expected, unit = tasks.gpp.expected(*tile), tasks.gpp.error_unit(*tile)
+        assert tasks.difference(tuple(result[i] for result in results), expected, unit) <= 1, (
+            SEED,
+            i,
+        )
+    for first in (8, 64, 72):
+        rows = slice(first, first + 24)
+        share = gpp_tiles(*map(move, rows_of(operands, rows)), variant=variant)
+        of_tiles = slice(first // 8, -(-min(rows.stop, len(operands.wtilde)) // 8))
+        assert bits(map(sums.on_host, share)) == bits(result[of_tiles] for result in results)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (300, 65, 41, 1), (2100, 9, 33, 2)])
+@pytest.mark.parametrize("variant", variants_of(gpp_tiles))
+def test_tiles(variant, shape):
+    check_tiles(problem(shape), variant)
+
+
+def test_tiles_with_every_instruction_set(isa_restored):
+    for isa in isa_levels():
+        ado.set_isa(isa)
+        check_tiles(problem((24, 131, 67, 2)), "sorted_by_occupation")
+
+
+def test_tiles_with_any_number_of_threads():
+    operands = problem((24, 131, 67, 2))
+    before, seen = _core.max_threads(), set()
+    try:
+        for threads in (1, 3, 2):
+            _core.set_max_threads(threads, at_any_size=True)
+            seen.add(bits(gpp_tiles(*operands, device="cpu")))
+    finally:
+        _core.set_max_threads(before)
+    assert len(seen) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [*SHAPES, *EMPTY, (300, 65, 41, 1), (2100, 9, 33, 2)])
+def test_tiles_on_the_gpu(shape):
+    check_tiles(problem(shape), "moments", ado.to_device)
+
+
+@pytest.mark.gpu
+def test_shares_on_the_gpu():
+    operands = problem((24, 131, 67, 2))
+
+    def rank(comm):
+        share = ado.distributed.split(operands, comm, device="cuda")
+        return ado.distributed.gpp(share, comm=comm)
+
+    seen = {bits(result) for size in SIZES for result in results_of_ranks(size, rank)}
+    seen.add(bits(sums_over_ranks(operands, 2, device="cuda")[0]))
+    assert len(seen) == 1
+
+
+# --- Shares ---------------------------------------------------------------------------------------
+
+
+@given(ngpown=st.integers(0, 10_000), size=st.integers(1, 100))
+def test_rows_of_ranks(ngpown, size):
+    comm = ThreadCommunicator.__new__(ThreadCommunicator)
+    comm.rank, comm.size = 0, size
+    rows = [ado.distributed.rows_of_rank(ngpown, comm, rank) for rank in range(size)]
+    assert ado.distributed.rows_of_rank(ngpown, comm) == rows[0]
+    assert [i for part in rows for i in range(ngpown)[part]] == list(range(ngpown))
+    assert all(part.start % 8 == 0 for part in rows if part.start != part.stop)
+    tiles = [-(-(part.stop - part.start) // 8) for part in rows]
+    assert max(tiles) - min(tiles) <= 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_balance_of_the_benchmark(size):
+    rows = GPP_SIZES["si214"][1]
+    comm = ThreadCommunicator.__new__(ThreadCommunicator)
+    comm.rank, comm.size = 0, size
+    parts = [ado.distributed.rows_of_rank(rows, comm, rank) for rank in range(size)]
+    assert rows / size / max(part.stop - part.start for part in parts) >= 0.97
+
+
+class Sliced:
+    """An array of a library without NumPy's types, that stores which parts were read."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.read = array, array.shape, []
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return self.array[index]
+
+
+def test_split_reads_only_the_share():
+    operands = problem((5, 17, 9, 3))
+    given = [operands._make(map(Sliced, operands)) for _ in range(2)]
+    results_of_ranks(2, lambda comm: ado.distributed.split(given[comm.rank], comm))
+    for whole, rows in zip(given, (slice(0, 8), slice(8, 17)), strict=True):
+        assert whole.wtilde.read == whole.i_eps.read == whole.vcoul.read == [rows]
+        assert whole.aqsm.read == [(slice(None), rows)]
+        assert whole.aqsn.read == whole.wx.read == whole.occ.read == []
+
+
+def test_split_of_memory_mapped_arrays(tmp_path):
+    operands = problem((24, 131, 67, 2))
+    for name, operand in operands._asdict().items():
+        np.save(tmp_path / name, operand)
+
+    def rank(comm):
+        mapped = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in operands._fields)
+        share = ado.distributed.split(tuple(mapped), comm)
+        for part in share:
+            assert type(part) is np.ndarray
+            assert part.base is None
+            assert part.flags.c_contiguous
+        return ado.distributed.gpp(share, comm=comm)
+
+    assert bits(results_of_ranks(3, rank)[0]) == bits(sums_over_ranks(operands, 1)[0])
+
+
+# --- Errors: on all ranks -------------------------------------------------------------------------
+
+
+def raised(size, function, rank):
+    """The error of one rank. All other ranks must raise RuntimeError that names it."""
+    errors = run_ranks(size, function)
+    for other in set(range(size)) - {rank}:
+        assert type(errors[other]) is RuntimeError
+        text = f"rank {rank} failed with {type(errors[rank]).__name__}: {errors[rank]}"
+        assert str(errors[other]) == text
+    return errors[rank]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda p: None, ValueError, r"operands must be wtilde, .*, got None"),
+        (lambda p: p[:6], ValueError, r"operands must be wtilde, .*, got 6 operands"),
+        (lambda p: p._replace(vcoul=[1.0]), TypeError, r"vcoul must be an array, got list"),
+        (
+            lambda p: p._replace(wtilde=p.wtilde.astype(np.complex64)),
+            TypeError,
+            r"wtilde must have complex128, got complex64",
+        ),
+        (
+            lambda p: p._replace(wx=p.wx[0]),
+            ValueError,
+            r"wx must have 2 dimensions, got shape \(3,\)",
+        ),
+        (
+            lambda p: p._replace(aqsm=p.aqsm[:, 1:]),
+            ValueError,
+            r"aqsm must have shape \(5, 17\), got \(5, 16\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("root", [None, 1])
+def test_wrong_operands_of_split(root, change, kind, text):
+    operands = problem((5, 17, 9, 3))
+
+    def rank(comm):
+        given = change(operands) if comm.rank == 1 else operands
+        return ado.distributed.split(given, comm, root=root)
+
+    error = raised(3, rank, 1)
+    assert type(error) is kind
+    with pytest.raises(kind, match=text):
+        raise error
+
+
+def test_operands_of_different_shapes():
+    def rank(comm):
+        return ado.distributed.split(problem((5, 35 if comm.rank == 1 else 17, 9, 3)), comm)
+
+    text = r"the same shapes .* = \(5, 17, 9, 3\) on rank 0 and \(5, 35, 9, 3\) on rank 1"
+    for error in run_ranks(3, rank):
+        with pytest.raises(ValueError, match=text):
+            raise error
+
+
+def test_only_numpy_arrays_are_sent():
+    operands = problem((5, 17, 9, 3))
+
+    def rank(comm):
+        return ado.distributed.split(operands._replace(wx=Sliced(operands.wx)), comm, root=0)
+
+    assert str(raised(2, rank, 0)) == "wx must be a NumPy array to be sent, got Sliced"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda p: p[:6], ValueError, r"local_operands must be wtilde, .*, got 6 operands"),
+        (lambda p: p._replace(vcoul=p.vcoul[1:]), ValueError, "vcoul"),
+        (lambda p: p._replace(occ=p.occ - 2), ValueError, r"occ\[0\] must be from 0 to 1"),
+        (lambda p: p._replace(i_eps=p.i_eps.real), TypeError, "i_eps"),
+    ],
+)
+def test_an_error_of_one_rank(change, kind, text):
+    operands = problem((5, 17, 9, 3))
+
+    def rank(comm):
+        share = ado.distributed.split(operands, comm)
+        return ado.distributed.gpp(change(share) if comm.rank == 2 else share, comm=comm)
+
+    error = raised(3, rank, 2)
+    assert type(error) is kind
+    with pytest.raises(kind, match=text):
+        raise error
+
+
+def test_an_error_after_the_kernels_have_started(monkeypatch):
+    operands, failing = problem((5, 17, 9, 3)), threading.local()
+    original = sums._parts
+
+    def copy(results):
+        if getattr(failing, "rank", None):
+            raise ado.CudaError("the copy failed")
+        return original(results)
+
+    monkeypatch.setattr(sums, "_parts", copy)
+
+    def rank(comm):
+        failing.rank = comm.rank == 1
+        return ado.distributed.gpp(ado.distributed.split(operands, comm), comm=comm)
+
+    assert str(raised(3, rank, 1)) == "the copy failed"
+
+
+def test_long_texts_of_errors(monkeypatch):
+    def fail(comm):
+        def function():
+            if comm.rank:
+                raise ValueError("x" * 10_000)
+
+        return adokernels.distributed.failures.on_all_ranks(comm, function)
+
+    other, own = run_ranks(2, fail)
+    assert str(own) == "x" * 10_000
+    assert len(str(other)) < 600
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "text"),
+    [
+        (lambda p: p, {"gamma": 2}, "gamma must be the same .*, got 0.5 on rank 0 and 2 on rank 1"),
+        (lambda p: p, {"sexcut": 2.0}, "sexcut must be the same"),
+        (lambda p: p, {"tol": 2.0}, "tol must be the same"),
+        (lambda p: p._replace(wx=p.wx + 1), {}, "wx and occ .* of rank 0 and rank 1 differ"),
+        (lambda p: p._replace(occ=1 - p.occ), {}, "wx and occ .* of rank 0 and rank 1 differ"),
+        (lambda p: p._replace(wx=p.wx[:, 1:]), {}, "nfreqs must be the same .*, got 3 .* and 2"),
+        (
+            lambda p: p._make(
+                (p[0][:, 1:], p[1][:, 1:], p[2][:, 1:], *p[3:]),
+            ),
+            {},
+            "ncouls must be the same on all ranks, got 9 on rank 0 and 8 on rank 1",
+        ),
+        (
+            lambda p: p._replace(aqsn=p.aqsn[1:], aqsm=p.aqsm[1:], wx=p.wx[1:], occ=p.occ[1:]),
+            {},
+            "nbands must be the same",
+        ),
+        (
+            lambda p: rows_of(p, slice(1, None)),
+            {},
+            "rows of wtilde on rank 1 must be a multiple of 8, got 15; .*split",
+        ),
+    ],
+)
+def test_operands_that_do_not_match(change, options, text):
+    """All ranks find this, so all raise the same error."""
+    operands = problem((5, 35, 9, 3))
+
+    def rank(comm):
+        share = ado.distributed.split(operands, comm)
+        if comm.rank == 1:
+            return ado.distributed.gpp(change(share), comm=comm, **options)
+        return ado.distributed.gpp(share, comm=comm)
+
+    errors = run_ranks(3, rank)
+    assert {type(error) for error in errors} == {ValueError}
+    assert len(set(map(str, errors))) == 1
+    with pytest.raises(ValueError, match=text):
+        raise errors[0]
+
+
+@pytest.mark.parametrize("comm", [None, 3, "world", ThreadCommunicator])
+def test_wrong_communicators(comm):
+    operands = problem((5, 17, 9, 3))
+    for call in (
+        lambda: ado.distributed.gpp(operands, comm=comm),
+        lambda: ado.distributed.split(operands, comm),
+        lambda: ado.distributed.rows_of_rank(17, comm),
+    ):
+        with pytest.raises(TypeError, match="comm must be a communicator of mpi4py, a process"):
+            call()
+
+
+def test_wrong_ranks():
+    def rank(comm):
+        with pytest.raises(ValueError, match="root must be from 0 to 1, got 2"):
+            ado.distributed.split(None, comm, root=2)
+        with pytest.raises(ValueError, match="rank must be from 0 to 1, got -1"):
+            ado.distributed.rows_of_rank(17, comm, -1)
+        with pytest.raises(ValueError, match="ngpown must not be negative, got -1"):
+            ado.distributed.rows_of_rank(-1, comm)
+
+    results_of_ranks(2, rank)
+
+
+# --- Imports --------------------------------------------------------------------------------------
+
+
+def test_imported_on_first_use_and_without_mpi():
+    code = (
+        "import sys, adokernels as ado\n"
+        "assert 'adokernels.distributed' not in sys.modules\n"
+        "ado.distributed.gpp\n"
+        "print(sorted({'mpi4py', 'torch'} & set(sys.modules)))"
+    )
+    assert run_python(code) == "[]"
