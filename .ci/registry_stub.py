@@ -20,7 +20,8 @@ _Real = TypeVar("_Real", np.float32, np.float64)
 _Array = TypeVar("_Array", bound=NDArray[Any] | OnDevice)
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 routines: dict[str, Routine]
-ceilings: Routine'''
+ceilings: Routine
+gpp_tiles: Routine'''
 
 #: Annotations of the element types of operands that accept several ones.
 _VARIABLES = {"float32 or float64": "_Real", "int32 or int64": "np.int32 | np.int64"}
