@@ -40,6 +40,7 @@ def scan(
     peers: Mapping[str, Callable[..., object]] | None = None,
     precision: float | None = None,
     seconds: float = 0.5,
+    ceilings: bool = True,
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Scan:
@@ -62,7 +63,7 @@ def scan(
         ``"cold"``: the last-level cache is overwritten before each sample.
     peers
         Functions of other libraries by name. They receive the operands of each problem.
-    precision, seconds, progress
+    precision, seconds, ceilings, progress
         As for :func:`adokernels.sweep`; `seconds` is per variant and problem.
 
     Returns
@@ -104,6 +105,7 @@ def scan(
             peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
             precision=precision,
             seconds=seconds,
+            ceilings=ceilings,
             progress=display,
             **options,
         )
