@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import adokernels as ado
 from adokernels import _core, tasks
 from adokernels.ladders.registry import ceilings
+from adokernels.measuring import machine as machine_module
 from adokernels.measuring import statistics
 from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.problem import Problem
@@ -299,6 +300,36 @@ def test_long_queues_are_measured_in_shorter_samples():
     assert sampler.calls == 32  # 256, halved until the host stayed ahead
 
 
+@pytest.mark.parametrize(
+    ("call", "known"),
+    [
+        (lambda **o: ado.sweep(ado.transpose, A, **o), "seconds"),
+        (lambda **o: ado.sweep(ado.transpose, A, extra=[np.transpose], **o), "seconds"),
+        (lambda **o: ado.measure(ado.transpose, A, **o), "seconds"),
+        (lambda **o: ado.measure(ado.transpose["simd"], A, **o), "seconds"),
+        (lambda **o: ado.scan(ado.transpose, shapes=[(4, 4)], **o), "seconds"),
+        (lambda **o: ado.tune(ado.transpose.variants[-1], A, **o), "seconds"),
+        (lambda **o: ado.check(np.transpose, ado.transpose, A, **o), "seconds"),
+        (lambda **o: ado.profile(ado.transpose, A, **o), "metrics"),
+    ],
+)
+def test_unknown_keywords_are_named_with_the_known_ones(call, known):
+    unknown = known.replace("o", "").replace("i", "")
+    with pytest.raises(TypeError, match=f"got an unknown keyword '{unknown}'") as error:
+        call(**{unknown: 1})
+    assert f"Did you mean '{known}'" in str(error.value)
+
+
+def test_known_keywords_include_options_and_operands():
+    gray = np.zeros((9, 9), np.uint8)
+    with pytest.raises(TypeError, match=r"sweep\(\) got .* 'bordr'.*Did you mean 'border'"):
+        ado.sweep(ado.gaussian_blur, gray, bordr="zero")
+    with pytest.raises(TypeError, match=r"unknown keyword 'variant'.*Did you mean 'variants'"):
+        ado.sweep(ado.gaussian_blur, gray, variant="simd")
+    named = {"gray": gray, "border": "replicate", "variants": "simd", "ceilings": False}
+    assert len(ado.sweep(ado.gaussian_blur, **named, **QUICK)) == 1
+
+
 @pytest.mark.parametrize("bad", [{"seconds": -1}, {"seconds": np.nan}, {"precision": np.inf}])
 def test_budgets_that_mean_nothing(bad):
     with pytest.raises(ValueError, match="must be a finite number of at least 0"):
@@ -423,6 +454,14 @@ def test_issue_rate_is_unknown():
     assert gpu(fma=None).issue_rate is None
     assert dataclasses.replace(gpu(fma=64 * peak), context={}).issue_rate is None
     assert dataclasses.replace(gpu(fma=64 * peak), ceilings=()).issue_rate is None
+
+
+def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
+    dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
+    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,))
+    stored.save(tmp_path / "machine.json")
+    assert machine_module._known(tmp_path / "machine.json", "cuda:1") == stored
+    assert machine_module._known(tmp_path / "machine.json", "cpu") is None
 
 
 def test_machines_stored_before_load():

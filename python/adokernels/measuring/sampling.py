@@ -151,7 +151,7 @@ class Sampler:
 
     def done(self, budget: float) -> float:
         """The part of the sampling that is done: 1 if it has stopped, else the part of the time."""
-        return 1.0 if self.stopped else min(self.spent / budget, 0.99)
+        return 1.0 if self.stopped else min(self.spent / max(budget, 1e-9), 0.99)
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:
         """Warnings about the result; `reached` is the clock that the run reached."""
