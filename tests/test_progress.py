@@ -1,8 +1,8 @@
 """The display of progress: what it shows, and where it shows nothing."""
 
-import importlib.util
 import io
 import re
+import sys
 import threading
 
 import numpy as np
@@ -102,23 +102,47 @@ def test_any_budget_has_a_part_that_is_done(budget):
     [
         lambda: Console(file=io.StringIO()),
         lambda: terminal(_environ={"TERM": "dumb"}),
-        lambda: Console(file=io.StringIO(), force_jupyter=True),
     ],
-    ids=["file", "dumb terminal", "Jupyter without ipywidgets"],
+    ids=["file", "dumb terminal"],
 )
-def test_nothing_is_shown_elsewhere(console, monkeypatch, recwarn):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+def test_nothing_is_shown_elsewhere(console):
     made = console()
     with ProgressDisplay(console=made) as display, display.measurement("title"):
         assert not display.is_due()
         list(display.each("checking", ["x"]))
     assert made.file.getvalue() == ""
+
+
+class Handle:
+    """Records what IPython.display.display and its handle would show."""
+
+    def __init__(self):
+        self.bundles = []
+
+    def display(self, bundle, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.bundles.append(bundle)
+        return self
+
+    def update(self, bundle, *, raw):
+        assert raw
+        self.bundles.append(bundle)
+
+
+def test_jupyter_needs_no_ipywidgets(monkeypatch, recwarn):
+    handle = Handle()
+    monkeypatch.setitem(sys.modules, "IPython.display", handle)
+    console = Console(file=io.StringIO(), force_jupyter=True)
+    with ProgressDisplay(console=console) as display, display.measurement("<b> on cpu"):
+        for _ in display.each("checking", ["one", "two"]):
+            pass
+    texts = [bundle["text/plain"] for bundle in handle.bundles]
+    assert any(re.search(r"<b> on cpu +checking two .* 1/2 0:00$", text) for text in texts)
+    assert "<b>" not in "".join(bundle["text/html"] for bundle in handle.bundles)
+    assert handle.bundles[-1] == {"text/plain": "", "text/html": ""}
     assert not recwarn.list
-
-
-def test_jupyter_with_ipywidgets_is_supported(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert progress._can_show(Console(file=io.StringIO(), force_jupyter=True))
+    assert console.file.getvalue() == ""
 
 
 def test_no_progress_prints_nothing(capfd, monkeypatch):

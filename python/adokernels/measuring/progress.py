@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import html
+import importlib
+import io
 import sys
 import threading
 import time
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 #: Seconds between updates of the display: by a thread, and between samples.
 _INTERVAL = 0.25
-_BAR_WIDTH = 20  # characters
+_BAR_WIDTH, _JUPYTER_WIDTH = 20, 110  # characters
 _LONGEST = 200  # characters of a title or of the name of a variant
 
 
@@ -34,7 +36,7 @@ class ProgressDisplay:
     """A line that shows the phase of a measurement, the elapsed time and the budget.
 
     It is a context manager. The line disappears at its end. Nothing is shown unless the console is
-    a terminal, or Jupyter with ipywidgets.
+    a terminal or Jupyter.
 
     Parameters
     ----------
@@ -51,7 +53,9 @@ class ProgressDisplay:
         self, *, measurements: int = 1, console: Console | None = None, enabled: bool = True
     ) -> None:
         self._console = console or Console(stderr=True)
-        self._shown = enabled and _can_show(self._console)
+        in_jupyter = enabled and self._console.is_jupyter
+        in_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._shown = in_jupyter or (enabled and in_terminal)
         self._measurements, self._number = measurements, 0
         self._bar = Progress(
             TextColumn("{task.description}", markup=False, table_column=_shortened(3)),
@@ -65,8 +69,9 @@ class ProgressDisplay:
             auto_refresh=False,
             # Otherwise, what a measured function prints to a pipe would appear on this console.
             redirect_stdout=sys.stdout.isatty(),
-            disable=not self._shown,
+            disable=in_jupyter or not self._shown,
         )
+        self._output = _JupyterOutput() if in_jupyter else None
         self._task = self._bar.add_task("", visible=False, doing="", count="", budget=None)
         self._phase, self._items = "", 0
         self._updated = 0.0
@@ -85,6 +90,8 @@ class ProgressDisplay:
         if self._shown:
             self._thread.join()
         self._bar.stop()
+        if self._output:
+            self._output.show("")
 
     def print(self, *what: Any) -> None:
         """Print above the line; also if the line is not shown."""
@@ -140,7 +147,8 @@ class ProgressDisplay:
         """Show the current item, how many items are finished, and how much of them is done."""
         doing = printable(f"{self._phase} {name}", _LONGEST)
         counted = f"{count}/{self._items}" if self._items else ""
-        self._bar.update(self._task, doing=doing, count=counted, completed=done, refresh=True)
+        self._bar.update(self._task, doing=doing, count=counted, completed=done)
+        self._refresh()
         self._updated = time.monotonic()
 
     def _begin(self, phase: str, items: int, budget: float | None) -> None:
@@ -151,7 +159,16 @@ class ProgressDisplay:
         """Let the time advance while a reference result or a slow check is computed."""
         while not self._closed.wait(_INTERVAL):
             if self._refreshing.is_set():
-                self._bar.refresh()
+                self._refresh()
+
+    def _refresh(self) -> None:
+        if self._output:
+            plain = Console(file=io.StringIO(), width=_JUPYTER_WIDTH, force_jupyter=False)
+            with plain.capture() as captured:
+                plain.print(self._bar.get_renderable())
+            self._output.show(captured.get().rstrip())
+        else:
+            self._bar.refresh()
 
 
 @contextmanager
@@ -185,8 +202,20 @@ def _shortened(ratio: int) -> Column:
     return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")
 
 
-def _can_show(console: Console) -> bool:
-    """Whether a line can be updated in place. Without ipywidgets, rich would show a warning."""
-    if console.is_jupyter:
-        return importlib.util.find_spec("ipywidgets") is not None
-    return console.is_terminal and not console.is_dumb_terminal
+class _JupyterOutput:
+    """An output of the current cell that can be replaced.
+
+    The display of rich needs ipywidgets. It stays in a saved notebook as the word "Output()".
+    """
+
+    def __init__(self) -> None:
+        display = importlib.import_module("IPython.display").display
+        self._handle = display(self._bundle(""), raw=True, display_id=True)
+
+    def show(self, text: str) -> None:
+        self._handle.update(self._bundle(text), raw=True)
+
+    @staticmethod
+    def _bundle(text: str) -> dict[str, str]:
+        page = f"<pre style='margin:0'>{html.escape(text)}</pre>" if text else ""
+        return {"text/plain": text, "text/html": page}

@@ -180,7 +180,7 @@ def sweep(
         Whether to read the hardware counters of every variant and peer after timing, or the set of
         metrics to read: ``"default"`` or ``"light"``, see :func:`profile`. CUDA only.
     progress
-        Whether to show a progress bar on a terminal, or in Jupyter with ipywidgets.
+        Whether to show a progress bar on a terminal or in Jupyter.
 
     Returns
     -------
