@@ -21,6 +21,7 @@ from random_shapes import Case, is_colour
 from shape_references import FILTERS, Array
 
 import adokernels as ado
+from adokernels.arrays.operands import batch_option
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64
@@ -130,16 +131,17 @@ class Bench:
         tolerance: float,
     ) -> Compared:
         routine = ado.routines[case.routine]
-        problem = routine.problem(*args, device=self.device)
+        options = batch_option(routine, args[0])
+        problem = routine.problem(*args, device=self.device, **options)
         call = problem.prepare(problem.best())
         ours: Any = call
         if self.device == "cpu":
-            ours = partial(routine, *args)
+            ours = partial(routine, *args, **options)
             if not self.new_results:
-                ours = partial(routine, *args, out=np.empty_like(ours()))
+                ours = partial(ours, out=np.empty_like(ours()))
             result = ours()
         else:
-            result = routine(*args)
+            result = routine(*args, **options)
         if (error := error_of(OURS, result)) > tolerance:
             raise WrongResult(f"error {error:.3g} exceeds the tolerance of {tolerance:.3g}")
         return Compared(call.variant, call.cost.bytes, {OURS: ours})

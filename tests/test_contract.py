@@ -16,7 +16,7 @@ from conftest import isa_levels, shared_data, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import empty_operands, random_operands
+from adokernels.arrays.operands import batch_option, empty_operands, random_operands
 from adokernels.tasks import TASKS, as_tuple
 
 GUARD, SENTINEL = 64, 0xA5
@@ -89,7 +89,7 @@ class Case:
 
     @classmethod
     def of(cls, routine, operands, options=None):
-        task, options = TASKS[routine.name], options or {}
+        task, options = TASKS[routine.name], batch_option(routine, operands[0]) | (options or {})
         unit = task.error_unit(*operands, **options) if task.error_unit else None
         return cls(routine, operands, options, task.expected(*operands, **options), unit)
 
@@ -104,7 +104,7 @@ class Case:
 def accepts(routine, operands):
     """Whether these are operands of the routine, for example if lengths may be 0."""
     try:
-        routine.problem(*operands, device="cpu")
+        routine.problem(*operands, device="cpu", **batch_option(routine, operands[0]))
     except ValueError:
         return False
     return True

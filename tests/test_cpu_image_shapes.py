@@ -15,6 +15,7 @@ from test_image_filters import every_gradient
 
 import adokernels as ado
 from adokernels import tasks
+from adokernels.arrays.operands import batch_option
 
 BORDERS = ("constant", "replicate", "reflect101")
 #: Widths near multiples of every vector width, and near the limits of bands.
@@ -52,7 +53,9 @@ def image_of(rng, shape, channels):
 
 
 def compare(name, image, expected, **options):
-    check(ado.routines[name], (image,), expected(image), device="cpu", **options)
+    routine = ado.routines[name]
+    options |= batch_option(routine, image)
+    check(routine, (image,), expected(image), device="cpu", **options)
 
 
 @each_isa

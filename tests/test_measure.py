@@ -315,16 +315,15 @@ def test_long_queues_are_measured_in_shorter_samples():
 )
 def test_unknown_keywords_are_named_with_the_known_ones(call, known):
     unknown = known.replace("o", "").replace("i", "")
-    with pytest.raises(TypeError, match=f"got an unknown keyword '{unknown}'") as error:
+    with pytest.raises(TypeError, match=f"has no option '{unknown}': did you mean '{known}'"):
         call(**{unknown: 1})
-    assert f"Did you mean '{known}'" in str(error.value)
 
 
 def test_known_keywords_include_options_and_operands():
     gray = np.zeros((9, 9), np.uint8)
-    with pytest.raises(TypeError, match=r"sweep\(\) got .* 'bordr'.*Did you mean 'border'"):
+    with pytest.raises(TypeError, match=r"'bordr': did you mean 'border'.*seconds"):
         ado.sweep(ado.gaussian_blur, gray, bordr="zero")
-    with pytest.raises(TypeError, match=r"unknown keyword 'variant'.*Did you mean 'variants'"):
+    with pytest.raises(TypeError, match=r"'variant': did you mean 'variants'"):
         ado.sweep(ado.gaussian_blur, gray, variant="simd")
     named = {"gray": gray, "border": "replicate", "variants": "simd", "ceilings": False}
     assert len(ado.sweep(ado.gaussian_blur, **named, **QUICK)) == 1
@@ -518,7 +517,7 @@ def test_records_survive_a_file(sweep, tmp_path):
 def test_sweep_is_indexed_by_variant(sweep):
     assert sweep["simd"].variant == "simd"
     assert sweep.fastest in sweep.variants
-    with pytest.raises(KeyError, match=r"'sind' was not measured.*Did you mean 'simd'"):
+    with pytest.raises(KeyError, match=r"'sind' was not measured.*[Dd]id you mean 'simd'"):
         sweep["sind"]
 
 

@@ -16,14 +16,14 @@ inline constexpr int kBatch = 4;
 #ifdef __CUDACC__
 
 template <class T>
-__global__ void select_naive(Selection<T> s) {
+static __global__ void select_naive(Selection<T> s) {
   const std::int64_t i = thread_x();
   if (i < s.count) s.out[i] = s.from[i * s.step];
 }
 
 // The loads of a thread are one block apart, so that the stores of a warp are coalesced.
 template <class T>
-__global__ void select_batched(Selection<T> s) {
+static __global__ void select_batched(Selection<T> s) {
   const int threads = static_cast<int>(blockDim.x);
   const std::int64_t first = block_x() * (threads * kBatch) + threadIdx.x;
   const T* const from = s.from + first * s.step;

@@ -31,7 +31,7 @@ inline int staged_elements(std::int64_t step_bytes) {
 // vector that contains the first element of the block. If a vector extends beyond the array, the
 // block loads single elements instead.
 template <class T>
-__global__ void __launch_bounds__(kStagedThreads)
+static __global__ void __launch_bounds__(kStagedThreads)
     select_staged(Selection<T> s, const T* begin, const T* end, int elements) {
   using Wide = WideVector<T>;
   constexpr int kLength = kVectorLength<T>;

@@ -622,7 +622,7 @@ def stream_handle(stream: typing.Any) -> int:
 
 def suggest(name: str, known: collections.abc.Sequence[str]) -> str:
     """
-    The end of an error message for an unknown name: the known names and the most similar one.
+    The end of an error message for an unknown name: the most similar name, and all valid names.
     """
 
 def supported_isa() -> str: ...

@@ -5,6 +5,7 @@
 
 #include "bindings/options.hpp"
 #include "core/error.hpp"
+#include "runtime/text.hpp"
 
 namespace ado::bindings {
 
@@ -64,15 +65,19 @@ void PyCall::refuse_leftovers(const py::tuple& arguments, const py::dict& keywor
     const char* const utf8 = PyUnicode_AsUTF8(item.first.ptr());
     if (utf8 == nullptr) {  // a lone surrogate
       PyErr_Clear();
-      throw TypeError(routine.name + "() got an unknown keyword " +
-                      std::string(py::repr(item.first)));
+      throw TypeError(routine.name + " has no option " + std::string(py::repr(item.first)));
     }
     const std::string keyword = utf8;
     if (routine.find_option(keyword)) continue;
     const auto input = std::find_if(routine.inputs.begin(), routine.inputs.end(),
                                     [&](const OperandInfo& info) { return keyword == info.name; });
-    if (input == routine.inputs.end())
-      throw TypeError(routine.name + "() got an unknown keyword " + keyword);
+    if (input == routine.inputs.end()) {
+      std::vector<std::string> known;
+      for (std::size_t i = arguments.size(); i < routine.inputs.size(); ++i)
+        known.emplace_back(routine.inputs[i].name);
+      for (const OptionInfo& option : routine.options) known.emplace_back(option.name);
+      throw TypeError(routine.name + " has no option '" + keyword + "'" + suggest(keyword, known));
+    }
     if (input - routine.inputs.begin() < static_cast<std::ptrdiff_t>(arguments.size()))
       throw TypeError(routine.name + "() got the operand " + keyword + " twice");
   }

@@ -124,8 +124,15 @@ void bind_machine(py::module_& m) {
   m.def("device", [] { return name_of(default_device()); });
   m.def("set_device", [](const std::string& name) { set_default_device(device_named(name)); });
   m.def(
-      "suggest", &suggest, py::arg("name"), py::arg("known"),
-      "The end of an error message for an unknown name: the known names and the most similar one.");
+      "suggest",
+      [](const py::str& name, const std::vector<std::string>& known) {
+        // A lone surrogate has no UTF-8 form.
+        const py::object utf8 = name.attr("encode")("utf-8", "backslashreplace");
+        return suggest(py::bytes(utf8), known);
+      },
+      py::arg("name"), py::arg("known"),
+      "The end of an error message for an unknown name: the most similar name, and all valid "
+      "names.");
   m.def(
       "kernel_name", [](const std::string& symbol) { return short_name(symbol.c_str()); },
       py::arg("symbol"),

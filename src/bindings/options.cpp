@@ -24,6 +24,11 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
     if (!py::isinstance<py::str>(object)) throw TypeError(who + " must be a str" + got(object));
     return text_from_python(who, object);
   }
+  if (kind == ScalarKind::kBool) {
+    py::detail::make_caster<bool> truth;  // accepts NumPy's bool, too
+    if (!truth.load(object, false)) throw TypeError(who + " must be bool" + got(object));
+    return py::detail::cast_op<bool>(truth);
+  }
   py::object number = py::reinterpret_borrow<py::object>(object);
   if (kind != ScalarKind::kFloat) {  // an int, or an object with __index__
     number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
@@ -37,7 +42,6 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
     throw TypeError(who + " must be " + name_of(kind) + got(object));
   }
   try {
-    if (kind == ScalarKind::kBool) return number.cast<bool>();
     if (kind == ScalarKind::kFloat) return number.cast<double>();
     return number.cast<std::int64_t>();
   } catch (const py::cast_error&) {

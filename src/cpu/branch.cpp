@@ -68,9 +68,11 @@ constexpr int64_t kNanosecondsPerVector = 64;
 template <class T>
 using LaneIndices = std::make_integer_sequence<int, kLanes<T>>;
 
-// Elements per group of simd, which computes both formulas for every element and discards one.
+// Elements per group of simd, which computes both formulas for every element and discards one. It
+// is even, so that each group begins at an even flat index.
 template <class T>
 constexpr int64_t kElementsOfBoth = kChains* kLanes<T>;
+static_assert(kChains % 2 == 0);
 
 template <class T, int... kAt>
 ADO_INLINE Reals<T> select_by_parity(Reals<T> even, Reals<T> odd,
@@ -130,11 +132,11 @@ ADO_INLINE void compute_deinterleaved(const std::byte* from, std::byte* to) {
 }
 
 template <class T>
-ADO_INLINE Groups<kElementsOfBoth<T>, 2> groups_of_both(const Branch& p) {
+ADO_INLINE Groups<kElementsOfBoth<T>> groups_of_both(const Branch& p) {
   return {rows_of(p.x, p.out)};
 }
 template <class T>
-ADO_INLINE Groups<kElementsOfPairs<T>, 2> groups_of_pairs(const Branch& p) {
+ADO_INLINE Groups<kElementsOfPairs<T>> groups_of_pairs(const Branch& p) {
   return {rows_of(p.x, p.out)};
 }
 

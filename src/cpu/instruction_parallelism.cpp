@@ -37,7 +37,7 @@ void naive_loops(const Polynomial& p, const Launch&) {
 // kChains vectors at a time. The time of a group determines the number of threads, and the time
 // between checks for interruptions.
 template <class T, int kChains>
-ADO_INLINE Groups<kChains * kLanes<T>, 1> groups_of(const Polynomial& p) {
+ADO_INLINE Groups<kChains * kLanes<T>> groups_of(const Polynomial& p) {
   return {rows_of(p.x, p.out)};
 }
 

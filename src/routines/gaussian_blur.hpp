@@ -4,6 +4,7 @@
 
 #include "core/array.hpp"
 #include "core/operand.hpp"
+#include "routines/image_batch.hpp"
 
 namespace ado {
 
@@ -34,6 +35,7 @@ struct GaussianBlur {
   Array gray, out;
   Border border = Border::kConstant;
   int taps[kTaps] = {1, 2, 3, 4, 3, 2, 1};
+  bool batch = false;
 
   template <class Visitor>
   void operands(Visitor&& visit) {
@@ -49,6 +51,7 @@ struct GaussianBlur {
                "becomes ``sum(taps[i] * taps[j] * gray[row + i - 3, col + j - 3]) // "
                "sum(taps)**2``."},
         taps);
+    visit.option(kBatchOption, batch);
     visit.output(Operand{"out", "... rows cols", kUint8Elements, "The blurred image, exact."}, out);
   }
 
@@ -75,7 +78,8 @@ struct GaussianBlur {
       if (tap < 0) return "taps must not be negative";
       sum += tap;
     }
-    return sum >= 1 && sum <= kLargestSum ? nullptr : "taps must have a sum of 1 to 256";
+    if (sum < 1 || sum > kLargestSum) return "taps must have a sum of 1 to 256";
+    return why_not_gray(gray, batch);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "core/array.hpp"
 #include "core/operand.hpp"
+#include "routines/image_batch.hpp"
 
 namespace ado {
 
@@ -14,12 +15,14 @@ struct Sobel {
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
   Array gray, out;
+  bool batch = false;
 
   template <class Visitor>
   void operands(Visitor&& visit) {
     visit.input(Operand{"gray", "... rows cols", kUint8Elements,
                         "The image, or a batch of images; pixels outside are zero."},
                 gray);
+    visit.option(kBatchOption, batch);
     visit.output(Operand{"out", "... rows cols", kUint8Elements, "The gradient magnitude, exact."},
                  out);
   }
@@ -29,6 +32,8 @@ struct Sobel {
   std::int64_t cols() const { return gray.shape[gray.rank - 1]; }
 
   double flops() const { return 0; }  // the formulas need integers only
+
+  const char* why_not() const { return why_not_gray(gray, batch); }
 };
 
 }  // namespace ado

@@ -115,7 +115,11 @@ void BoundProblem::check_options() {
     std::string got;
     for (const auto& [option, value] : options_)
       if (option == name) got = ", got " + text_of(value);
-    throw ValueError(routine_->name + ": " + reason + got);
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      if (routine_->inputs[i].name == name) got = ", got " + shape_text(inputs_[i].view);
+    std::string message = routine_->name + ": " + reason;
+    message.insert(std::min(message.find(": ", routine_->name.size() + 2), message.size()), got);
+    throw ValueError(message);
   }
   routine_->set_result_length(lengths_, *problem_);
 }

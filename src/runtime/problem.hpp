@@ -83,8 +83,8 @@ class Problem {
   DeviceId memory = kHost;  // the device that holds the arrays
 
   virtual std::unique_ptr<Problem> clone() const = 0;
-  // why_not: why the values of the options are invalid. why_not_overlap: why results must not
-  // overlap operands. nullptr if there is no objection.
+  // why_not: why the options, or the inputs with these options, are invalid. why_not_overlap: why
+  // results must not overlap operands. nullptr if there is no objection.
   virtual const char* why_not() const = 0;
   virtual const char* why_not_overlap() const = 0;
   virtual void check_values(const EachValue& each_value) = 0;

@@ -72,8 +72,6 @@ std::string name_of(ElementType type) {
 
 std::string suggest(const std::string& name, const std::vector<std::string>& known) {
   if (known.empty()) return {};
-  std::string text = "; there is ";
-  for (std::size_t i = 0; i < known.size(); ++i) text += (i == 0 ? "" : ", ") + known[i];
   const std::string* nearest = nullptr;
   double best = 0.6;  // the minimum similarity of a suggestion
   for (const std::string& candidate : known) {
@@ -85,7 +83,10 @@ std::string suggest(const std::string& name, const std::vector<std::string>& kno
       nearest = &candidate;
     }
   }
-  return nearest == nullptr ? text : text + ". Did you mean '" + *nearest + "'?";
+  std::string text =
+      nearest == nullptr ? "; valid names: " : ": did you mean '" + *nearest + "'? Valid names: ";
+  for (std::size_t i = 0; i < known.size(); ++i) text += (i == 0 ? "" : ", ") + known[i];
+  return text;
 }
 
 }  // namespace ado

@@ -19,7 +19,7 @@ std::string shape_text(const Array& array);
 // NumPy's name for an element type: "float32", "uint8", ">f8".
 std::string name_of(ElementType type);
 
-// The end of an error message for an unknown name: "; there is a, b, c. Did you mean 'b'?".
+// The end of an error message for an unknown name: ": did you mean 'b'? Valid names: a, b, c".
 std::string suggest(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace ado

@@ -12,7 +12,7 @@ from guarded import Operand
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
+from adokernels.arrays.operands import batch_option, random_operands
 from adokernels.tasks import TASKS, as_tuple
 
 #: The reference result of a problem with this many elements takes a few milliseconds.
@@ -185,7 +185,7 @@ def special_values(rng: np.random.Generator, routine: Any, operands: list[Any]) 
         operands[0][...] = pick(rng, (0, 1, 254, 255))
 
 
-def random_options(rng: np.random.Generator, routine: Any) -> dict[str, Any]:
+def random_options(rng: np.random.Generator, routine: Any, operand: Any) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if routine.name == "gaussian_blur":
         if chance(rng, 0.5):
@@ -194,6 +194,8 @@ def random_options(rng: np.random.Generator, routine: Any) -> dict[str, Any]:
             total = int(rng.integers(1, 257))
             taps = rng.multinomial(total, rng.dirichlet(np.ones(7)))
             options["taps"] = pick(rng, (tuple, list, np.array))([int(t) for t in taps])
+    if "batch" in routine.options and chance(rng, 0.9):
+        options |= {"batch": True} if chance(rng, 0.1) else batch_option(routine, operand)
     if routine.name == "strided_copy" and chance(rng, 0.7):
         options["stride"] = pick(rng, (1, 2, 3, 4, 5, 8, 33, 1000, 2**63 - 1))
         options["offset"] = pick(rng, (0, 1, 2, 7, 100, 5000, 2**63 - 1))
@@ -265,7 +267,7 @@ def make_case(routine: Any, seed: int, number: int, device: str = "cpu") -> Case
     special_values(rng, routine, plain)
     case.operands = [stored(rng, a) for a in plain]
     case.arguments = [operand.array for operand in case.operands]
-    case.keywords |= random_options(rng, routine)
+    case.keywords |= random_options(rng, routine, plain[0])
     if chance(rng, 0.08):
         i = int(rng.integers(len(plain)))
         case.arguments[i] = pick(rng, (Wrapped, lambda a: a.view(np.recarray)))(case.arguments[i])

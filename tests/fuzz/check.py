@@ -48,7 +48,9 @@ def check_error(case: Case, error: Exception, copies: list[Any]) -> None:
         raise Wrong(f"{error!r} for a valid call") from error
     if isinstance(error, KeyError | MemoryError | ado.Unavailable):
         return
-    if not re.match(rf"{case.routine.name}(\[\w+\])?(: |\(\) )|{KEYWORDS}", str(error)):
+    if not re.match(
+        rf"{case.routine.name}(\[\w+\])?(: |\(\) | has no option )|{KEYWORDS}", str(error)
+    ):
         raise Wrong(f"message without the name of the routine: {error!r}") from error
 
 

@@ -28,7 +28,7 @@ def require_library(library: str, device: str) -> None:
     """
     if library not in LIBRARIES:
         raise ValueError(
-            f"arrays must be one of {', '.join(LIBRARIES)}, got {library!r}"
+            f"arrays must be a known library, got {library!r}"
             f"{_core.suggest(library, list(LIBRARIES))}"
         )
     known = _ON_DEVICE if device == "cuda" else _ON_HOST

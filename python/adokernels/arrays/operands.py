@@ -57,6 +57,16 @@ def operand_types(
     return [(shape, np.dtype(kind)) for _, shape, kind in types]
 
 
+def batch_option(routine: Routine, operand: Any) -> dict[str, Any]:
+    """The option ``batch=True`` if a filter of gray images needs it for a batch, else no option.
+
+    Without it, the filter refuses images with 3 or 4 columns, because they look like colour images.
+    """
+    shape = np.shape(operand)
+    narrow = len(shape) > 2 and shape[-1] in (3, 4)
+    return {"batch": True} if narrow and "batch" in routine.options else {}
+
+
 def random_operands(
     routine: Routine, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
 ) -> tuple[NDArray[Any], ...]:

@@ -55,6 +55,11 @@ class ExtendedRoutine(AnyLadder[AnyVariant]):
         """The built-in variants, then the custom ones."""
         return (*self.routine.variants, *self._custom.values())
 
+    @property
+    def keywords(self) -> tuple[str, ...] | None:
+        """The names of the routine's operands, then of its options."""
+        return self.routine.keywords
+
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
         """Make a block shape and parameter values the default of a variant."""
         if name not in self._custom:

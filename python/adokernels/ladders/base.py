@@ -183,6 +183,11 @@ class AnyLadder(ShownAsTables, ABC, Generic[V]):
     def variants(self) -> tuple[V, ...]:
         """The variants in ladder order."""
 
+    @property
+    def keywords(self) -> tuple[str, ...] | None:
+        """The names of its operands, then of its options; None if they are unknown."""
+        return None
+
     @abstractmethod
     def problem(
         self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any

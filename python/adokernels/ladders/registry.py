@@ -33,6 +33,9 @@ def routine_object(core: _core.Routine) -> Routine:
 class Routines(ShownAsTables, dict[str, Routine]):
     """All routines by name, shown as a table with one line per routine."""
 
+    def __missing__(self, name: object) -> Routine:
+        raise KeyError(f"no routine {name!r}{_core.suggest(str(name), list(self))}")
+
     def _tables(self) -> list[Table]:
         headers = [("routine", True), ("what it computes", True), ("variants", True)]
         table = new_table("Routines", headers)

@@ -12,6 +12,7 @@ from adokernels import _core
 from adokernels.arrays.operands import empty_operands
 from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
 from adokernels.ladders.choice import Choice, choose
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.recorded_path import shipped_path
 from adokernels.ladders.resources import Kernel, Resources, launched_kernels
 from adokernels.ladders.source import Source, source_of, sources_folder
@@ -70,13 +71,22 @@ class Variant(AnyVariant):
         """Reason why it cannot run here: not built, no device, or device too old; else empty."""
         return self.routine._core.why_unavailable(self.name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+        **options: Any,
+    ) -> Any:
         """Compute the routine with this variant."""
-        if "variant" in kwargs:
+        if "variant" in options:
             raise TypeError(
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
             )
-        return self.routine._general_call(*args, variant=self.name, **kwargs)
+        check_options(self.routine, args, options, Variant.__call__, self.label)
+        return self.routine._core.call(args, options, self.name, block, device, out, stream)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
         """FLOPs and bytes for these operands; needs no device.
@@ -88,6 +98,7 @@ class Variant(AnyVariant):
             ``executed_instructions`` that compute them (0: not counted) and ``requested_bytes`` of
             this variant.
         """
+        check_options(self.routine, args, options, Variant.cost)
         return self.routine._core.cost(self.name, args, options)
 
     def resources(
@@ -117,6 +128,7 @@ class Variant(AnyVariant):
         Unavailable
             If there is no GPU: the values depend on the code that is compiled for it.
         """
+        check_options(self.routine, args, options, Variant.resources)
         if not args:
             args = empty_operands(self.routine)
         infos = self.routine._core.kernels(self.name, args, options, block, out)
@@ -161,6 +173,7 @@ class Variant(AnyVariant):
         """
         if self.device != "cuda":
             raise ValueError(f"{self.label} must be a CUDA variant, got a variant without kernels")
+        check_options(self.routine, args, options, Variant.sass)
         if kernels is None:
             if reason := _core.why_no_cuda():
                 raise _core.Unavailable(
@@ -243,6 +256,11 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         """The names of its options."""
         return tuple(p.name for p in self.parameters if p.role == "option")
 
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The names of its operands, then of its options."""
+        return tuple(p.name for p in self.parameters if p.role != "output")
+
     def problem(
         self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any
     ) -> _core.Problem:
@@ -271,6 +289,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
             If the devices of operands, variant and `device` disagree, or if a call with these
             operands would raise a ValueError.
         """
+        check_options(self, args, options, Routine.problem)
         return self._core.problem(args, options, device, variant)
 
     def useful(self, problem: _core.Problem) -> tuple[float, float]:
@@ -338,6 +357,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         Unavailable
             If no variant can run on that device.
         """
+        check_options(self, args, options, Routine.choose)
         return choose(self, args, options, device, out)
 
     def operand_types(
@@ -393,6 +413,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         stream: Any = None,
         **options: Any,
     ) -> Any:
+        check_options(self, args, options, Routine._general_call, self.name)
         return self._core.call(args, options, variant, block, device, out, stream)
 
     def __reduce__(self) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
 from adokernels.ladders.base import AnyLadder
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Routine
 from adokernels.measuring.checked import Checked
-from adokernels.measuring.keywords import check_keywords
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 
@@ -66,7 +66,7 @@ def check(
     """
     if not isinstance(ladder, AnyLadder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
-    check_keywords(check, ladder, options)
+    check_options(ladder, args, options, check)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     if reason := ours.why_unavailable:

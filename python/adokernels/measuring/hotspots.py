@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from adokernels import _core
 from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.ladders.base import AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
@@ -81,6 +82,7 @@ def hotspots(
             f"variant must be a CUDA variant, got {variant.ladder.name}[{variant.name!r}] on "
             f"{variant.device}; for the CPU, use perf record"
         )
+    check_options(variant.ladder, args, options, hotspots)
     _check_seconds(seconds)
     _check_available(variant.why_unavailable)
     if not isinstance(variant, Variant):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core, toolkit
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.stored_call import StoredCall, environment
 from adokernels.storage import replace_file
@@ -69,6 +70,7 @@ def write_nsight_report(
     Unavailable
         If there is no GPU or no ncu, or if ncu fails; the message contains the reason.
     """
+    check_options(variant.routine, args, options, write_nsight_report)
     target = Path(path)
     _check_path(target)
     if variant.device != "cuda":

@@ -10,9 +10,9 @@ from adokernels import _core
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.counters.records import KernelProfile, Profile
 from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
-from adokernels.measuring.keywords import check_keywords
 
 if TYPE_CHECKING:
     from adokernels.measuring.records import Cache
@@ -78,7 +78,7 @@ def profile(
         raise TypeError("block= is for the variants of a routine, not for callables")
     if isinstance(what, AnyLadder | AnyVariant):
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
-        check_keywords(profile, ladder, options)
+        check_options(ladder, args, options, profile)
     require_counters(metrics)
     if isinstance(what, AnyLadder | AnyVariant):
         problem = ladder.problem(*args, device="cuda", **options)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.ladders.base import AnyLadder, AnyVariant
+from adokernels.ladders.keywords import check_options
 from adokernels.measuring.context import context
-from adokernels.measuring.keywords import check_keywords
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
 from adokernels.measuring.problem import Problem
@@ -90,7 +90,7 @@ def measure(
                 "flops=, bytes=, label= and stream= are for callables, not for variants"
             )
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
-        check_keywords(measure, ladder, options)
+        check_options(ladder, args, options, measure)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
         variant = named.name if named else None
@@ -199,9 +199,9 @@ def sweep(
     """
     if not isinstance(routine, AnyLadder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
+    check_options(routine, args, options, sweep)
     if extra := tuple(extra):
         routine = routine.with_variants(*extra)
-    check_keywords(sweep, routine, options)
     settings = Settings(cache, precision, seconds)
     chosen = [variants] if isinstance(variants, str) else variants
     names = None if chosen is None else [routine[name].name for name in chosen]

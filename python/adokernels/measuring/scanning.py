@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels.arrays.operands import operand_types, random_operands
+from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Routine
-from adokernels.measuring.keywords import check_keywords
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.scans import Scan
@@ -83,7 +83,7 @@ def scan(
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
-    check_keywords(scan, routine, options)
+    check_options(routine, (), options, scan)
     chosen = [tuple(shape) for shape in shapes] if shapes is not None else None
     if chosen is None:
         chosen = _default_shapes(routine, dtype, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adokernels.arrays.operands import batch_option
 from adokernels.ladders.base import AnyCall, AnyVariant
 from adokernels.ladders.registry import routines
 from adokernels.measuring.problem import Problem
@@ -33,7 +34,8 @@ def prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[Stage]
     operand = problem.arguments[0]
     for step in zip(*chains, strict=True):
         routine = routines[step[0][0]]
-        staged = routine.problem(operand, device=problem.device_id)
+        options = batch_option(routine, operand)
+        staged = routine.problem(operand, device=problem.device_id, **options)
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from adokernels.ladders.base import AnyVariant, Block
-from adokernels.measuring.keywords import check_keywords
+from adokernels.ladders.keywords import check_options
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
@@ -149,7 +149,7 @@ def tune(
     """
     if not isinstance(variant, AnyVariant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
-    check_keywords(tune, variant.ladder, options)
+    check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
     settings = {
         str(setting): (one.name, setting)

@@ -13,9 +13,16 @@ from adokernels.tasks._task import SanitizerCases, Task
 
 
 def expected(
-    gray: Any, *, border: str = "constant", taps: Sequence[int] = (1, 2, 3, 4, 3, 2, 1)
+    gray: Any,
+    *,
+    border: str = "constant",
+    taps: Sequence[int] = (1, 2, 3, 4, 3, 2, 1),
+    batch: bool = False,
 ) -> NDArray[np.uint8]:
-    """Weighted sum over 7x7 pixels, divided by the square of the sum of the taps, truncated."""
+    """Weighted sum over 7x7 pixels, divided by the square of the sum of the taps, truncated.
+
+    `batch` does not change the result.
+    """
     weights = [int(tap) for tap in taps]
 
     def blur(band: NDArray[np.int32]) -> NDArray[np.int32]:

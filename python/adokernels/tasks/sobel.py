@@ -11,8 +11,11 @@ from adokernels.tasks._images import BENCHMARK_PROBLEMS, by_bands, weighted
 from adokernels.tasks._task import Task
 
 
-def expected(gray: Any) -> NDArray[np.uint8]:
-    """``min(255, floor(sqrt(gx**2 + gy**2)))``; pixels outside the image are zero."""
+def expected(gray: Any, *, batch: bool = False) -> NDArray[np.uint8]:
+    """``min(255, floor(sqrt(gx**2 + gy**2)))``; pixels outside the image are zero.
+
+    `batch` does not change the result.
+    """
 
     def magnitude(band: NDArray[np.int32]) -> NDArray[np.float64]:
         gx = weighted(weighted(band, (1, 2, 1), axis=-2), (-1, 0, 1), axis=-1)

@@ -15,23 +15,56 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// An operand and a result of the same shape, as rows with a constant stride. Packed arrays are one
-// row. The flat index of the first element of a row is a multiple of the row's length.
+// An operand and a result of the same shape, as rows with a constant stride. Dimensions that form
+// one row in both arrays are merged: packed arrays are one row, and so are an array of shape (n, 1)
+// and a packed array that is reversed along all dimensions.
 struct Rows {
-  const Array &in, &out;
+  Array in, out;
   int64_t count, length, in_stride, out_stride;
 
   const std::byte* from(int64_t row) const { return in.slice(1, row); }
   std::byte* to(int64_t row) const { return out.slice(1, row); }
+  ADO_INLINE int64_t elements() const { return count * length; }
+
+  // Calls piece(from, to, n) for the elements from flat index `begin` to `end`, in runs of n
+  // elements of the same row.
+  template <class Piece>
+  ADO_INLINE void for_pieces(int64_t begin, int64_t end, const Piece& piece) const {
+    while (begin < end) {
+      const int64_t row = begin / length, col = begin % length;
+      const int64_t n = min(end - begin, length - col);
+      piece(from(row) + col * in_stride, to(row) + col * out_stride, n);
+      begin += n;
+    }
+  }
 };
 
 ADO_INLINE Rows rows_of(const Array& in, const Array& out) {
-  const int64_t elements = out.elements(), size = out.type.size;
-  if (elements == 0) return {in, out, 0, 0, 0, 0};
-  // The only row of packed arrays begins at the first element.
-  if (in.packed() && out.packed()) return {in, out, 1, elements, size, size};
-  const int last = out.rank - 1;
-  return {in, out, out.slices(1), out.shape[last], in.stride[last], out.stride[last]};
+  Rows rows{in, out, 0, 0, 0, 0};
+  if (out.elements() == 0) return rows;
+  int kept = 0;
+  for (int d = 0; d < out.rank; ++d) {
+    const int64_t length = out.shape[d];
+    if (length == 1) continue;
+    const bool merges = kept != 0 && rows.in.stride[kept - 1] == length * in.stride[d] &&
+                        rows.out.stride[kept - 1] == length * out.stride[d];
+    if (!merges) rows.out.shape[kept++] = 1;
+    rows.out.shape[kept - 1] *= length;
+    rows.in.shape[kept - 1] = rows.out.shape[kept - 1];
+    rows.in.stride[kept - 1] = in.stride[d];
+    rows.out.stride[kept - 1] = out.stride[d];
+  }
+  if (kept == 0) {  // one element
+    kept = 1;
+    rows.in.shape[0] = rows.out.shape[0] = 1;
+    rows.in.stride[0] = rows.out.stride[0] = out.type.size;
+  }
+  rows.in.rank = rows.out.rank = kept;
+  rows.count = rows.out.slices(1);
+  rows.length = rows.out.shape[kept - 1];
+  rows.in_stride = rows.in.stride[kept - 1];
+  rows.out_stride = rows.out.stride[kept - 1];
+  return rows;
 }
 
 // Calls compute(index, x, y) per element, with its flat index and arrays of length one. A call
@@ -53,44 +86,41 @@ ADO_INLINE void one_by_one(const Rows& rows, const Compute& compute) {
   }
 }
 
-// The division of rows into groups of kGroup elements whose flat index begins at a multiple of
-// kPeriod. Groups at the ends of rows are incomplete.
-template <int64_t kGroup, int64_t kPeriod>
+// The division of rows into groups of kGroup elements with consecutive flat indices. The last group
+// can be incomplete.
+template <int64_t kGroup>
 struct Groups {
-  static_assert(kGroup % kPeriod == 0);
-
   Rows rows;
 
-  // Rows begin at any position within the period, unless their length is a multiple of it.
-  ADO_INLINE int64_t per_row() const {
-    const int64_t before = rows.count > 1 && rows.length % kPeriod != 0 ? kPeriod - 1 : 0;
-    return (rows.length + before + kGroup - 1) / kGroup;
-  }
-  ADO_INLINE int64_t count() const { return rows.count * per_row(); }
+  ADO_INLINE int64_t count() const { return (rows.elements() + kGroup - 1) / kGroup; }
 
   // Calls compute(from, to) with the addresses of kGroup packed elements, for the groups from
-  // `begin` to `end`. Elements that are not packed are copied. An incomplete group is padded
-  // with zeros.
+  // `begin` to `end`. A group that is not packed or extends over several rows is copied. An
+  // incomplete group is padded with zeros.
   template <class T, class Compute>
   ADO_INLINE void for_each(int64_t begin, int64_t end, int64_t nanoseconds,
                            const Compute& compute) const {
     const bool packed = rows.in_stride == sizeof(T) && rows.out_stride == sizeof(T);
-    const int64_t in_row = per_row();
+    const int64_t elements = rows.elements();
     Checkpoints checkpoints;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / in_row;
-      // The position of the group in its row. It is negative if the row begins within a group.
-      const int64_t position = i % in_row * kGroup - row * rows.length % kPeriod;
-      const int64_t first = max(position, 0), last = min(position + kGroup, rows.length);
-      const std::byte* from = rows.from(row) + first * rows.in_stride;
-      std::byte* to = rows.to(row) + first * rows.out_stride;
-      if (packed && last - first == kGroup) {
-        compute(from, to);
-      } else if (first < last) {
+      const int64_t first = i * kGroup, last = min(first + kGroup, elements);
+      const int64_t row = first / rows.length, col = first % rows.length;
+      if (packed && col + kGroup <= rows.length) {
+        compute(rows.from(row) + col * rows.in_stride, rows.to(row) + col * rows.out_stride);
+      } else {
         alignas(kLine) T in[kGroup] = {}, out[kGroup];
-        gather(from, rows.in_stride, last - first, in + (first - position));
+        T* at = in;
+        rows.for_pieces(first, last, [&](const std::byte* from, std::byte*, int64_t n) {
+          gather(from, rows.in_stride, n, at);
+          at += n;
+        });
         compute(reinterpret_cast<const std::byte*>(in), reinterpret_cast<std::byte*>(out));
-        scatter(out + (first - position), last - first, to, rows.out_stride, false);
+        at = out;
+        rows.for_pieces(first, last, [&](const std::byte*, std::byte* to, int64_t n) {
+          scatter(at, n, to, rows.out_stride, false);
+          at += n;
+        });
       }
       checkpoints.add(nanoseconds);
     }
