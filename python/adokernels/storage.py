@@ -5,6 +5,8 @@ A record is one JSON document with a kind and a schema version.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import stat
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from adokernels.fields import Fields, equal, text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -81,6 +83,15 @@ class StoredRecord(Fields):
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
+
+
+def write_csv(path: str | Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]) if records else [])
+    writer.writeheader()
+    writer.writerows(records)
+    replace_file(path, text.getvalue().encode())
 
 
 def replace_file(path: str | Path, content: bytes) -> None:

@@ -5,9 +5,7 @@ All values are in seconds, bytes, FLOPs and hertz; they are converted only for d
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import itertools
 import math
 from collections.abc import Mapping
@@ -39,7 +37,7 @@ from adokernels.ladders.resources import Kernel, Resources
 from adokernels.measuring import statistics
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Comparison
-from adokernels.storage import StoredRecord, replace_file
+from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables
 
@@ -534,12 +532,7 @@ class Sweep(StoredRecord, ShownAsTables):
         OSError
             If the file cannot be written; an existing file is unchanged.
         """
-        table = self.records()
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(table[0]) if table else [])
-        writer.writeheader()
-        writer.writerows(table)
-        replace_file(path, text.getvalue().encode())
+        write_csv(path, self.records())
 
     def to_frame(self) -> pd.DataFrame:
         """The step table as a pandas frame, in SI units.

@@ -10,12 +10,13 @@ from rich.text import Text
 
 from adokernels.fields import Length
 from adokernels.measuring.records import Sweep
-from adokernels.storage import StoredRecord
+from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.numbers import quantity, share_of_limit
 from adokernels.tables.rendering import ShownAsTables, new_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from rich.table import Table
@@ -78,6 +79,27 @@ class Scan(StoredRecord, ShownAsTables):
     def of(self, name: str) -> tuple[Measurement, ...]:
         """The measurements of one variant or peer; empty if there are none."""
         return tuple(m for s in self for m in (*s.measurements, *s.peers) if m.variant == name)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all sweeps, each with its problem and its compulsory bytes.
+
+        See :meth:`Sweep.records`.
+        """
+        return [
+            {"problem": str(m.problem), "bytes": m.bytes, **record}
+            for s in self
+            for m, record in zip((*s.measurements, *s.peers), s.records(), strict=True)
+        ]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the records as a CSV file, in SI units, with one line per measurement.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        write_csv(path, self.records())
 
     @property
     def caches(self) -> dict[str, float]:
