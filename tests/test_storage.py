@@ -255,3 +255,15 @@ def test_the_step_table_as_csv(tmp_path):
     assert [float(row["seconds"]) for row in rows] == [m.seconds for m in (*sweep, *sweep.peers)]
     assert rows[0]["speedup"] == ""  # a ceiling
     assert sweep.records()[1]["speedup"] == 1.0
+
+
+def test_a_scan_as_csv(tmp_path):
+    scan = ado.Scan(routine="transpose", sweeps=(with_peers(make_transpose()), make_transpose()))
+    scan.to_csv(tmp_path / "scan.csv")
+    with (tmp_path / "scan.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(s) + len(s.peers) for s in scan)
+    assert rows[0]["problem"] == str(scan.sweeps[0].measurements[0].problem)
+    assert rows[-1]["variant"] == scan.sweeps[1].measurements[-1].variant
+    values = {type(v) for record in scan.records() for v in record.values()}
+    assert values <= {str, int, float, bool, type(None)}, "data frames need plain values"

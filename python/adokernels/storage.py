@@ -5,6 +5,8 @@ A record is one JSON document with a kind and a schema version.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import stat
@@ -13,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adokernels.fields import Fields
+from adokernels.fields import Fields, equal, text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -26,12 +28,24 @@ _MODE = 0o666  # the system applies the user's umask
 
 
 class StoredRecord(Fields):
-    """Base class of records that are stored in files."""
+    """Base class of records that are stored in files.
+
+    Records are equal if their files would be: ``load(path) == record`` after ``record.save(path)``.
+    Subclasses are dataclasses with ``eq=False``.
+    """
 
     KIND: ClassVar[str]
     #: Reads a record of any kind. ``adokernels.measuring.loading``, which imports this class,
     #: assigns it.
     read: ClassVar[Callable[[str | Path], Any]]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self is other or equal(self, other)
+
+    def __hash__(self) -> int:
+        return text_hash(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -69,6 +83,15 @@ class StoredRecord(Fields):
 def to_json(kind: str, record: Mapping[str, Any]) -> str:
     """Return one record as a JSON document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
+
+
+def write_csv(path: str | Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write records with the same keys as a CSV file; raises the errors of :func:`replace_file`."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]) if records else [])
+    writer.writeheader()
+    writer.writerows(records)
+    replace_file(path, text.getvalue().encode())
 
 
 def replace_file(path: str | Path, content: bytes) -> None:

@@ -10,6 +10,7 @@ from adokernels.ladders.base import AnyLadder
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Routine
 from adokernels.measuring.checked import Checked
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def check(
     timed: bool = True,
     seconds: float = 1.0,
     ceilings: bool = True,
-    progress: bool = True,
+    progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Checked:
     """Check a custom variant: its correctness, then its speed relative to a ladder.
@@ -95,6 +96,8 @@ def check(
         ceilings=ceilings, progress=progress,
         **options,
     )  # fmt: skip
+    if timings.interrupted:
+        raise KeyboardInterrupt
     if ours.name in timings.skipped:
         return Checked(ladder.name, ours.name, False, timings.skipped[ours.name])
     return Checked(ladder.name, ours.name, True, sweep=timings)

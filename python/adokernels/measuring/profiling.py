@@ -77,10 +77,10 @@ def profile(
     if block is not None and not isinstance(what, AnyLadder | AnyVariant):
         raise TypeError("block= is for the variants of a routine, not for callables")
     if isinstance(what, AnyLadder | AnyVariant):
-        check_options(what if isinstance(what, AnyLadder) else what.ladder, args, options, profile)
+        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+        check_options(ladder, args, options, profile)
     require_counters(metrics)
     if isinstance(what, AnyLadder | AnyVariant):
-        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
         problem = ladder.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)

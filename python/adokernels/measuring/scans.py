@@ -10,12 +10,13 @@ from rich.text import Text
 
 from adokernels.fields import Length
 from adokernels.measuring.records import Sweep
-from adokernels.storage import StoredRecord
+from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.numbers import quantity, share_of_limit
 from adokernels.tables.rendering import ShownAsTables, new_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from rich.table import Table
@@ -33,6 +34,8 @@ class Scan(StoredRecord, ShownAsTables):
         The name of the routine.
     sweeps
         One sweep per problem, from the fewest compulsory bytes to the most.
+    interrupted
+        Whether Ctrl-C ended the scan. Problems may then be missing.
     """
 
     KIND = "scan"
@@ -41,6 +44,7 @@ class Scan(StoredRecord, ShownAsTables):
 
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
+    interrupted: bool = False
 
     def __iter__(self) -> Iterator[Sweep]:
         return iter(self.sweeps)
@@ -76,6 +80,27 @@ class Scan(StoredRecord, ShownAsTables):
         """The measurements of one variant or peer; empty if there are none."""
         return tuple(m for s in self for m in (*s.measurements, *s.peers) if m.variant == name)
 
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all sweeps, each with its problem and its compulsory bytes.
+
+        See :meth:`Sweep.records`.
+        """
+        return [
+            {"problem": str(m.problem), "bytes": m.bytes, **record}
+            for s in self
+            for m, record in zip((*s.measurements, *s.peers), s.records(), strict=True)
+        ]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the records as a CSV file, in SI units, with one line per measurement.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        write_csv(path, self.records())
+
     @property
     def caches(self) -> dict[str, float]:
         """The sizes of the caches of the device in bytes, nearest first; empty if unknown."""
@@ -85,11 +110,12 @@ class Scan(StoredRecord, ShownAsTables):
 
     @property
     def title(self) -> str:
-        """What was measured: routine, machine, cold or warm."""
+        """What was measured: routine, machine, cold or warm, interrupted."""
         first = self.sweeps[0]
         machine = first.machine.title if first.machine else ""
         caches = dict.fromkeys(m.cache for m in first)
-        return ", ".join(filter(None, [self.routine, machine, *caches]))
+        ending = "interrupted" if self.interrupted else ""
+        return ", ".join(filter(None, [self.routine, machine, *caches, ending]))
 
     def _tables(self) -> list[Table]:
         headers = [("problem", True), ("compulsory\nbytes", False)]
