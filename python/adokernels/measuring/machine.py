@@ -22,6 +22,7 @@ from adokernels.measuring.context import (
     last_level_cache_bytes,
 )
 from adokernels.measuring.loading import read_record
+from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.records import Ceiling, Machine
 from adokernels.storage import SCHEMA
 
@@ -95,15 +96,22 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     ceilings.
     """
     where = _core.resolve_device(device or _core.device())
-    facts = context(where)
-    path = _cache_path(where, facts)
-    if not refresh and (known := _known(path, where)):
+    with displayed(False) as silent:
+        return measured_machine(where, silent, refresh=refresh)
+
+
+def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = False) -> Machine:
+    """The ceilings of a device, like :func:`machine`; the display shows which one is measured."""
+    facts = context(device)
+    path = _cache_path(device, facts)
+    if not refresh and (known := _known(path, device)):
         return known
+    cases = display.each("measuring", _cases(device), lambda c: f"{c.level} {c.operation}")
     found = Machine(
-        device=device_type(where),
-        name=device_name(where),
-        threads=_core.max_threads() if where == "cpu" else 0,
-        ceilings=tuple(_measure(where, case) for case in _cases(where)),
+        device=device_type(device),
+        name=device_name(device),
+        threads=_core.max_threads() if device == "cpu" else 0,
+        ceilings=tuple(_measure(device, case) for case in cases),
         context=facts,
     )
     try:
@@ -115,13 +123,18 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
     return found
 
 
+def stored_machine(device: str) -> Machine | None:
+    """The ceilings of a device if an earlier run has stored them."""
+    return _known(_cache_path(device, context(device)), device)
+
+
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one."""
     try:
         found = read_record(path, _LARGEST_FILE)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, Machine) and found.device == device else None
+    return found if isinstance(found, Machine) and found.device == device_type(device) else None
 
 
 def _remove_old_files(folder: Path) -> None:

@@ -96,7 +96,7 @@ class Measurement(StoredRecord):
         Largest difference from the reference result before timing, in the task's unit; None if
         there was none.
     stopped
-        Why sampling ended: ``"converged"``, ``"time"`` or ``"count"``.
+        Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
     flags
         Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
         resolution"``, ``"unchecked"``.
@@ -147,8 +147,13 @@ class Measurement(StoredRecord):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % confidence interval of the median, in seconds."""
+        """95 % confidence interval of the median, in seconds; a range without :attr:`confidence`."""
         return statistics.median_interval(self.samples)
+
+    @property
+    def confidence(self) -> float | None:
+        """0.95; None with fewer than 11 samples, because ``interval`` is then their range."""
+        return 0.95 if len(self.samples) >= statistics.FEWEST_SAMPLES else None
 
     @property
     def noise(self) -> float:
@@ -261,7 +266,7 @@ class Measurement(StoredRecord):
             raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
         if self.problem != other.problem:
             raise ValueError(f"cannot compare {self.problem} with {other.problem}")
-        paired = bool(self.session) and self.session == other.session
+        paired = self._is_paired(other)
         found = statistics.compare(self.samples, other.samples, paired=paired)
         names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
         machines = [m.machine_title for m in (self, other)]
@@ -272,7 +277,20 @@ class Measurement(StoredRecord):
                     "pass across_machines=True to compare different machines"
                 )
             names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
-        return Comparison(*found, ours=names[0], theirs=names[1])
+        samples = min(len(self.samples), len(other.samples))
+        return Comparison(*found, ours=names[0], theirs=names[1], samples=samples)
+
+    def speedup_over(self, other: Measurement) -> float:
+        """The ratio of times, above 1 if this measurement is faster.
+
+        The median of the ratios per round if the two were interleaved, else the ratio of the
+        medians.
+        """
+        paired = self._is_paired(other)
+        return statistics.ratio_of_times(self.samples, other.samples, paired=paired)
+
+    def _is_paired(self, other: Measurement) -> bool:
+        return bool(self.session) and self.session == other.session
 
     def __repr__(self) -> str:
         return describe(self)
@@ -403,13 +421,15 @@ class Sweep(StoredRecord, ShownAsTables):
     measurements
         One per variant that ran, including ceilings.
     skipped
-        The other variants, with the reason: declined, unavailable, or a wrong result.
+        The other variants, with the reason: declined, unavailable, a wrong result, or interrupted.
     machine
         The ceilings of the device.
     peers
         Functions of other libraries, timed in the same rounds.
     stages
         The stages of pipelines, each timed separately in the same rounds.
+    interrupted
+        Whether Ctrl-C ended the measurement. Samples, counters or ceilings may then be missing.
     """
 
     KIND = "sweep"
@@ -420,6 +440,7 @@ class Sweep(StoredRecord, ShownAsTables):
     machine: Machine | None = None
     peers: tuple[Measurement, ...] = ()
     stages: tuple[Measurement, ...] = ()
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         """Attach the machine to the measurements, whose limiters refer to its ceilings."""
@@ -476,12 +497,13 @@ class Sweep(StoredRecord, ShownAsTables):
 
     @property
     def title(self) -> str:
-        """What was measured: routine, problem, machine or device, cold or warm."""
+        """What was measured: routine, problem, machine or device, cold or warm, interrupted."""
         parts = [self.routine, *dict.fromkeys(str(m.problem) for m in self)]
         parts += (
             [self.machine.title] if self.machine else list(dict.fromkeys(m.device for m in self))
         )
-        return ", ".join([*parts, *dict.fromkeys(m.cache for m in self)])
+        parts += [*dict.fromkeys(m.cache for m in self), *(["interrupted"] * self.interrupted)]
+        return ", ".join(parts)
 
     def steps(self) -> dict[Measurement, Measurement]:
         """Pair each variant with the previous one, without ceilings."""
@@ -498,9 +520,9 @@ class Sweep(StoredRecord, ShownAsTables):
         """The step table as one dictionary per measurement, in SI units; peers come last.
 
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
-        ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
-        relative to the previous variant, the median ratio of the rounds in which both were sampled.
-        A value that does not apply is None.
+        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one; both are
+        ratios of times as by :meth:`Measurement.speedup_over`. ``confidence`` is that of the
+        interval from ``ci_low`` to ``ci_high``. A value that does not apply is None.
         """
         return sweep_records(self)
 

@@ -17,24 +17,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from adokernels import _core
 from adokernels.measuring.context import device_type
 from adokernels.measuring.records import UNCHECKED
-from adokernels.measuring.statistics import median_interval
+from adokernels.measuring.statistics import FEWEST_SAMPLES, median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from adokernels.ladders.base import AnyCall
+    from adokernels.measuring.progress import ProgressDisplay
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
 Sample = tuple[float, float, bool]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-_MIN_SAMPLES_IF_SLOW = 5  # if the time is used up before the minimum
+# If the time is used up: the samples that an interval needs, but not for more than this multiple of
+# the time; and a minimum in every case.
+_OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
 _WARM_SAMPLE_SECONDS = {"cpu": 1e-3, "cuda": 1e-4}
@@ -55,6 +56,8 @@ class Sampler:
         Takes one sample of the given number of calls.
     device
         ``"cpu"`` or ``"cuda"``.
+    name
+        The name of the function, for the display of progress.
     before
         A function that is called before each sample, outside of the timed interval.
     calls
@@ -73,6 +76,7 @@ class Sampler:
 
     take: Callable[[int], Sample]
     device: str
+    name: str = ""
     before: Callable[[], None] | None = None
     calls: int = 1
     seconds: list[float] = field(default_factory=list)
@@ -83,23 +87,29 @@ class Sampler:
     exhausted: bool = False
 
     @classmethod
-    def of_call(cls, call: AnyCall, *, cold: bool) -> Sampler:
+    def of_call(cls, call: AnyCall, *, cold: bool, name: str = "") -> Sampler:
         """Time a prepared variant, built-in or custom."""
         if isinstance(call, _core.Call):
-            return cls(partial(_core.sample, call, cold), call.device)
-        sampler = cls.of_function(call.run, call.device, cold=cold)
+            return cls(partial(_core.sample, call, cold), call.device, name)
+        sampler = cls.of_function(call.run, call.device, cold=cold, name=name)
         return replace(sampler, before=getattr(call, "disturb", None))
 
     @classmethod
     def of_function(
-        cls, work: Callable[[], object], device: str, *, cold: bool, stream: int = 0
+        cls,
+        work: Callable[[], object],
+        device: str,
+        *,
+        cold: bool,
+        stream: int = 0,
+        name: str = "",
     ) -> Sampler:
         """Time a function; on CUDA, the work that it launches on `stream`."""
 
         def take(repeats: int) -> Sample:
             return _core.sample(work, device, cold, repeats, stream)
 
-        return cls(take, device_type(device))
+        return cls(take, device_type(device), name)
 
     def warm_up(self, *, warm: bool) -> None:
         """Run until code is loaded and clocks have risen; choose the number of calls per sample."""
@@ -129,7 +139,8 @@ class Sampler:
             self.clocks.append(clock)
         self.blocked &= blocked
         count = len(self.seconds)
-        late = self.spent > budget and count >= _MIN_SAMPLES_IF_SLOW
+        needed = FEWEST_SAMPLES if self.spent <= _OVERTIME * budget else _MIN_SAMPLES_IF_SLOW
+        late = self.spent > budget and count >= needed
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
@@ -137,6 +148,10 @@ class Sampler:
             self.stopped = "converged"
         elif self.exhausted:
             self.stopped = "time" if late else "count"
+
+    def done(self, budget: float) -> float:
+        """The part of the sampling that is done: 1 if it has stopped, else the part of the time."""
+        return 1.0 if self.stopped else min(self.spent / budget, 0.99)
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:
         """Warnings about the result; `reached` is the clock that the run reached."""
@@ -155,7 +170,7 @@ class Sampler:
             "samples": np.asarray(self.seconds),
             "clocks": np.asarray(self.clocks),
             "calls_per_sample": self.calls,
-            "stopped": self.stopped,
+            "stopped": self.stopped or "interrupted",
             "flags": self.flags(reached, checked=checked),
         }
 
@@ -171,8 +186,7 @@ def sample_interleaved(
     warm: bool,
     precision: float,
     budget: float,
-    progress: bool,
-    title: str,
+    display: ProgressDisplay,
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
@@ -180,24 +194,17 @@ def sample_interleaved(
     The speed of the others depends on the code that runs before them, and ratios are computed per
     round.
     """
-    for sampler in samplers:
+    for sampler in display.each("warming up", samplers, lambda s: s.name):
         sampler.warm_up(warm=warm)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    seen = progress and (console.is_terminal or console.is_jupyter)
-    with Progress(*columns, console=console, transient=True, disable=not seen) as bar:
-        task = bar.add_task(title, total=len(samplers))
-        while not all(sampler.stopped for sampler in samplers):
-            active = [sampler for sampler in samplers if not sampler.exhausted]
-            random.shuffle(active)
-            for sampler in active:
-                sampler.sample(precision=precision, budget=budget)
-            bar.update(task, completed=sum(bool(s.stopped) for s in samplers))
+    display.begin_timing(len(samplers), budget * len(samplers))
+    while not all(sampler.stopped for sampler in samplers):
+        active = [sampler for sampler in samplers if not sampler.exhausted]
+        random.shuffle(active)
+        for sampler in active:
+            if display.is_due():
+                done = [each.done(budget) for each in samplers]
+                display.show(sampler.name, sum(part == 1 for part in done), sum(done))
+            sampler.sample(precision=precision, budget=budget)
 
 
 def _noise(seconds: Sequence[float]) -> float:

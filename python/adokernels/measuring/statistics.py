@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 Z95 = 1.96
 Z999 = 3.29
 _LONGEST_NAME = 200  # characters
-#: The smallest number of samples whose order statistics give a 99.9 % interval: 2 ** -10 < 0.001.
-_FEWEST = 11
+#: The fewest samples from which an interval is given. Their range contains the median in 99.9 % of
+#: all cases, 1 - 2 ** -10. For 95 %, 6 samples would do if they were independent, but successive
+#: samples are not.
+FEWEST_SAMPLES = 11
 
 
 class Verdict(StrEnum):
@@ -52,13 +54,17 @@ class Comparison(_Ratio):
     ratio
         Ratio of times; above 1 if the first measurement is faster.
     interval
-        Its 99.9 % confidence interval.
+        Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
     ours, theirs
         The names of the measurements.
+    samples
+        The number of rounds; for measurements that were not interleaved, the number of samples of
+        the one with fewer.
     """
 
     ours: str
     theirs: str
+    samples: int
 
     def __new__(
         cls,
@@ -68,10 +74,11 @@ class Comparison(_Ratio):
         *,
         ours: str,
         theirs: str,
+        samples: int,
     ) -> Self:
         """Make a comparison of two named measurements."""
         comparison = super().__new__(cls, verdict, ratio, interval)
-        comparison.ours, comparison.theirs = ours, theirs
+        comparison.ours, comparison.theirs, comparison.samples = ours, theirs, samples
         return comparison
 
     def __repr__(self) -> str:
@@ -87,7 +94,15 @@ class Comparison(_Ratio):
         else:
             words = f"It is unclear whether {ours} or {theirs} is faster"
         digits = 4 if self.verdict is Verdict.SAME else 3
-        return f"{words} (99.9 % interval of the ratio: {low:.{digits}g} to {high:.{digits}g})."
+        limits = f"{low:.{digits}g} to {high:.{digits}g}"
+        if self.confidence is None:
+            return f"{words} (only {self.samples} samples; range of the ratio: {limits})."
+        return f"{words} (99.9 % interval of the ratio: {limits})."
+
+    @property
+    def confidence(self) -> float | None:
+        """0.999; None if there are fewer than 11 samples, because ``interval`` is then a range."""
+        return 0.999 if self.samples >= FEWEST_SAMPLES else None
 
 
 def median_interval(
@@ -95,13 +110,28 @@ def median_interval(
 ) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
-    With too few samples for the requested level, the interval is the whole range.
+    Fewer than 11 samples give no confidence interval; the result is then their range.
     """
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = len(ordered)
     low = math.floor((n - z * math.sqrt(n)) / 2) - 1
     high = math.ceil(1 + (n + z * math.sqrt(n)) / 2) - 1
     return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
+
+
+def ratio_of_times(
+    ours: Sequence[float] | NDArray[np.float64],
+    theirs: Sequence[float] | NDArray[np.float64],
+    *,
+    paired: bool,
+) -> float:
+    """The ratio of times; above 1 if ``ours`` took less time.
+
+    The median of the ratios per round if the samples are paired, else the ratio of the medians.
+    """
+    if paired:
+        return float(np.median(_per_round(ours, theirs)))
+    return float(np.median(theirs) / np.median(ours))
 
 
 def compare(
@@ -126,36 +156,42 @@ def compare(
     verdict
         "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
         unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
-        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so a
-        difference of more than 50 % is then required.
+        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so the
+        verdict is then "unclear".
     ratio
-        Median of theirs / ours; above 1 if ours is faster.
+        As by :func:`ratio_of_times`.
     interval
-        Its 99.9 % confidence interval.
+        Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
     """
-    first, second = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+    centre = ratio_of_times(ours, theirs, paired=paired)
+    ratios = _per_round(ours, theirs)
     if paired:
-        n = min(len(first), len(second))
-        ratios = second[:n] / first[:n]
-        centre, interval = float(np.median(ratios)), median_interval(ratios, Z999)
-        halves = [
-            median_interval(half) for half in (ratios[: n // 2], ratios[n // 2 :]) if len(half)
-        ]
-        margin = 0.01 if n >= _FEWEST else 0.5
+        interval = median_interval(ratios, Z999)
     else:
-        centre = float(np.median(second) / np.median(first))
-        interval = _quotient(median_interval(second, Z999), median_interval(first, Z999))
-        halves = [interval]
-        n = min(len(first), len(second))
-        margin = 0.05 if n >= _FEWEST else 0.5
+        interval = _quotient(median_interval(theirs, Z999), median_interval(ours, Z999))
+    n = len(ratios)
+    if n < FEWEST_SAMPLES:
+        return Verdict.UNCLEAR, centre, interval
+    parts = (ratios[: n // 2], ratios[n // 2 :])
+    halves = [median_interval(part) for part in parts] if paired else [interval]
+    margin = 0.01 if paired else 0.05
     low, high = interval
     if low > 1 + margin and all(half[0] > 1 for half in halves):
         return Verdict.FASTER, centre, interval
     if high < 1 - margin and all(half[1] < 1 for half in halves):
         return Verdict.SLOWER, centre, interval
-    if n >= _FEWEST and low >= 0.98 and high <= 1.02:
+    if low >= 0.98 and high <= 1.02:
         return Verdict.SAME, centre, interval
     return Verdict.UNCLEAR, centre, interval
+
+
+def _per_round(
+    ours: Sequence[float] | NDArray[np.float64], theirs: Sequence[float] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The ratios theirs / ours of the rounds in which both were sampled."""
+    n = min(len(ours), len(theirs))
+    ratios: NDArray[np.float64] = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)
+    return ratios
 
 
 def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

@@ -1,0 +1,234 @@
+"""Measurement of the variants of a ladder: checks, timing in alternation, counters."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adokernels import _core
+from adokernels.ladders.resources import Kernel
+from adokernels.measuring.context import context
+from adokernels.measuring.problem import Problem
+from adokernels.measuring.profiling import collect
+from adokernels.measuring.records import Measurement, Sweep
+from adokernels.measuring.sampling import Sampler, clock_reached
+from adokernels.measuring.stages import prepare_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adokernels.counters.records import Profile
+    from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
+    from adokernels.measuring.progress import ProgressDisplay
+    from adokernels.measuring.settings import Settings
+
+    Block = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A variant to measure, and its block shape; None is the default shape."""
+
+    variant: str
+    block: Block | None = None
+
+
+def measure_ladder(
+    ladder: AnyLadder[Any],
+    problem: Any,
+    runs: Mapping[str, Run],
+    settings: Settings,
+    display: ProgressDisplay,
+    peers: Mapping[str, Callable[[], object]] | None = None,
+    with_stages: bool = False,
+    metrics: str | None = None,
+) -> Sweep:
+    """Check and time variants of a ladder in alternation; the keys of `runs` name the results.
+
+    Ctrl-C after the first sample ends the measurement; the result is marked as interrupted.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If no variant has a sample yet, or for a second Ctrl-C.
+    """
+    device, device_id = problem.device, problem.device_id
+    display.phase("computing the reference result")
+    checks = _Checks(ladder.checker(problem), display)
+    calls = checks.prepared(ladder, problem, runs)
+    variants = {name: ladder[runs[name].variant] for name in calls}
+    works = checks.peers(peers or {})
+    stages = prepare_stages(list(variants.values()), problem) if with_stages else []
+
+    cold = settings.cold
+    of_variants = {n: Sampler.of_call(call, cold=cold, name=n) for n, call in calls.items()}
+    of_stages = [Sampler.of_call(s.call, cold=cold, name=s.variant.label) for s in stages]
+    of_peers = {
+        name: Sampler.of_function(work, device_id, cold=cold, name=name)
+        for name, work in works.items()
+    }
+    samplers = [*of_variants.values(), *of_stages, *of_peers.values()]
+    profiles: dict[str, Profile] = {}
+    interrupted = False
+    try:
+        settings.sample(samplers, device, display)
+        checks.repeat(calls)
+        if metrics:
+            counted: dict[str, AnyCall | Callable[[], object]] = {**calls, **works}
+            for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
+                label = variants[name].label if name in variants else name
+                profile = collect(counted[name], label, metrics, settings.cache, device_id)
+                if profile.kernels:
+                    profiles[name] = profile
+    except KeyboardInterrupt:
+        interrupted = True
+        if not any(sampler.seconds for sampler in of_variants.values()):
+            raise
+    for name, sampler in (of_variants | of_peers).items():
+        if not sampler.seconds:
+            checks.skipped[name] = "interrupted"
+    calls = {name: call for name, call in calls.items() if name not in checks.skipped}
+
+    reached = clock_reached(samplers)
+    shared: dict[str, Any] = {
+        "device": device,
+        "cache": settings.cache,
+        "session": uuid.uuid4().hex,
+        "context": context(device_id),
+    }
+    described = Problem.of(problem.operands, problem.options)
+    flops, compulsory = ladder.useful(problem)
+    return Sweep(
+        routine=ladder.name,
+        measurements=tuple(
+            Measurement(
+                **_of_variant(variants[name], call, profiles.get(name)) | {"variant": name},
+                problem=described,
+                error=checks.errors[name],
+                profile=profiles.get(name),
+                **shared,
+                **of_variants[name].record(reached),
+            )
+            for name, call in calls.items()
+        ),
+        skipped=checks.skipped,
+        interrupted=interrupted,
+        stages=tuple(
+            Measurement(
+                **_of_variant(stage.variant, stage.call),
+                problem=stage.problem,
+                **shared,
+                **sampler.record(reached),
+            )
+            for stage, sampler in zip(stages, of_stages, strict=True)
+            if sampler.seconds
+        ),
+        peers=tuple(
+            Measurement(
+                routine="peer",
+                variant=name,
+                problem=described,
+                flops=flops,
+                bytes=compulsory,
+                executed_flops=flops,
+                requested_bytes=compulsory,
+                error=checks.errors[name],
+                profile=profiles.get(name),
+                **shared,
+                **sampler.record(reached, checked=checks.errors[name] is not None),
+            )
+            for name, sampler in of_peers.items()
+            if sampler.seconds
+        ),
+    )
+
+
+class _Checks:
+    """Checks variants and peers before the timing, and variants again after it.
+
+    Attributes
+    ----------
+    errors
+        The error of each variant and peer in its last check; None if it has no checked result.
+    skipped
+        The reason why each other variant or peer has no measurement.
+    """
+
+    def __init__(self, checker: AnyChecker, display: ProgressDisplay) -> None:
+        self._checker, self._display = checker, display
+        self.errors: dict[str, float | None] = {}
+        self.skipped: dict[str, str] = {}
+
+    def prepared(
+        self,
+        ladder: AnyLadder[Any],
+        problem: Any,
+        runs: Mapping[str, Run],
+    ) -> dict[str, AnyCall]:
+        """Prepare the variants, and return those that compute a correct result."""
+        calls: dict[str, AnyCall] = {}
+        for name in self._display.each("checking", runs):
+            run = runs[name]
+            if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
+                self.skipped[name] = reason
+                continue
+            try:
+                call = problem.prepare(run.variant, run.block)
+            except (ValueError, TypeError, _core.Unavailable) as error:
+                if run.block is not None:  # the caller has chosen the block shape
+                    raise
+                self.skipped[name] = str(error)
+                continue
+            try:
+                self.errors[name] = self._checker.before(call)
+                calls[name] = call
+            except ValueError as error:
+                self.skipped[name] = str(error)
+        return calls
+
+    def peers(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
+        """Run the peers, and return those that return a correct result or no result."""
+        right = {}
+        for name in self._display.each("checking", works):
+            work = works[name]
+            returned = work()
+            try:
+                self.errors[name] = None if returned is None else self._checker.peer(returned)
+                right[name] = work
+            except ValueError as error:
+                self.skipped[name] = str(error)
+        return right
+
+    def repeat(self, calls: Mapping[str, AnyCall]) -> None:
+        """Check the variants again after timing; those with a wrong result become skipped."""
+        for name in self._display.each("checking again", calls):
+            try:
+                self.errors[name] = self._checker.after(calls[name])
+            except ValueError as error:
+                self.skipped[name] = f"{error} (after timing)"
+
+
+def _of_variant(
+    variant: AnyVariant, call: AnyCall, profile: Profile | None = None
+) -> dict[str, Any]:
+    """The fields of a Measurement that come from the variant and its prepared call."""
+    kernels = tuple(map(Kernel.from_core, call.kernels()))
+    if not kernels and profile:  # a function's kernels are known from the counters
+        kernels = tuple(counted.kernel for counted in profile.kernels)
+    return {
+        "routine": variant.ladder.name,
+        "variant": variant.name,
+        "flops": call.cost.flops,
+        "bytes": call.cost.bytes,
+        "executed_flops": call.cost.executed_flops,
+        "requested_bytes": call.cost.requested_bytes,
+        "executed_instructions": call.cost.executed_instructions,
+        "changes": variant.changes,
+        "ceiling": variant.ceiling,
+        "stages": variant.stages,
+        "block": tuple(call.block) if call.block and call.device == "cuda" else None,
+        "grid": tuple(call.grid) if call.grid and call.device == "cuda" else None,
+        "kernels": kernels,
+    }
