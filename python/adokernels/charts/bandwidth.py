@@ -8,6 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adokernels.charts.canvas import Canvas, entry, level_entries, level_size, level_style
+from adokernels.charts.verdicts import line_of, text_of
 from adokernels.tables.numbers import NO_LIMIT, percent, quantity, ratio
 
 if TYPE_CHECKING:
@@ -157,17 +158,18 @@ def _frame(canvas: Canvas, rows: int, reach: float, lines: int) -> float:
 def _bar(canvas: Canvas, m: Measurement, y: float, reach: float, style: dict[str, Any]) -> None:
     rate, requested = m.bytes_per_second, m.requested_bytes / m.seconds
     low, high = (m.bytes / t for t in reversed(m.interval))
-    canvas.ax.barh([y], [rate], height=0.42, zorder=1, **style)
+    canvas.ax.barh([y], [rate], height=0.42, zorder=1, gid=canvas.gid(m), **style)
     canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
     for level, moved in sorted(m.counted_bytes.items(), key=lambda item: -level_size(item[0])):
         colour, marker = level_style(level)
         if moved / m.seconds < reach:
             shape: dict[str, Any] = {"marker": marker, "ms": _MARKS * level_size(level)}
             place = (moved / m.seconds, y)
-            canvas.mark(*place, color=colour, mec=canvas.paper, mew=0.5, **shape)
+            canvas.mark(*place, gid=canvas.gid(m), color=colour, mec=canvas.paper, mew=0.5, **shape)
     if _requests_more(m):
         marker = ">" if requested > reach else "D"
-        canvas.mark(min(requested, reach), y, marker=marker, mfc=canvas.paper, mec=canvas.ink)
+        style = {"mfc": canvas.paper, "mec": canvas.ink, "gid": canvas.gid(m)}
+        canvas.mark(min(requested, reach), y, marker=marker, **style)
 
 
 def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
@@ -176,7 +178,9 @@ def _name(canvas: Canvas, m: Measurement, y: float, reach: float) -> None:
     if requested > reach and _requests_more(m):
         words += f", requests {quantity(requested, 'B/s')}"
     transform = canvas.ax.transData + canvas.shift(3)
-    canvas.label(words, position=(0, y), va="center", transform=transform, rows=_FONT)
+    canvas.label(
+        words, position=(0, y), va="center", transform=transform, rows=_FONT, gid=canvas.gid(m)
+    )
 
 
 def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
@@ -192,7 +196,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float) -> None:
     data = canvas.ax.transData
     places = [{"x": x, "transform": data + canvas.shift(dx), **style} for x, dx, style in spots]
     words = percent(rate / roof) if rate <= NO_LIMIT * roof else "no limit"
-    canvas.label(words, places, y=y, va="center", rows=_FONT)
+    canvas.label(words, places, y=y, va="center", rows=_FONT, gid=canvas.gid(m))
 
 
 def _steps(canvas: Canvas, sweep: Sweep) -> None:
@@ -201,16 +205,15 @@ def _steps(canvas: Canvas, sweep: Sweep) -> None:
     rows = {m: row + _BAR for row, m in enumerate(sweep)}
     for m, before in sweep.steps().items():
         verdict, gain, _ = m.compare(before)
-        colour = canvas.step_ink(verdict)
         start, end = (_STEP_COLUMN, rows[before]), (_STEP_COLUMN, rows[m])
-        canvas.arrow(start, end, 2, colour, column)
+        canvas.arrow(start, end, 2, column, **line_of(verdict, canvas.ink))
         canvas.label(
             ratio(gain),
             position=(_STEP_COLUMN, (rows[m] + rows[before]) / 2),
             va="center",
-            color=colour,
             transform=column + canvas.shift(4),
             fontweight="bold",
+            **text_of(verdict, canvas.ink),
         )
 
 

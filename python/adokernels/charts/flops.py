@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
+    from adokernels.charts.labels import Point
     from adokernels.charts.published import PublishedLayer
     from adokernels.measuring.records import Machine, Measurement, Sweep
 

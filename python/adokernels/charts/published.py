@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
+    from adokernels.charts.labels import Point
     from adokernels.measuring.records import Machine
 
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}

@@ -129,6 +129,7 @@ def roofline(
     if ax is None:
         ax = plt.figure(figsize=(10.0, 6.0), layout="constrained").add_subplot()
     canvas = Canvas(ax, annotate=annotate)
+    canvas.identify([everything])
     wrong = [m for m in everything if machine and above_roof(m, machine)]
     layers = ""
     if machine and kind == "roofline":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
+    from adokernels.charts.labels import Point
     from adokernels.measuring.records import Ceiling, Measurement, Sweep
 
 #: Level name of a point whose bytes are from the formula of the variant, not from counters.
@@ -300,13 +300,12 @@ def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
                 style["mec"] = FADED if t.m.ceiling else canvas.ink
             if not chosen:
                 grey: dict[str, Any] = {"mfc": FADED, "mec": canvas.paper, "mew": 0.3, "alpha": 0.6}
-                canvas.ax.plot(
-                    [x], [t.height], marker=style["marker"], ms=_SMALL, zorder=2.5, **grey
-                )
+                grey |= {"marker": style["marker"], "ms": _SMALL, "gid": canvas.gid(t.m)}
+                canvas.ax.plot([x], [t.height], zorder=2.5, **grey)
                 continue
-            canvas.mark(x, t.height, **{"mew": 0.5, "ms": size, **style})
+            canvas.mark(x, t.height, gid=canvas.gid(t.m), **{"mew": 0.5, "ms": size, **style})
         for x, y, shape in t.extra if chosen else ():
-            canvas.mark(x, y, mec=canvas.ink, mfc=canvas.paper, **shape)
+            canvas.mark(x, y, gid=canvas.gid(t.m), mec=canvas.ink, mfc=canvas.paper, **shape)
 
 
 def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
@@ -326,7 +325,8 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) ->
         ]
         place = (max(t.intensities.values()), t.height)
         weight = "normal" if t.peer else "bold"
-        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
+        style = {"fontweight": weight, "gid": canvas.gid(t.m)}
+        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, **style)
     for t in tracks:
         if t.m.variant in highlight:
             # Points at the same position share one label.
