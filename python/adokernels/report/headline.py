@@ -12,9 +12,17 @@ if TYPE_CHECKING:
 
     from adokernels.measuring.records import Measurement, Sweep
 
-_HEADERS = ("routine", "problem", "device", "fastest", "time", "speed-up", "of roof", "limiter")
-#: Columns of numbers, which are aligned to the right.
-_NUMBERS = ("time", "speed-up", "of roof")
+#: Columns with the attributes of their cells.
+_COLUMNS = {
+    "routine": "",
+    "fastest": "",
+    "time": ' style="text-align:right"',
+    "speed-up": ' style="text-align:right"',
+    "of roof": ' style="text-align:right"',
+    "limiter": "",
+    "device": "",
+    "problem": ' class="sentence"',
+}
 
 
 def headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
@@ -27,14 +35,13 @@ def headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
     anchors
         The identifier of each sweep's section.
     """
-    limits = [known_limiter(s.fastest) if s.variants else "" for s in sweeps]
-    headers = [name for name in _HEADERS if name != "limiter" or any(limits)]
-    head = "".join(f"<th{_style(name)}>{name}</th>" for name in headers)
+    rows = [_row(sweep) for sweep in sweeps]
+    names = [name for name in _COLUMNS if any(row[name] for row in rows)]
+    head = "".join(f"<th{_COLUMNS[name]}>{name}</th>" for name in names)
     body = ""
-    for sweep, anchor, limit in zip(sweeps, anchors, limits, strict=True):
-        cells = dict(zip(_HEADERS, (*_cells(sweep), limit), strict=True))
-        link = f'<td><a href="#{anchor}">{escaped(cells["routine"])}</a></td>'
-        rest = (f"<td{_style(name)}>{escaped(cells[name])}</td>" for name in headers[1:])
+    for row, anchor in zip(rows, anchors, strict=True):
+        link = f'<td><a href="#{anchor}">{escaped(row["routine"])}</a></td>'
+        rest = (f"<td{_COLUMNS[name]}>{escaped(row[name])}</td>" for name in names[1:])
         body += f"<tr>{link}{''.join(rest)}</tr>\n"
     return (
         '<div class="adokernels scroll" tabindex="0" role="region" aria-label="Summary">\n'
@@ -48,26 +55,23 @@ def known_limiter(m: Measurement) -> str:
     return "" if found.kind == "unknown" else found.name
 
 
-def _style(name: str) -> str:
-    return ' style="text-align:right"' if name in _NUMBERS else ""
-
-
-def _cells(sweep: Sweep) -> tuple[str, ...]:
-    """All cells except the limiter."""
-    routine = f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine
-    problem = "; ".join(dict.fromkeys(str(m.problem) for m in sweep))
+def _row(sweep: Sweep) -> dict[str, str]:
+    """The cells of a sweep by column; empty if unknown."""
     device = sweep.machine.title if sweep.machine else ""
-    device = device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep))
+    row = dict.fromkeys(_COLUMNS, "") | {
+        "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,
+        "fastest": "no variant measured",
+        "device": device or ", ".join(dict.fromkeys(m.machine_title or m.device for m in sweep)),
+        "problem": "; ".join(dict.fromkeys(str(m.problem) for m in sweep)),
+    }
     if not sweep.variants:
-        return routine, problem, device, "no variant measured", "", "", ""
+        return row
     first, best = sweep.variants[0], sweep.fastest
     share = sweep.share_of_roof(best)
-    return (
-        routine,
-        problem,
-        device,
-        best.variant,
-        quantity(best.seconds, "s"),
-        "" if best is first else ratio(best.speedup_over(first)),
-        "" if share is None else share_of_limit(share),
-    )
+    return row | {
+        "fastest": best.variant,
+        "time": quantity(best.seconds, "s"),
+        "speed-up": "" if best is first else ratio(best.speedup_over(first)),
+        "of roof": "" if share is None else share_of_limit(share),
+        "limiter": known_limiter(best),
+    }
