@@ -153,7 +153,9 @@ class Tour:
                 if self._size is not None:
                     lengths = tuple(min(length, self._size) for length in lengths)
                 if any(v.device == device for v in routine):
-                    yield _Problem(name, routine, device, partial(random_operands, routine, lengths))
+                    yield _Problem(
+                        name, routine, device, partial(random_operands, routine, lengths)
+                    )
 
     def _keep(self, sweep: ado.Sweep, name: str) -> None:
         """Save a sweep and its chart, and print its line."""

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def closing(draw: Callable[..., Axes], what: Any) -> Iterator[Figure]:
         A function that draws `what` on axes of a new figure, and returns the axes.
     """
     with plt.style.context("default"), plt.ioff():
-        root = draw(what).figure
-        figure = root.figure if hasattr(root, "figure") else root
+        figure = draw(what).get_figure()
+        assert isinstance(figure, Figure)  # charts use no subfigures
         try:
             yield figure
         finally:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 _DOTS_PER_INCH = 150
 
 
-def save_chart(
-    draw: Callable[..., Any], what: object, path: Path | None, console: Console
-) -> None:
+def save_chart(draw: Callable[..., Any], what: object, path: Path | None, console: Console) -> None:
     """Draw `what` on axes of a new figure and save it, if there is a path."""
     if path is None:
         return

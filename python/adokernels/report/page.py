@@ -179,9 +179,7 @@ def _alternative(sweep: Sweep) -> str:
 
 def _picture(source: str, caption: str) -> str:
     words = escaped(caption)
-    return (
-        f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
-    )
+    return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
 
 
 def _png(image: str | Path | bytes) -> str:
