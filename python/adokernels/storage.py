@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from adokernels.fields import Fields
+from adokernels.names import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +29,6 @@ class StoredRecord(Fields):
     """Base class of records that are stored in files."""
 
     KIND: ClassVar[str]
-    #: Reads a record of any kind. ``adokernels.measuring.loading``, which imports this class,
-    #: assigns it.
-    read: ClassVar[Callable[[str | Path], Any]]
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -44,7 +41,7 @@ class StoredRecord(Fields):
         ValueError
             If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
         """
-        record = StoredRecord.read(path)
+        record = find("load")(path)
         if not isinstance(record, cls):
             found = getattr(record, "KIND", "")
             raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")

@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels import _core
+from adokernels.names import computing_routines
 from adokernels.tasks._comparison import (
     SAME_VALUES,
     as_tuple,
@@ -55,9 +55,4 @@ def discover(routines: Collection[str]) -> dict[str, Task]:
     return {name: importlib.import_module(f"{__name__}.{name}").TASK for name in routines}
 
 
-def _computing_routines() -> list[str]:
-    """Names of the core's routines, except those with only ceilings."""
-    return [r.name for r in _core.routines() if not all(v.ceiling for v in r.variants)]
-
-
-TASKS = discover(_computing_routines())
+TASKS = discover(computing_routines())
