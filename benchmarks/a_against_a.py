@@ -12,6 +12,7 @@ from collections import Counter
 
 import adokernels as ado
 from adokernels.arrays.operands import random_operands
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.measuring.statistics import compare
 
@@ -29,15 +30,14 @@ def main() -> None:
     routine = ado.routines[options.routine]
     shape = options.shape or ("1024x1024" if routine.name == "transpose" else None)
     operands = random_operands(routine, shape and tuple(map(int, shape.split("x"))))
+    silent = ProgressDisplay(enabled=False)
     verdicts: Counter[str] = Counter()
     worst = 1.0
     for _ in range(PAIRS):
         problem = routine.problem(*operands, device=options.device)
         call = problem.prepare(problem.best())
         pair = [Sampler.of_call(call, cold=True) for _ in range(2)]
-        sample_interleaved(
-            pair, warm=False, precision=0.01, budget=0.5, progress=False, title="A against A"
-        )
+        sample_interleaved(pair, warm=False, precision=0.01, budget=0.5, display=silent)
         verdict, ratio, _ = compare(pair[0].seconds, pair[1].seconds, paired=True)
         verdicts[verdict.value] += 1
         worst = max(worst, ratio, 1 / ratio)

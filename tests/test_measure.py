@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from charting import make_transpose
 from conftest import run_seed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from adokernels.ladders.registry import ceilings
 from adokernels.measuring import statistics
 from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.problem import Problem
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.records import Ceiling, Machine
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.measuring.schema_one import problem_of
@@ -24,6 +27,7 @@ from adokernels.measuring.statistics import Verdict
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 A = np.random.default_rng(run_seed()).random((64, 48))
 QUICK = {"seconds": 0.02, "progress": False}
+SILENT = ProgressDisplay(enabled=False)
 
 
 # --- Order statistics -----------------------------------------------------------------------------
@@ -84,10 +88,46 @@ def test_three_percent_more_work_is_seen(rng):
 
 def test_few_samples_decide_nothing():
     for paired in (False, True):
-        assert statistics.compare([1.0] * 10, [1.2] * 10, paired=paired)[0] is Verdict.UNCLEAR
-        assert statistics.compare([1.0] * 10, [1.0] * 10, paired=paired)[0] is Verdict.UNCLEAR
-        assert statistics.compare([1.0] * 10, [9.0] * 10, paired=paired)[0] is Verdict.FASTER
+        for count in (1, 2, 10):
+            for ratio in (1.0, 1.2, 9.0):
+                found = statistics.compare([1.0] * count, [ratio] * count, paired=paired)
+                assert found == (Verdict.UNCLEAR, ratio, (ratio, ratio))
         assert statistics.compare([1.0] * 11, [1.2] * 11, paired=paired)[0] is Verdict.FASTER
+        assert statistics.compare([1.0] * 11, [1.0] * 11, paired=paired)[0] is Verdict.SAME
+
+
+def coverage(n, z):
+    """The probability that the interval of n independent samples contains the true median."""
+    ranks = np.arange(1.0, n + 1)
+    low, high = statistics.median_interval(ranks, z)
+    # The number of samples below the median has a binomial distribution.
+    return sum(math.comb(n, k) for k in range(int(low), int(high))) / 2**n
+
+
+@pytest.mark.parametrize(("z", "level"), [(statistics.Z95, 0.95), (statistics.Z999, 0.999)])
+def test_intervals_from_11_samples_have_their_level(z, level):
+    assert statistics.FEWEST_SAMPLES == 11
+    assert all(coverage(n, z) >= level for n in range(11, 300))
+    assert coverage(5, z) == 0.9375  # the range
+    assert all(coverage(n, statistics.Z999) < 0.999 for n in range(1, 11))
+
+
+def test_both_speedups_are_medians_of_rounds():
+    sweep = make_transpose()
+    drift = np.linspace(1, 3, 41)
+    ms = [
+        dataclasses.replace(m, samples=seconds * drift**power, session="one")
+        for m, (seconds, power) in zip(
+            sweep.measurements[1:4], [(8.0, 1.0), (4.0, 1.0), (2.0, 1.5)], strict=True
+        )
+    ]
+    first, second, third = ms
+    total = third.speedup_over(first)
+    assert total == third.compare(first).ratio == np.median(first.samples / third.samples)
+    assert second.speedup_over(first) * third.speedup_over(second) == pytest.approx(total)
+    assert first.speedup_over(first) == 1.0
+    other = dataclasses.replace(third, session="two", samples=third.samples[::-1] ** 2)
+    assert other.speedup_over(first) == first.seconds / other.seconds
 
 
 # --- The protocol ---------------------------------------------------------------------------------
@@ -143,7 +183,7 @@ def test_variants_are_sampled_in_changing_order():
         samplers[name] = Sampler(take=take, device="cpu", spent=0.0)
         samplers[name].warm_up = lambda warm: None
     sample_interleaved(
-        list(samplers.values()), warm=False, precision=1e-9, budget=1e9, progress=False, title=""
+        list(samplers.values()), warm=False, precision=1e-9, budget=1e9, display=SILENT
     )
     rounds = ["".join(order[i : i + 3]) for i in range(0, len(order), 3)]
     assert all(set(r) == set("abc") for r in rounds)
@@ -164,11 +204,12 @@ def test_sampling_goes_on_while_it_is_noisy(rng):
 
 
 def test_sampling_stops_when_the_time_is_up():
-    slow = sampler_of([1.0] * 100)
-    slow.spent = 10.0
-    while not slow.stopped:
-        slow.sample(precision=0.01, budget=3.0)
-    assert (slow.stopped, len(slow.seconds)) == ("time", 5)
+    for spent, count in ((3.1, 11), (11.9, 11), (13.0, 5)):
+        slow = sampler_of([1.0] * 100)
+        slow.spent = spent
+        while not slow.stopped:
+            slow.sample(precision=0.01, budget=3.0)
+        assert (slow.stopped, len(slow.seconds)) == ("time", count)
 
 
 def test_warm_samples_are_long_enough_to_time():
@@ -246,7 +287,7 @@ def test_converged_samplers_stay_active_until_all_have_converged(rng):
     steady = Sampler(take=lambda repeats: (1.0, 0.0, True), device="cpu")
     noise = rng.uniform(1, 3, 5000)
     noisy = Sampler(take=lambda repeats: (noise[len(noisy.seconds)], 0.0, True), device="cpu")
-    how = {"warm": False, "precision": 0.05, "budget": 10.0, "progress": False, "title": ""}
+    how = {"warm": False, "precision": 0.05, "budget": 10.0, "display": SILENT}
     sample_interleaved([steady, noisy], **how)
     assert steady.stopped == noisy.stopped == "converged"
     assert len(steady.seconds) == len(noisy.seconds) > 30
@@ -432,7 +473,7 @@ def test_records_survive_a_file(sweep, tmp_path):
         path = tmp_path / "record.json"
         record.save(path)
         assert json.loads(path.read_text())["schema"] == 2
-        assert ado.load(path).to_dict() == record.to_dict()
+        assert ado.load(path) == record
 
 
 def test_sweep_is_indexed_by_variant(sweep):

@@ -9,6 +9,7 @@ import re
 from html.parser import HTMLParser
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from charting import (
     BAD,
@@ -43,10 +44,11 @@ from adokernels.measuring.records import Sweep
 from adokernels.measuring.schema_one import problem_of
 from adokernels.report.page import write_report
 from adokernels.tables.measurements import sweep_records, sweep_table
-from adokernels.tables.numbers import quantity, ratio
-from adokernels.tables.rendering import to_markdown, to_text
+from adokernels.tables.numbers import bounds, quantity, ratio
+from adokernels.tables.rendering import to_html, to_markdown, to_text
+from adokernels.tables.verdicts import verdict_cell
 
-WIDTH = 110
+WIDTH = 114
 
 
 # Numbers as text.
@@ -84,6 +86,59 @@ def test_the_interval_is_written_with_digits_that_tell_its_ends_apart():
     assert float(low) < float(high)
 
 
+def with_samples(sweep, count, **changes):
+    """The sweep with the given number of samples of its last variant."""
+    *others, last = sweep.measurements
+    last = dataclasses.replace(last, samples=last.samples[:count])
+    return dataclasses.replace(sweep, measurements=(*others, last), **changes)
+
+
+def test_bounds_of_intervals_are_asymmetric():
+    assert bounds(0.992, 1.0, 1.015) == "-0.8 +1.5 %"
+    assert bounds(1.0, 1.0, 12.5) == "-0.0 +1150 %"
+    *others, last = make_transpose().measurements
+    last = dataclasses.replace(last, samples=np.array([1.0] * 20 + [1.2] * 21))
+    sweep = Sweep(routine="transpose", measurements=(*others, last))
+    low, high = last.interval
+    assert (low, last.seconds, high) == (1.0, 1.2, 1.2)
+    row = next(line for line in repr(sweep).splitlines() if last.variant in line)
+    assert "-17 +0.0 %" in row
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 11])
+def test_few_samples_have_a_range_and_no_interval(count):
+    sweep = with_samples(make_transpose(), count)
+    m = sweep.measurements[-1]
+    words = repr(sweep).replace("\n", " ")
+    assert m.confidence == (0.95 if count >= 11 else None)
+    assert sweep_records(sweep)[-1]["confidence"] == m.confidence
+    assert m.interval == (m.samples.min(), m.samples.max()) or count == 11
+    assert ("(range)" in words) == (1 < count < 11)
+    assert ("fewer than 11 samples" in words) == (count < 11)
+    assert ("95 % CI" in repr(m)) == (count == 11)
+    assert f"{count} sample{'s' if count > 1 else ''})" in repr(m)
+    comparison = m.compare(sweep["naive"])
+    assert (comparison.verdict == "faster") == (count == 11)
+    assert ("99.9 %" in repr(comparison)) == (count == 11)
+    assert f"{count} samples" in repr(comparison) or count == 11
+
+
+def test_unclear_differs_from_same():
+    verdicts = {verdict: verdict_cell(verdict) for verdict in ("same", "unclear")}
+    assert verdicts["same"].style != verdicts["unclear"].style
+    sweep = with_samples(make_transpose(), 5)
+    table = sweep_table(sweep)
+    assert "<em>unclear</em>" in to_html(table)
+    assert "| *unclear* |" in to_markdown(table)
+
+
+def test_an_interrupted_sweep_says_so():
+    sweep = with_samples(make_transpose(), 5, interrupted=True)
+    assert sweep.title.endswith(", cold, interrupted")
+    assert "interrupted: samples" in sweep_table(sweep).caption.plain
+    assert "interrupted" not in repr(make_transpose())
+
+
 def test_flags_are_said():
     flagged = dataclasses.replace(make_gpp()["fused"], flags=("throttled",))
     assert "throttled" in repr(flagged)
@@ -102,6 +157,7 @@ def test_records_are_ratios_of_times_of_times_without_ceilings():
     assert naive["step_speedup"] is None
     assert coalesced["step_speedup"] == sweep["coalesced"].compare(sweep["naive"])[1]
     assert coalesced["verdict"] == "faster"
+    assert last["speedup"] == sweep["asynchronous_bulk"].compare(sweep["naive"]).ratio
     assert last["speedup"] == pytest.approx(2.0 / 0.13, rel=0.01)
     assert last["share_of_roof"] == last["bytes_per_second"] / sweep.roof
 
@@ -126,7 +182,7 @@ def test_peers_come_last_and_are_no_steps():
         assert [r["variant"] for r in records if r["peer"]] == ["torch", "numpy"]
         assert records[: len(sweep)] == sweep_records(dataclasses.replace(sweep, peers=()))
         peer, m = records[-1], sweep["numpy"]
-        assert peer["speedup"] == sweep["naive"].seconds / m.seconds
+        assert peer["speedup"] == m.compare(sweep["naive"]).ratio
         assert peer["seconds"] == m.seconds
         assert peer["bytes_per_second"] == m.bytes_per_second
         assert peer["share_of_roof"] == sweep.share_of_roof(m)

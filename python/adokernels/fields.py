@@ -136,6 +136,27 @@ def encoded(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
+def equal(one: Fields, other: Fields) -> bool:
+    """Whether the stored fields of two dataclasses of the same type have equal JSON values.
+
+    NaN is then equal to NaN, a tuple to a list, and an array to the list of its elements.
+    """
+    kind: Any = type(one)
+    return all(encoded(getattr(one, n)) == encoded(getattr(other, n)) for n in _stored(kind))
+
+
+def text_hash(record: Fields) -> int:
+    """A hash that is the same for dataclasses that are :func:`equal`: that of their text fields.
+
+    It distinguishes most records, for example by the names of routine and variant. Fields of other
+    types have equal values with different hashes, or none.
+    """
+    kind: Any = type(record)
+    values = (getattr(record, name) for name in _stored(kind))
+    texts = (encoded(value) for value in values if isinstance(value, str | PurePath))
+    return hash((kind, *map(str.__str__, texts)))
+
+
 def decoded(kind: Any, value: Any, path: str, rules: tuple[Any, ...] = ()) -> Any:
     """Convert a JSON value to the type `kind` of a field.
 

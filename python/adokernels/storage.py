@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adokernels.fields import Fields
+from adokernels.fields import Fields, equal, text_hash
 from adokernels.names import find
 
 if TYPE_CHECKING:
@@ -26,9 +26,21 @@ _MODE = 0o666  # the system applies the user's umask
 
 
 class StoredRecord(Fields):
-    """Base class of records that are stored in files."""
+    """Base class of records that are stored in files.
+
+    Records are equal if their files would be: ``load(path) == record`` after ``record.save(path)``.
+    Subclasses are dataclasses with ``eq=False``.
+    """
 
     KIND: ClassVar[str]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self is other or equal(self, other)
+
+    def __hash__(self) -> int:
+        return text_hash(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -92,7 +92,7 @@ class Row(Fields):
         return self.realised > CONFIRMED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Score(StoredRecord, ShownAsTables):
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
 

@@ -82,7 +82,7 @@ class KernelSass(Fields, Code):
         return f"<machine code of {self.name}, {len(self.instructions)} instructions>"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sass(StoredRecord, ShownAsTables):
     """The machine code (SASS) of the kernels that a variant launches; a sequence of them.
 

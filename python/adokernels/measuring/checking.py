@@ -9,6 +9,8 @@ from adokernels.arrays.operands import random_operands
 from adokernels.ladders.base import AnyLadder
 from adokernels.ladders.routine import Routine
 from adokernels.measuring.checked import Checked
+from adokernels.measuring.keywords import check_keywords
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ def check(
     timed: bool = True,
     seconds: float = 1.0,
     ceilings: bool = True,
-    progress: bool = True,
+    progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Checked:
     """Check a custom variant: its correctness, then its speed relative to a ladder.
@@ -64,6 +66,7 @@ def check(
     """
     if not isinstance(ladder, AnyLadder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
+    check_keywords(check, ladder, options)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     if reason := ours.why_unavailable:
@@ -93,6 +96,8 @@ def check(
         ceilings=ceilings, progress=progress,
         **options,
     )  # fmt: skip
+    if timings.interrupted:
+        raise KeyboardInterrupt
     if ours.name in timings.skipped:
         return Checked(ladder.name, ours.name, False, timings.skipped[ours.name])
     return Checked(ladder.name, ours.name, True, sweep=timings)

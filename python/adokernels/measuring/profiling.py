@@ -12,6 +12,7 @@ from adokernels.counters.records import KernelProfile, Profile
 from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
 from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
+from adokernels.measuring.keywords import check_keywords
 
 if TYPE_CHECKING:
     from adokernels.measuring.records import Cache
@@ -75,9 +76,11 @@ def profile(
         raise ValueError(f"{what.label} must be a CUDA variant: only the GPU has these counters")
     if block is not None and not isinstance(what, AnyLadder | AnyVariant):
         raise TypeError("block= is for the variants of a routine, not for callables")
-    require_counters(metrics)
     if isinstance(what, AnyLadder | AnyVariant):
         ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+        check_keywords(profile, ladder, options)
+    require_counters(metrics)
+    if isinstance(what, AnyLadder | AnyVariant):
         problem = ladder.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
         call = problem.prepare(name, block)

@@ -105,9 +105,7 @@ class ProgressDisplay:
             self._refreshing.clear()
             self._bar.update(self._task, visible=False)
 
-    def each(
-        self, phase: str, items: Iterable[T], name: Callable[[T], str] = str
-    ) -> Iterator[T]:
+    def each(self, phase: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
         """Yield the items, and show the name of each one while the caller works on it."""
         listed = list(items)
         self.phase(phase, len(listed))

@@ -248,5 +248,3 @@ def _operand_of(arg: Any) -> tuple[str, tuple[int, ...], str]:
     if hasattr(arg, "shape") and hasattr(arg, "dtype"):
         return "", tuple(arg.shape), str(arg.dtype)
     return "", (), type(arg).__name__
-
-

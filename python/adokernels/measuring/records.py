@@ -147,7 +147,7 @@ class Measurement(StoredRecord):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % confidence interval of the median, in seconds; a range without :attr:`confidence`."""
+        """95 % confidence interval of the median, in seconds; see ``confidence``."""
         return statistics.median_interval(self.samples)
 
     @property
@@ -331,7 +331,7 @@ class Ceiling(Fields):
         return f"{self.level} {self.operation}"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Machine(StoredRecord, ShownAsTables):
     """The measured and theoretical ceilings of one device, at the thread count used."""
 

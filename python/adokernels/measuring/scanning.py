@@ -9,6 +9,8 @@ import numpy as np
 
 from adokernels.arrays.operands import operand_types, random_operands
 from adokernels.ladders.routine import Routine
+from adokernels.measuring.keywords import check_keywords
+from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
 from adokernels.measuring.scans import Scan
 from adokernels.tasks import TASKS
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from adokernels.measuring.records import Cache
+    from adokernels.measuring.records import Cache, Sweep
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.
@@ -38,7 +40,8 @@ def scan(
     peers: Mapping[str, Callable[..., object]] | None = None,
     precision: float | None = None,
     seconds: float = 0.5,
-    progress: bool = True,
+    ceilings: bool = True,
+    progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Scan:
     """Measure a routine on random operands of many sizes, within and far beyond the caches.
@@ -60,16 +63,19 @@ def scan(
         ``"cold"``: the last-level cache is overwritten before each sample.
     peers
         Functions of other libraries by name. They receive the operands of each problem.
-    precision, seconds, progress
+    precision, seconds, ceilings, progress
         As for :func:`adokernels.sweep`; `seconds` is per variant and problem.
 
     Returns
     -------
     Scan
-        One sweep per problem. Its method ``plot`` draws it.
+        One sweep per problem. Its method ``plot`` draws it. After Ctrl-C, it contains the problems
+        measured until then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
+    KeyboardInterrupt
+        For Ctrl-C before the first sample, and for a second Ctrl-C.
     TypeError
         If `routine` is not a routine of this library.
     ValueError
@@ -77,34 +83,47 @@ def scan(
     """
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
+    check_keywords(scan, routine, options)
     chosen = [tuple(shape) for shape in shapes] if shapes is not None else None
     if chosen is None:
         chosen = _default_shapes(routine, dtype, options)
     if not chosen:
         raise ValueError("shapes must contain at least one problem, got none")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
-    sweeps = []
-    for lengths in chosen:
+
+    def measured(lengths: Sequence[int], display: ProgressDisplay) -> Sweep:
         operands = random_operands(routine, lengths, dtype)
-        measured = names
-        if measured is None:
-            measured = routine.choose(*operands, device=device, **options).variant
-        sweeps.append(
-            sweep(
-                routine,
-                *operands,
-                device=device,
-                variants=measured,
-                cache=cache,
-                peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
-                precision=precision,
-                seconds=seconds,
-                progress=progress,
-                **options,
-            )
+        best = None
+        if names is None:
+            best = routine.choose(*operands, device=device, **options).variant
+        return sweep(
+            routine,
+            *operands,
+            device=device,
+            variants=best or names,
+            cache=cache,
+            peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
+            precision=precision,
+            seconds=seconds,
+            ceilings=ceilings,
+            progress=display,
+            **options,
         )
+
+    sweeps: list[Sweep] = []
+    interrupted = False
+    with displayed(progress, measurements=len(chosen)) as display:
+        try:
+            for lengths in chosen:
+                sweeps.append(measured(lengths, display))
+                if interrupted := sweeps[-1].interrupted:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+            if not sweeps:
+                raise
     by_size = sorted(sweeps, key=lambda s: next(iter(s)).bytes)
-    return Scan(routine=routine.name, sweeps=tuple(by_size))
+    return Scan(routine=routine.name, sweeps=tuple(by_size), interrupted=interrupted)
 
 
 def _bound(work: Callable[..., object], operands: Sequence[Any]) -> Callable[[], object]:

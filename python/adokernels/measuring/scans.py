@@ -33,12 +33,15 @@ class Scan(StoredRecord, ShownAsTables):
         The name of the routine.
     sweeps
         One sweep per problem, from the fewest compulsory bytes to the most.
+    interrupted
+        Whether Ctrl-C ended the scan. Problems may then be missing.
     """
 
     KIND = "scan"
 
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
+    interrupted: bool = False
 
     def __iter__(self) -> Iterator[Sweep]:
         return iter(self.sweeps)
@@ -83,11 +86,12 @@ class Scan(StoredRecord, ShownAsTables):
 
     @property
     def title(self) -> str:
-        """What was measured: routine, machine, cold or warm."""
+        """What was measured: routine, machine, cold or warm, interrupted."""
         first = self.sweeps[0]
         machine = first.machine.title if first.machine else ""
         caches = dict.fromkeys(m.cache for m in first)
-        return ", ".join(filter(None, [self.routine, machine, *caches]))
+        ending = "interrupted" if self.interrupted else ""
+        return ", ".join(filter(None, [self.routine, machine, *caches, ending]))
 
     def _tables(self) -> list[Table]:
         headers = [("problem", True), ("compulsory\nbytes", False)]

@@ -37,7 +37,9 @@ def prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[Stage]
         for stage in step:
             if stage not in found:
                 call = staged.prepare(stage[1])
-                found[stage] = Stage(routine[stage[1]], call, Problem.of(staged.operands, staged.options))
+                found[stage] = Stage(
+                    routine[stage[1]], call, Problem.of(staged.operands, staged.options)
+                )
         found[step[-1]].call.run()
         operand = staged.results()
     return list(found.values())

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from adokernels.ladders.base import AnyVariant, Block
-from adokernels.measuring.protocol import Run, Settings, measure_ladder
+from adokernels.measuring.keywords import check_keywords
+from adokernels.measuring.ladder_sweep import Run, measure_ladder
+from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.measuring.settings import Settings
 from adokernels.measuring.statistics import Verdict
+from adokernels.tables.measurements import interval_cell, interval_notes
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import ShownAsTables, new_table
+from adokernels.tables.verdicts import verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +84,7 @@ class Tuning(ShownAsTables):
         self.variant.ladder.set_default(self.variant.name, chosen.block, chosen.parameters)
 
     def _tables(self) -> list[Table]:
-        headers = [("setting", True), ("time", False), ("95 % CI", False)]
+        headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
         headers += [("against the\ndefault", False), ("it is", True)]
         table = new_table(f"{self.variant.label}: {self.sweep.title}", headers)
         default = self.default
@@ -88,12 +93,14 @@ class Tuning(ShownAsTables):
             cells = [
                 m.variant,
                 quantity(m.seconds, "s"),
-                f"± {100 * m.noise:.1f} %",
+                interval_cell(m),
+                str(len(m.samples)),
                 ratio(against.ratio) if against else "",
-                str(against.verdict) if against else "the default",
             ]
-            table.add_row(*map(Text, cells))
+            verdict = verdict_cell(against.verdict.value) if against else Text("the default")
+            table.add_row(*map(Text, cells), verdict)
         notes = [f"best: {self.best}"] if len(self.sweep) else []
+        notes += interval_notes(self.sweep)
         notes += [f"skipped {name}: {reason}" for name, reason in self.sweep.skipped.items()]
         table.caption = Text("\n".join(notes))
         return [table]
@@ -105,7 +112,7 @@ def tune(
     cache: Cache = "cold",
     precision: float | None = None,
     seconds: float = 1.0,
-    progress: bool = True,
+    progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Tuning:
     """Time all block shapes and parameter values of a variant, in alternation.
@@ -126,10 +133,13 @@ def tune(
     -------
     Tuning
         A table that compares each setting with the default. Its attribute ``best`` is the best
-        setting. ``use()`` makes this setting the default for this session.
+        setting. ``use()`` makes this setting the default for this session. After Ctrl-C, the table
+        contains what was measured until then.
 
     Raises
     ------
+    KeyboardInterrupt
+        For Ctrl-C before the first sample, and for a second Ctrl-C.
     TypeError
         If `variant` is not a variant.
     ValueError
@@ -139,6 +149,7 @@ def tune(
     """
     if not isinstance(variant, AnyVariant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
+    check_keywords(tune, variant.ladder, options)
     tested = variant.settings()
     settings = {
         str(setting): (one.name, setting)
@@ -155,5 +166,7 @@ def tune(
         ladder = ladder.with_variants(*further)
     problem = ladder.problem(*args, variant=tested[0][1].name, **options)
     runs = {label: Run(name, setting.block) for label, (name, setting) in settings.items()}
-    sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds, progress))
+    title = f"{variant.label} on {problem.device_id}, {cache}"
+    with displayed(progress) as display, display.measurement(title):
+        sweep = measure_ladder(ladder, problem, runs, Settings(cache, precision, seconds), display)
     return Tuning(variant, {label: setting for label, (_, setting) in settings.items()}, sweep)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import new_table
+from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.comparing import Change
-
-_STYLES = {"faster": "green", "slower": "red"}
 
 
 def changes_table(
@@ -32,20 +31,22 @@ def changes_table(
     table = new_table(title, headers)
     for change in changes:
         verdict, gain, (low, high) = change.comparison
+        few = " (range)" if change.comparison.confidence is None else ""
         cells = (
             change.variant,
             quantity(change.before.seconds, "s"),
             quantity(change.after.seconds, "s"),
             ratio(gain),
-            f"{low:.3g} to {high:.3g}",
+            f"{low:.3g} to {high:.3g}{few}",
             f"{len(change.before.samples)}, {len(change.after.samples)}",
-            verdict.value,
         )
-        table.add_row(*map(Text, cells), style=_STYLES.get(verdict.value, ""))
+        table.add_row(*map(Text, cells), verdict_cell(verdict.value))
     notes = [
         f"only {label}: {', '.join(names)}"
         for label, names in zip(labels, (only_before, only_after), strict=True)
         if names
     ]
+    if any(change.comparison.confidence is None for change in changes):
+        notes.append(FEW_SAMPLES)
     table.caption = Text("\n".join(notes)) if notes else None
     return table

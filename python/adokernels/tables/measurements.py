@@ -11,6 +11,7 @@ from rich.text import Text
 from adokernels.tables.numbers import (
     DIGITS,
     NO_LIMIT,
+    bounds,
     number,
     percent,
     prefix,
@@ -19,7 +20,8 @@ from adokernels.tables.numbers import (
     share_of_limit,
 )
 from adokernels.tables.printable import printable
-from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import FADED, new_table
+from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +50,12 @@ def describe(measurement: Measurement) -> str:
     digits = next((d for d in range(DIGITS, 6) if len({number(t, d) for t in m.interval}) > 1), 6)
     low, high = (number(t / factor, digits) for t in m.interval)
     time = f"{number(m.seconds / factor, digits)} {unit}"
-    parts = [f"{time} (95 % CI {low} to {high}, {len(m.samples)} samples)"]
+    count = len(m.samples)
+    samples = f"{count} sample{'s' if count > 1 else ''}"
+    if m.confidence is None:
+        parts = [f"{time} (range {low} to {high}, only {samples})"]
+    else:
+        parts = [f"{time} (95 % CI {low} to {high}, {samples})"]
     if m.bytes:
         parts.append(quantity(m.bytes_per_second, "B/s"))
     if m.executed_flops:
@@ -63,11 +70,12 @@ def describe(measurement: Measurement) -> str:
 def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
     """Compute the step table, one dictionary per measurement, in SI units; peers come last.
 
-    ``speedup`` is relative to the first variant, a ratio of median times. ``step_speedup`` is
-    relative to the previous variant, the median ratio of the rounds in which both were sampled, and
-    ``verdict`` says whether that step exceeds the noise. All three are None if there is nothing to
-    compare with. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes) and
-    of arithmetic (executed FLOPs). The FLOPs that a peer executes are unknown.
+    ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both are the
+    median ratio of the rounds in which both were sampled. ``verdict`` says whether that step
+    exceeds the noise. All three are None if there is nothing to compare with. ``confidence`` is
+    that of the interval from ``ci_low`` to ``ci_high``, and None if there are too few samples.
+    ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes) and of arithmetic
+    (executed FLOPs). The FLOPs that a peer executes are unknown.
     """
     before = sweep.steps()
     records = [_record(sweep, m, before.get(m)) for m in sweep]
@@ -77,7 +85,9 @@ def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
 
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
-    records = sweep_records(sweep)
+    measured = (*sweep, *sweep.peers)
+    intervals = ({"interval": interval_cell(m)} for m in measured)
+    records = [r | i for r, i in zip(sweep_records(sweep), intervals, strict=True)]
     columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
     table = new_table(sweep.title, headers)
@@ -86,15 +96,34 @@ def sweep_table(sweep: Sweep) -> Table:
         if record["peer"]:
             kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
         cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
-        table.add_row(*map(Text, cells), style="dim" if record["ceiling"] else "")
-    flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in (*sweep, *sweep.peers)}
+        row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
+        table.add_row(*row, style=FADED if record["ceiling"] else "")
+    flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
     notes = [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
         words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
         notes.append(words)
+    notes = [*interval_notes(sweep), *notes]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
     table.caption = Text("\n".join(notes)) if notes else None
     return table
+
+
+def interval_cell(m: Measurement) -> str:
+    """The ends of the interval of the median, or of the range; a single sample has neither."""
+    if len(m.samples) == 1:
+        return ""
+    low, high = m.interval
+    words = bounds(low, m.seconds, high)
+    return words if m.confidence else f"{words} (range)"
+
+
+def interval_notes(sweep: Sweep) -> list[str]:
+    """Say that the sweep was interrupted, and that intervals are ranges, if they are."""
+    missing = "samples, checks after timing, counters or ceilings may be missing"
+    notes = [f"interrupted: {missing}"] if sweep.interrupted else []
+    few = any(m.confidence is None for m in (*sweep, *sweep.peers))
+    return [*notes, *([FEW_SAMPLES] if few else [])]
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
@@ -158,7 +187,7 @@ def counter_table(sweep: Sweep) -> Table:
             _known(values.get("occupancy"), percent),
             _largest_stall(values),
         ]
-        table.add_row(*map(Text, cells), style="dim" if m.ceiling else "")
+        table.add_row(*map(Text, cells), style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
     units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
     table.caption = Text(" ".join([*notes, units]))
@@ -233,7 +262,7 @@ def machine_table(machine: Machine) -> Table:
 class _Column:
     header: str
     key: str
-    show: Callable[[Any], str]
+    show: Callable[[Any], str | Text]
     left: bool = False
 
 
@@ -256,10 +285,11 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
     return [
         *([_Column("device", "device", str, left=True)] if devices else []),
         column("time", "seconds"),
-        _Column("95 %\nCI", "noise", lambda value: f"± {100 * value:.1f} %"),
+        _Column("95 %\nCI", "interval", str),
+        _Column("samples", "samples", str),
         _Column("speed-up\n(total)", "speedup", ratio),
         _Column("speed-up\n(step)", "step_speedup", ratio),
-        _Column("step is", "verdict", str, left=True),
+        _Column("step is", "verdict", verdict_cell, left=True),
         column("useful", "bytes_per_second"),
         _Column("of\nroof", "share_of_roof", share_of_limit),
         column("executed", "flops_per_second"),
@@ -270,6 +300,7 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
 
 def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
     first = None if m.ceiling else next(iter(sweep.variants), None)
+    same = first and (first.problem, first.cache) == (m.problem, m.cache)
     verdict, step = m.compare(before)[:2] if before else (None, None)
     return {
         "variant": m.variant,
@@ -279,9 +310,10 @@ def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[st
         "seconds": m.seconds,
         "ci_low": m.interval[0],
         "ci_high": m.interval[1],
+        "confidence": m.confidence,
         "noise": m.noise,
         "samples": len(m.samples),
-        "speedup": first.seconds / m.seconds if first and first.cache == m.cache else None,
+        "speedup": m.speedup_over(first) if first and same else None,
         "step_speedup": step,
         "verdict": verdict.value if verdict else None,
         "bytes_per_second": m.bytes_per_second,
@@ -300,7 +332,7 @@ def _possible_gain(sweep: Sweep, stage: Measurement) -> float:
     return stage.seconds * max(1 - share, 0.0)
 
 
-def _cell(column: _Column, record: dict[str, Any]) -> str:
+def _cell(column: _Column, record: dict[str, Any]) -> str | Text:
     value = record[column.key]
     return "" if value is None else column.show(value)
 

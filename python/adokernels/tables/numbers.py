@@ -59,3 +59,13 @@ def ratio(value: float) -> str:
 def percent(value: float) -> str:
     """Write a fraction as a percentage: ``"49 %"``, and below one percent ``"0.08 %"``."""
     return f"{100 * value:.0f} %" if value == 0 or value >= 0.01 else f"{number(100 * value, 1)} %"
+
+
+def bounds(low: float, centre: float, high: float) -> str:
+    """Write the ends of an interval relative to its centre: ``"-0.8 +1.5 %"``."""
+    below, above = (100 * abs(end / centre - 1) for end in (low, high))
+    return f"-{_short(below)} +{_short(above)} %"
+
+
+def _short(percentage: float) -> str:
+    return f"{percentage:.{1 if percentage < 9.95 else 0}f}"

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _WIDTH = 110
+#: The style of a row that is less important, and that of a cell in italics, in all three forms.
+#: Colours are shown in terminals only.
+FADED, ITALIC = "dim", "italic"
 #: A longer name is folded over several lines instead of widening the table.
 _LONGEST_NAME = 24
 #: Maximum number of characters of a cell, and of a title or the notes below a table.
@@ -121,9 +124,9 @@ def to_html(table: Table) -> str:
     head = "".join(f"<th{style}>{_lines(c.header)}</th>" for style, c in aligned)
     body = ""
     for style, cells in _rows(table):
-        faded = ' style="opacity:0.65;font-style:italic"' if style else ""
+        faded = ' style="opacity:0.65;font-style:italic"' if style == FADED else ""
         pairs = zip(aligned, cells, strict=True)
-        data = "".join(f"<td{align}>{html.escape(cell)}</td>" for (align, _), cell in pairs)
+        data = "".join(f"<td{align}>{_html_cell(cell)}</td>" for (align, _), cell in pairs)
         body += f"<tr{faded}>{data}</tr>\n"
     caption = '<caption style="text-align:left;caption-side:top;color:inherit">{}</caption>\n'
     title = caption.format(f"<strong>{_lines(table.title)}</strong>") if table.title else ""
@@ -137,18 +140,34 @@ def to_html(table: Table) -> str:
 def to_markdown(table: Table) -> str:
     """Render a table as GitHub-flavoured Markdown, with its title above and its caption below."""
     rules = ["---:" if c.justify == "right" else ":---" for c in table.columns]
+    rows: list[Sequence[RenderableType]]
     rows = [[_plain(c.header).replace("\n", " ") for c in table.columns]]
     rows += [cells for _, cells in _rows(table)]
-    lines = ["| " + " | ".join(map(_escape, row)) + " |" for row in rows]
+    lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
     lines.insert(1, "| " + " | ".join(rules) + " |")
     title = [f"**{_escape(_plain(table.title))}**", ""] if table.title else []
     notes = [f"- {_escape(note)}" for note in _plain(table.caption or "").splitlines()]
     return "\n".join([*title, *lines, *([""] if notes else []), *notes])
 
 
-def _rows(table: Table) -> list[tuple[str, list[str]]]:
-    cells = zip(*(map(_plain, column.cells) for column in table.columns), strict=True)
-    return [(str(row.style or ""), list(line)) for row, line in zip(table.rows, cells, strict=True)]
+def _rows(table: Table) -> list[tuple[str, Sequence[RenderableType]]]:
+    """The style and the cells of each row."""
+    cells = zip(*(column.cells for column in table.columns), strict=True)
+    return [(str(row.style or ""), line) for row, line in zip(table.rows, cells, strict=True)]
+
+
+def _html_cell(cell: RenderableType) -> str:
+    text = html.escape(_plain(cell))
+    return f"<em>{text}</em>" if _is_italic(cell) else text
+
+
+def _markdown_cell(cell: RenderableType) -> str:
+    text = _escape(_plain(cell))
+    return f"*{text}*" if _is_italic(cell) else text
+
+
+def _is_italic(cell: RenderableType) -> bool:
+    return isinstance(cell, Text) and cell.style == ITALIC
 
 
 def _plain(content: RenderableType) -> str:

@@ -1,0 +1,19 @@
+"""How tables show the verdict of a comparison."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from adokernels.tables.rendering import ITALIC
+
+_STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
+#: The note of a table that contains "(range)".
+FEW_SAMPLES = (
+    "range: fewer than 11 samples give no 95 % interval and decide no comparison; a longer time "
+    "per variant allows more"
+)
+
+
+def verdict_cell(verdict: str) -> Text:
+    """The verdict in its style: "unclear" differs from "same" at a glance."""
+    return Text(verdict, style=_STYLES.get(verdict, ""))
