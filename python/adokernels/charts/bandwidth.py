@@ -15,7 +15,7 @@ from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import NO_LIMIT, percent, quantity, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.artist import Artist
 
@@ -123,10 +123,14 @@ def level_bandwidths(machine: Machine, *, reading: bool = False) -> list[Ceiling
 
 @dataclass(frozen=True, kw_only=True)
 class _Axis:
-    """The range of the horizontal axis; `low` is 0 if it is linear."""
+    """The range of the horizontal axis; `low` is 0 if it is linear.
+
+    `of_host` is the range within which the ceilings of a machine are drawn.
+    """
 
     low: float
     reach: float
+    of_host: Mapping[Host | None, float]
 
     @classmethod
     def of(cls, series: Sequence[Series]) -> _Axis:
@@ -137,11 +141,12 @@ class _Axis:
             bandwidths = s.host.machine.of_kind("bandwidth") if s.host else ()
             dram = [max(c.measured, c.theoretical or 0) for c in bandwidths if c.level == "DRAM"]
             limits[s.host] = max(*rates, *dram, limits.get(s.host, 0.0))
-        reach = max(limits.values())
-        if reach <= _WIDEST_SPAN * min(limits.values()):
-            return cls(low=0.0, reach=1.2 * reach)
+        reach = 1.2 * max(limits.values())
+        if max(limits.values()) <= _WIDEST_SPAN * min(limits.values()):
+            return cls(low=0.0, reach=reach, of_host=dict.fromkeys(limits, reach))
         slowest = min(m.bytes_per_second for s in series for m in s.everything)
-        return cls(low=slowest / 2, reach=1.5 * reach)
+        of_host = {host: 1.2 * limit for host, limit in limits.items()}
+        return cls(low=slowest / 2, reach=1.25 * reach, of_host=of_host)
 
     @property
     def right(self) -> float:
@@ -164,7 +169,8 @@ def _ceilings(host: Host, axis: _Axis) -> list[_Line]:
         if c in main and c.theoretical and host.alone:
             words = f"{c.level} theoretical"
             lines.append((c.theoretical, words, {**style, "lw": 0.8, "ls": "--"}))
-    return sorted((line for line in lines if line[0] <= axis.reach), key=lambda line: line[0])
+    reach = axis.of_host[host]
+    return sorted((line for line in lines if line[0] <= reach), key=lambda line: line[0])
 
 
 def _draw_ceilings(canvas: Canvas, group: _Group, end: float) -> None:
@@ -191,7 +197,7 @@ def _draw_ceilings(canvas: Canvas, group: _Group, end: float) -> None:
 def _heading(canvas: Canvas, group: _Group) -> None:
     """Write what was measured above the rows of a sweep."""
     canvas.label(
-        group.series.words,
+        f"{group.series.name}: {group.series.subject.partition(', ')[2]}",
         position=(0, group.top),
         va="top",
         fontweight="bold",
@@ -208,9 +214,9 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
     levels = {level for m in everything for level in m.counted_bytes}
     key += level_entries(levels, "{} bytes, counted / time", _MARKS)
     if any(m.ceiling for m in everything):
-        key.append(Patch(**_CEILING, label="ceiling: does not compute the result"))
+        key.append(_bar_entry("ceiling: does not compute the result", _CEILING, axis))
     if any(s.sweep.peers for s in series):
-        key.append(Patch(**_PEER, label="peer: code of another library"))
+        key.append(_bar_entry("peer: code of another library", _PEER, axis))
     hosts = hosts_of(series)
     key += [
         entry(f"ceilings of {h.machine.title}", color=canvas.ink, ls=h.line)
@@ -221,7 +227,7 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
         f"{host.name} {c.name} {quantity(c.measured, 'B/s')}".lstrip()
         for host in hosts
         for c in level_bandwidths(host.machine)
-        if c.measured > axis.reach
+        if c.measured > axis.of_host[host]
     ]
     roofs = [s.sweep.roof for s in series if s.sweep.roof]
     if len(series) == 1 and roofs:
@@ -229,8 +235,15 @@ def _key(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[Artist]:
     elif roofs:
         key.append(entry("percentages are of the roof of each ladder"))
     if beyond:
-        key.append(entry(f"off scale: {', '.join(beyond)}"))
+        key.append(entry(f"{'not shown' if axis.low else 'off scale'}: {', '.join(beyond)}"))
     return key
+
+
+def _bar_entry(words: str, style: dict[str, Any], axis: _Axis) -> Artist:
+    """Make the legend entry of a bar, which is a marker on a logarithmic axis."""
+    if axis.low:
+        return entry(words, marker="o", mfc=style["facecolor"], mec="0.3", mew=0.5, ms=7)
+    return Patch(**style, label=words)
 
 
 def _frame(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group]:

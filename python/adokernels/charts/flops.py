@@ -166,7 +166,7 @@ def _below(
 
 def _visible_parts(layers: Sequence[Below], options: FlopsOptions) -> list[Point]:
     """Points on the roofs of the requested levels, below the ridge points of each machine."""
-    if not options.levels:
+    if not options.levels or not any(below.tracks for below in layers):
         return []
     found = []
     for below in layers:

@@ -297,15 +297,18 @@ def roofs_of(
 ) -> list[Roof]:
     """Adapt roofs to a chart of several sweeps, whose points do not have the colours of the roofs.
 
-    If there are several machines, the line style of a roof is that of its machine.
+    The line style of a roof is that of its machine. Theoretical roofs are omitted.
     """
     if len(series) == 1:
         return list(roofs)
-    roofs = [dataclasses.replace(r, colour=canvas.ink) for r in roofs]
-    if host.alone:
-        return roofs
     return [
-        dataclasses.replace(r, host=host.name, theoretical=None, style={**r.style, "ls": host.line})
+        dataclasses.replace(
+            r,
+            colour=canvas.ink,
+            host=host.name,
+            theoretical=None,
+            style={**r.style, "ls": host.line},
+        )
         for r in roofs
     ]
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adokernels.measuring.records import Machine, Measurement, Sweep
-from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: Colours of Okabe & Ito, one per sweep.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
@@ -22,7 +21,6 @@ _LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dash-dotted": "-."}
 _COMMON = re.compile(
     r"\b(NVIDIA|AMD|Intel|Processor|CPU|GPU|Graphics|\d+-Core)\b|\((R|TM)\)|@.*$|, .*$", re.I
 )
-_LONGEST_NAME = 80
 #: Up to this number of variants, all are shown in colour.
 _FEW = 3
 
@@ -91,12 +89,6 @@ class Series:
         found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
         return ", ".join(found)
 
-    @property
-    def words(self) -> str:
-        """The legend entry: what was measured and, if there are several machines, where."""
-        machine = f" on {self.host.name}" if self.host and self.host.name else ""
-        return printable(self.subject, _LONGEST_NAME) + machine
-
 
 def make_series(
     what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
@@ -119,15 +111,17 @@ def make_series(
     sweeps = _as_sweeps(what, machine)
     hosts = _hosts([s.machine for s in sweeps if s.machine])
     chosen = _highlighted(sweeps, highlight)
-    found = []
-    for i, (sweep, names) in enumerate(zip(sweeps, chosen, strict=True)):
-        host = hosts[sweep.machine.title] if sweep.machine else None
-        series = Series(sweep=sweep, highlight=names, host=host)
-        if len(sweeps) > 1 and series.everything:
-            routine = sweep.routine or sweep.measurements[0].routine
-            name = f"{routine} on {host.name}" if host and host.name else routine
-            series = dataclasses.replace(series, name=name, colour=_COLOURS[i % len(_COLOURS)])
-        found.append(series)
+    names = _names(sweeps, hosts)
+    found = [
+        Series(
+            sweep=sweep,
+            highlight=highlighted,
+            host=hosts[sweep.machine.title] if sweep.machine else None,
+            name=name,
+            colour=_COLOURS[i % len(_COLOURS)] if name else None,
+        )
+        for i, (sweep, name, highlighted) in enumerate(zip(sweeps, names, chosen, strict=True))
+    ]
     titles = list(hosts)
     return sorted(found, key=lambda s: titles.index(s.host.machine.title) if s.host else -1)
 
@@ -206,6 +200,36 @@ def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
         )
         for (title, found), (words, line) in zip(by_title.items(), _LINES.items(), strict=False)
     }
+
+
+def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
+    """Distinct names of several sweeps: routine and machine, if necessary also the problem."""
+    measured = [sweep for sweep in sweeps if len(sweep)]
+    if len(measured) < 2:
+        return [""] * len(sweeps)
+
+    def name(sweep: Sweep, *details: str) -> str:
+        if not len(sweep):
+            return ""
+        first = sweep.measurements[0]
+        host = hosts[sweep.machine.title].name if sweep.machine else ""
+        what = " ".join([sweep.routine or first.routine, *details])
+        return f"{what} on {host}" if host else what
+
+    def detailed(sweep: Sweep) -> str:
+        first = sweep.measurements[0]
+        operand = first.problem.operands[0]
+        return name(sweep, " x ".join(map(str, operand.shape)), operand.dtype, first.cache)
+
+    plain = [name(sweep) for sweep in sweeps]
+    found = [
+        detailed(sweep) if text and plain.count(text) > 1 else text
+        for sweep, text in zip(sweeps, plain, strict=True)
+    ]
+    return [
+        f"{text} ({found[: i + 1].count(text)})" if text and found.count(text) > 1 else text
+        for i, text in enumerate(found)
+    ]
 
 
 def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:

@@ -176,8 +176,9 @@ def track_entries(
     levels = {level for t in tracks if t.chosen for level in t.intensities} - {REQUESTED}
     several = any(s.colour for s in series)
     key: list[Artist] = [
-        entry(s.words, marker="o", ms=6, color=s.colour) for s in series if s.colour
+        entry(s.name, marker="o", ms=6, color=s.colour) for s in series if s.colour
     ]
+    key += [entry(f"{s.name}: {s.subject.partition(', ')[2]}") for s in series if s.name]
     key += level_entries(levels, words, colour=FADED if several else None)
     small = dict.fromkeys(t.m for t in tracks if not t.chosen)
     if small:
