@@ -318,11 +318,16 @@ def entry(words: str, **style: Any) -> Line2D:
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
-def level_entries(levels: Iterable[str], words: str, scale: float = 0.8) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, smallest marker first."""
+def level_entries(
+    levels: Iterable[str], words: str, scale: float = 0.8, colour: str | None = None
+) -> list[Line2D]:
+    """Make one legend entry per distinct memory level, smallest marker first.
+
+    The default colour is that of the level.
+    """
     found = []
     for level in sorted(set(levels), key=level_size):
-        colour, marker = level_style(level)
+        own, marker = level_style(level)
         size = scale * level_size(level)
-        found.append(entry(words.format(level), color=colour, marker=marker, ms=size))
+        found.append(entry(words.format(level), color=colour or own, marker=marker, ms=size))
     return found
