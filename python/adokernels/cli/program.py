@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong argument, 3 for a missing device, 130 if interrupted with Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parsed(given)
+    options = parse(given)
     console = Console(markup=False, emoji=False)  # names and paths are literal
     console.width = max(console.width, _MIN_WIDTH)
     try:
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace:
+def parse(given: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of the program; print help or an error and exit if necessary."""
     parser = argparse.ArgumentParser(
         prog="adokernels",
         description="Run, measure and compare ladders of kernels.",
