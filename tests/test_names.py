@@ -84,6 +84,15 @@ def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
     assert "matplotlib" in packages
 
 
+def test_a_routine_is_checked_and_extended_without_other_imports():
+    transpose = "import adokernels as ado; a = numpy.ones((2, 3)); r = ado.transpose;"
+    assert "matplotlib" not in packages_loaded_by(
+        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, progress=False)"
+    )
+    packages_loaded_by(transpose + "r.checker(r.problem(a))")
+    packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")
+
+
 def test_routines_are_pickled_by_name():
     import pickle
 

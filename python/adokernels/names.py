@@ -1,7 +1,8 @@
 """The names of the package, and the modules that define them.
 
-Names are imported at their first use. A package may also call a function of a package that imports
-it, by name. ``make generate`` writes ``__init__.pyi``, which type checkers read, from these names.
+Names are imported at their first use. A method may also use a name of a package that imports its
+own, such as ``Scan.plot`` a chart. ``make generate`` writes ``__init__.pyi``, which type checkers
+read, from these names.
 """
 
 from __future__ import annotations
@@ -57,8 +58,11 @@ _DEFINED_IN = {
     "adokernels.report.page": "write_report",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
-#: Functions that a record of a lower package calls. Loading the record does not load matplotlib.
-_CALLED_FROM_BELOW = {"draw_scan": "adokernels.charts.scans"}
+#: Names that methods of a lower package use, besides public ones.
+_USED_FROM_BELOW = {
+    "ResultChecker": "adokernels.measuring.correctness",
+    "draw_scan": "adokernels.charts.scans",
+}
 
 
 def computing_routines() -> list[str]:
@@ -75,4 +79,4 @@ PUBLIC = {
 
 def find(name: str) -> Any:
     """Import the object with this name."""
-    return getattr(importlib.import_module((PUBLIC | _CALLED_FROM_BELOW)[name]), name)
+    return getattr(importlib.import_module((PUBLIC | _USED_FROM_BELOW)[name]), name)
