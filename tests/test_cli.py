@@ -11,6 +11,8 @@ import adokernels as ado
 from adokernels import _core, cli
 from adokernels.cli import program
 
+pytestmark = pytest.mark.usefixtures("small_ceilings")
+
 
 def run(capsys, *arguments):
     status = cli.main(arguments)

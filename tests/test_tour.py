@@ -6,13 +6,14 @@ import re
 import numpy as np
 import pytest
 from charting import make_gpp, make_transpose
+from matplotlib import pyplot as plt
 from PIL import Image
 
 import adokernels as ado
 from adokernels import _core, cli, tour
-from adokernels.measuring import machine
 from adokernels.tasks import TASKS
 
+pytestmark = pytest.mark.usefixtures("small_ceilings")
 NO_CUDA = bool(_core.why_no_cuda())
 QUICK = ["photograph", "transpose", "average_matvec"]
 
@@ -25,7 +26,7 @@ def small_photograph(monkeypatch):
 
 @pytest.fixture
 def taken(monkeypatch):
-    """The calls of ``ado.sweep``, which return synthetic sweeps."""
+    """The calls of ``ado.sweep``, which return synthetic sweeps; charts and report are empty."""
     calls = []
 
     def sweep(routine, *operands, **options):
@@ -33,6 +34,8 @@ def taken(monkeypatch):
         return dataclasses.replace(make_transpose(), routine=routine.name)
 
     monkeypatch.setattr(ado, "sweep", sweep)
+    monkeypatch.setattr(ado, "write_report", lambda path, **_: path)
+    monkeypatch.setattr(tour, "picture", lambda _: plt.figure(figsize=(1, 1)).add_subplot())
     return calls
 
 
@@ -49,7 +52,6 @@ def run(capsys, tmp_path):
 def test_the_short_tour(run, tmp_path, monkeypatch, small_photograph):
     """The only test of the tour that measures."""
     monkeypatch.setattr(tour, "_SECONDS", 0.01)
-    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda _: 1 << 20)
     status, out, _ = run("--size", "48")
     assert status == 0
     folder = tmp_path / "out"
