@@ -6,12 +6,13 @@
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, README tables and charts that are out of date
+## make wheel              build the wheels of a release in dist, for every Python here, and try each
 ## make clean              remove .venv and build
 ##
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
 ## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
-## ARGS='-x --seed 7'   further arguments of pytest, for check and test
+## ARGS='-x --seed 7'   further arguments of pytest, for check and test; of .ci/wheels.py, for wheel
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,7 +23,7 @@ export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
-.PHONY: help tour test dev check module lint format generate clean FORCE
+.PHONY: help tour test dev check module lint format generate wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
@@ -76,6 +77,11 @@ format: $(VENV)/with-lint
 	$(CPP_FILES) | xargs -0 $(BIN)/clang-format -i
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# --- Wheels of a release ---------------------------------------------------------------------------
+
+wheel: $(VENV)/with-wheel
+	$(BIN)/python .ci/wheels.py $(ARGS)
 
 # --- Installations in .venv -----------------------------------------------------------------------
 

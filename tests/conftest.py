@@ -16,6 +16,7 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core, tasks
+from adokernels.measuring import machine
 
 NO_CUDA = _core.why_no_cuda()
 _seed = 0
@@ -113,6 +114,13 @@ def own_cache(tmp_path_factory, monkeypatch):
     """Tests share the ceilings that one of them measures, and leave the user's files alone."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("ADOKERNELS_CACHE", str(folder))
+
+
+@pytest.fixture
+def small_ceilings(monkeypatch):
+    """Ceilings of the CPU are measured with smaller arrays, as with a small last-level cache."""
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda _: 1 << 20)
+    monkeypatch.setattr(machine, "_SAMPLES", 3)
 
 
 def _sequence(request):

@@ -80,6 +80,16 @@ def test_packages_import_each_other_without_cycles():
     assert cycle_in(graph) is None
 
 
+def test_importing_a_module_changes_no_other_object():
+    """Names are imported at their first use, so no object may depend on another import."""
+    assignments = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            changed = any(isinstance(target, ast.Attribute) for target in targets)
+            assert not (isinstance(node, assignments) and changed), f"{path}:{node.lineno}"
+
+
 def test_cycles_are_found():
     assert cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) is None
     assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]

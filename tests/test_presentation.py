@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import math
 import re
-from html.parser import HTMLParser
 
 import matplotlib as mpl
 import numpy as np
@@ -35,6 +33,7 @@ from charting import (
 )
 from matplotlib import colors
 from matplotlib.legend import Legend
+from pages import Balanced
 
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
@@ -42,7 +41,6 @@ from adokernels.charts.roofline import above_roof, roofline
 from adokernels.measuring.loading import load
 from adokernels.measuring.records import Sweep
 from adokernels.measuring.schema_one import problem_of
-from adokernels.report.page import write_report
 from adokernels.tables.measurements import sweep_records, sweep_table
 from adokernels.tables.numbers import bounds, quantity, ratio
 from adokernels.tables.rendering import to_html, to_markdown, to_text
@@ -233,33 +231,6 @@ def test_the_machine_table_compares_with_theory():
     text = repr(H200)
     assert re.search(r"DRAM copy +4\.27 TB/s +4\.80 TB/s +89 %", text)
     assert re.search(r"L2 read +5\.40 TB/s\n", text)
-
-
-class Balanced(HTMLParser):
-    """Fails unless every tag is closed in order."""
-
-    VOID = frozenset({"br", "img", "meta"})
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.seen, self.attributes = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append(tag)
-        self.attributes += attrs
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    @classmethod
-    def parse(cls, text):
-        parser = cls()
-        parser.feed(text)
-        parser.close()
-        assert not parser.open
-        return parser
 
 
 def test_html_is_escaped_and_balanced():
@@ -747,56 +718,3 @@ def test_files_hold_no_date(tmp_path):
         assert b"<dc:date>" not in content
         assert b"CreationDate" not in content
     assert (tmp_path / "chart.svg").read_bytes().startswith(to_svg(draw(H200).figure)[:5])
-
-
-# The report.
-
-
-def test_a_report_is_one_self_contained_file(tmp_path):
-    picture = tmp_path / "p.png"
-    save(draw(H200).figure, picture)
-    path = write_report(
-        tmp_path / "report.html",
-        title=f"Title {BAD}",
-        sweeps=[make_transpose(), make_gpp(counters=True)],
-        pictures=[(f"from a file {BAD}", picture), ("from bytes", picture.read_bytes())],
-        context={"cpu": f"EPYC {BAD}"},
-    )
-    page = path.read_text(encoding="utf-8")
-    assert BAD not in page
-    parser = Balanced.parse(page)
-    names = [name for name, _ in parser.attributes]
-    sources = [value for name, value in parser.attributes if name == "src"]
-    images = ["chart", "chart", "speed of light", "warp states", "file", "bytes"]
-    assert len(sources) == parser.seen.count("img") == len(images)
-    assert all(source.startswith("data:image/") for source in sources)
-    assert "href" not in names
-    assert "url(" not in page
-    assert "script" not in parser.seen
-    texts = [value for name, value in parser.attributes if name == "alt"]
-    assert any(text.startswith("Roofline of gpp") and "fused 9." in text for text in texts)
-    assert all(texts)
-    tables = ["machine", "transpose", "gpp", "counters of gpp", "diagnosis", "proposals"]
-    assert parser.seen.count("table") == len(tables)
-    for expected in ("skipped clusters", "NVIDIA H200", "naive is &lt;b&gt;", "<details>"):
-        assert expected in page
-    assert "prefers-color-scheme: dark" in page
-
-
-def test_a_report_shows_the_context_of_the_records_and_no_date(tmp_path):
-    paths = [write_report(tmp_path / name, title="t", sweeps=[make_gpp()]) for name in "ab"]
-    pages = [re.sub('base64,[^"]+', "", p.read_text(encoding="utf-8")) for p in paths]
-    assert pages[0] == pages[1]
-    assert "<dt>driver</dt><dd>570</dd>" in pages[0]
-
-
-def test_a_report_embeds_the_chart_as_drawn(tmp_path):
-    page = write_report(tmp_path / "r.html", title="t", sweeps=[make_gpp()]).read_text()
-    content = re.search(r"data:image/svg\+xml;base64,([^\"]+)", page).group(1)
-    assert base64.b64decode(content).startswith(b"<?xml")
-
-
-def test_a_report_on_nothing_measured(tmp_path):
-    empty = Sweep(routine="gpp", measurements=(), skipped={"naive": "declined"})
-    page = write_report(tmp_path / "r.html", title="t", sweeps=[empty]).read_text()
-    assert "skipped naive: declined" in page

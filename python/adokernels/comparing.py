@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adokernels.charts.slopes import draw_slopes
 from adokernels.measuring.loading import load
 from adokernels.measuring.records import Measurement, Sweep
 from adokernels.measuring.statistics import Comparison, Verdict
@@ -113,6 +112,8 @@ class Changes(ShownAsTables):
         ValueError
             If the sweeps have no variant in common.
         """
+        from adokernels.charts.slopes import draw_slopes  # loads matplotlib
+
         return draw_slopes(self.changes, title=self.title, labels=self.labels, ax=ax)
 
     def _tables(self) -> list[Table]:

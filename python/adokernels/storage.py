@@ -10,12 +10,12 @@ import io
 import json
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from adokernels.fields import Fields, equal, text_hash
+from adokernels.names import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +35,6 @@ class StoredRecord(Fields):
     """
 
     KIND: ClassVar[str]
-    #: Reads a record of any kind. ``adokernels.measuring.loading``, which imports this class,
-    #: assigns it.
-    read: ClassVar[Callable[[str | Path], Any]]
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -58,7 +55,7 @@ class StoredRecord(Fields):
         ValueError
             If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
         """
-        record = StoredRecord.read(path)
+        record = find("load")(path)
         if not isinstance(record, cls):
             found = getattr(record, "KIND", "")
             raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")

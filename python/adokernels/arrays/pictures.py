@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import cbook
-from matplotlib.figure import Figure
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from adokernels.storage import replace_file
@@ -103,11 +101,15 @@ def _upright(picture: Image.Image) -> Image.Image:
 
 def photograph() -> NDArray[np.uint8]:
     """The photograph of Grace Hopper in matplotlib's sample data: (600, 512, 3) uint8."""
+    from matplotlib import cbook
+
     return read_image(str(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)))
 
 
 def save_side_by_side(pictures: Mapping[str, NDArray[Any]], path: Path) -> None:
     """Write titled images side by side into one PNG file."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(4.5 * len(pictures), 5), layout="constrained")
     axes = figure.subplots(1, len(pictures), squeeze=False)[0]
     for ax, (title, image) in zip(axes, pictures.items(), strict=True):

@@ -1,31 +1,31 @@
-"""Axes with drawing methods, and labels that are placed to avoid overlaps.
+"""Axes with drawing methods that share fonts and colours.
 
 Colours: Okabe & Ito.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
-from adokernels.measuring.statistics import Verdict
+from adokernels.charts.labels import Labels, Point
 from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.backend_bases import RendererBase
     from matplotlib.transforms import Transform
-    from numpy.typing import NDArray
 
     from adokernels.measuring.records import Measurement
 
@@ -53,8 +53,6 @@ LITERAL: Mapping[str, Any] = {"parse_math": False}
 #: Maximum number of characters of a row name, of a label, and of a title or note.
 _LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 40, 200, 600
 
-Point = tuple[float, float]
-
 
 class Canvas:
     """Axes, whether to annotate them, and drawing methods that share fonts and colours."""
@@ -73,6 +71,31 @@ class Canvas:
         self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
         self.labels = Labels()
         ax.add_artist(self.labels)
+        self._points: dict[int, str] = {}
+        self._numbers = itertools.count()
+
+    def settle(self) -> None:
+        """Lay the figure out, so that the width is that beside the names of the rows."""
+        root = self.ax.figure.figure  # also if the axes are in a SubFigure
+        assert isinstance(root, Figure)
+        root.draw_without_rendering()
+        self.width = self.ax.get_window_extent().width * 72 / self.ax.figure.dpi
+
+    def identify(self, groups: Iterable[Sequence[Measurement]]) -> None:
+        """Give each measurement an identifier, for the elements that belong to it in an SVG file.
+
+        It consists of the position of its group and its position within the group.
+        """
+        self._points = {
+            id(m): f"point-{g}-{row}"
+            for g, group in enumerate(groups)
+            for row, m in enumerate(group)
+        }
+
+    def gid(self, m: Measurement) -> str | None:
+        """A new identifier for an artist that belongs to a measurement: ``"point-0-3-17"``."""
+        point = self._points.get(id(m))
+        return f"{point}-{next(self._numbers)}" if point else None
 
     def text(self, words: str, **style: Any) -> Text:
         """Add text without a position."""
@@ -157,11 +180,15 @@ class Canvas:
         self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
 
     def arrow(
-        self, start: Point, end: Point, shrink: float, color: str, coords: str | Transform = "data"
+        self,
+        start: Point,
+        end: Point,
+        shrink: float,
+        coords: str | Transform = "data",
+        **style: Any,
     ) -> None:
         """Draw an arrow that stays `shrink` points away from both ends."""
-        style = {"arrowstyle": "-|>", "color": color, "lw": 0.8}
-        style |= {"shrinkA": shrink, "shrinkB": shrink}
+        style = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": shrink, "shrinkB": shrink, **style}
         self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
@@ -259,12 +286,6 @@ class Canvas:
         """An offset in points."""
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
 
-    def step_ink(self, verdict: Verdict) -> str:
-        """Choose grey for a step within the noise, and a warning colour for a slower one."""
-        if verdict is Verdict.SLOWER:
-            return LOST
-        return self.ink if verdict is Verdict.FASTER else FADED
-
 
 def _shown(words: str) -> str:
     return printable(words, _LONGEST_LABEL, lines=True)
@@ -297,111 +318,16 @@ def entry(words: str, **style: Any) -> Line2D:
     return Line2D([], [], **{"ls": "", "ms": 5, "label": words, **style})
 
 
-def level_entries(levels: Iterable[str], words: str, scale: float = 0.8) -> list[Line2D]:
-    """Make one legend entry per distinct memory level, smallest marker first."""
+def level_entries(
+    levels: Iterable[str], words: str, scale: float = 0.8, colour: str | None = None
+) -> list[Line2D]:
+    """Make one legend entry per distinct memory level, smallest marker first.
+
+    The default colour is that of the level.
+    """
     found = []
     for level in sorted(set(levels), key=level_size):
-        colour, marker = level_style(level)
+        own, marker = level_style(level)
         size = scale * level_size(level)
-        found.append(entry(words.format(level), color=colour, marker=marker, ms=size))
+        found.append(entry(words.format(level), color=colour or own, marker=marker, ms=size))
     return found
-
-
-class Labels(Artist):
-    """Moves each label to the best of its candidate places whenever the chart is drawn.
-
-    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy, in
-    the order in which labels were added, and depends only on the chart.
-
-    Attributes
-    ----------
-    points, lines
-        Points and end points of straight lines that labels avoid, in data coordinates.
-    """
-
-    _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.set_zorder(-1)
-        self.set_in_layout(False)
-        self.points: list[Point] = []
-        self.lines: list[NDArray[np.float64]] = []
-        self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
-
-    def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
-        """Add a label with functions that move it to each place, the preferred one first."""
-        self._items.append((artist, places))
-
-    def draw(self, renderer: RendererBase) -> None:
-        """Place the labels."""
-        axes = self.axes
-        assert axes is not None
-        reach = float(np.max(renderer.points_to_pixels(4.0)))
-        points = axes.transData.transform(np.reshape(self.points, (-1, 2)))
-        taken = np.hstack([points - reach, points + reach])
-        lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
-        samples = np.concatenate([np.empty((0, 2)), *lines])
-        frame = np.array([axes.get_window_extent(renderer).extents])
-        for artist, places in self._items:
-            costs = []
-            for preference, place in enumerate(places):
-                place()
-                cost = self._cost(_boxes(artist, renderer), taken, samples, frame)
-                costs.append(cost + self._PREFERENCE * preference)
-            places[int(np.argmin(costs))]()
-            taken = np.concatenate([taken, _boxes(artist, renderer)])
-
-    def _cost(
-        self,
-        boxes: NDArray[np.float64],
-        taken: NDArray[np.float64],
-        samples: NDArray[np.float64],
-        frame: NDArray[np.float64],
-    ) -> float:
-        area = float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()) or 1.0
-        overlap = area - _overlap(boxes, frame) + _overlap(boxes, taken)
-        low, high = boxes[:, None, :2] < samples, samples < boxes[:, None, 2:]
-        crossings = np.count_nonzero((low & high).all(axis=2))
-        # Any overlap costs more than any number of crossings; smaller overlaps cost less.
-        penalty = self._OVERLAP * (1 + overlap / area) if overlap > area * 1e-6 else 0.0
-        return penalty + self._CROSSING * crossings
-
-
-def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
-    """Cover an artist with boxes, in pixels; rotated text needs several along its length."""
-    if not isinstance(artist, Text):
-        return np.array([artist.get_window_extent(renderer).extents])
-    if isinstance(artist, Annotation):
-        artist.update_positions(renderer)
-    rotation = artist.get_rotation()
-    slanted = bool(rotation % 90)
-    artist.set_rotation(0 if slanted else rotation)
-    # The annotation's own extent would include its leader line.
-    extents = np.array([Text.get_window_extent(artist, renderer).padded(1.0).extents])
-    artist.set_rotation(rotation)
-    if not slanted:
-        return extents
-    left, bottom, right, top = extents[0]
-    anchor = artist.get_transform().transform(artist.get_position())
-    angle = math.radians(rotation)
-    turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    count = math.ceil((right - left) / (top - bottom))
-    step = (right - left) / count
-    half = (step * np.abs(turn[0]) + (top - bottom) * np.abs(turn[1])) / 2
-    along = left + step * (np.arange(count) + 0.5)
-    centres = np.column_stack([along, np.full(count, (bottom + top) / 2)])
-    centres = (centres - anchor) @ turn + anchor
-    return np.column_stack([centres - half, centres + half])
-
-
-def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    return float(np.prod(np.clip(high - low, 0, None), axis=2).sum())
-
-
-def _sampled(line: NDArray[np.float64], spacing: float) -> NDArray[np.float64]:
-    start, end = line
-    count = max(int(np.hypot(*(end - start)) / spacing), 1) + 1
-    return np.linspace(start, end, count)

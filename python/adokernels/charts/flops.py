@@ -11,25 +11,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry, level_entries
+from adokernels.charts.canvas import COMPUTE, MEMORY, Canvas, entry
 from adokernels.charts.published import PublishedPoints, points_of, published_layer
 from adokernels.charts.roofs import (
-    REQUESTED,
     Roof,
-    Track,
     Wall,
     bandwidth_roofs,
-    chosen_levels,
-    common_key,
     draw_frame,
     draw_roofs,
-    draw_tracks,
     draw_walls,
-    finding,
     label_roofs,
+    roof_entries,
+    roofs_of,
+    slower,
+)
+from adokernels.charts.series import hosts_of
+from adokernels.charts.tracks import (
+    REQUESTED,
+    Below,
+    Track,
+    draw_tracks,
+    finding,
     mark_wrong,
     name_tracks,
-    slower,
+    track_entries,
 )
 from adokernels.tables.numbers import number, percent
 
@@ -38,9 +43,10 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
+    from adokernels.charts.labels import Point
     from adokernels.charts.published import PublishedLayer
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.charts.series import Host, Series
+    from adokernels.measuring.records import Machine, Measurement
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03
@@ -77,12 +83,7 @@ class FlopsOptions:
 
 
 def draw_flops(
-    canvas: Canvas,
-    sweep: Sweep,
-    machine: Machine,
-    highlight: set[str],
-    wrong: Sequence[Measurement],
-    options: FlopsOptions,
+    canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement], options: FlopsOptions
 ) -> tuple[str, str]:
     """Draw the roofline; return the finding and the layers, each as a short text.
 
@@ -91,59 +92,97 @@ def draw_flops(
     ValueError
         If no measurement has the counters that points per precision need.
     """
-    everything = (*sweep.measurements, *sweep.peers)
-    tracks = [t for m in everything for t in _tracks(m, m in sweep.peers, options)]
+    tracks = [t for s in series for m in s.everything for t in _tracks(m, s, options)]
     if options.by_precision and not tracks:
         raise ValueError(
             "what must contain counted FLOPs for by_precision=True, got none; measure with"
             " ado.sweep(..., counters=True)"
         )
-    known = _roofs(canvas, machine, sweep, tracks, options)
-    ours = {t.precision or t.m.problem.precision for t in tracks}
-    roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
-    roofs = roofs if ours <= {c.level for c in machine.of_kind("compute")} and ours else known
-    layer = _layer(machine, roofs, options)
-    tracks = [_with_mix(t, roofs) for t in tracks]
-    limits = [r for r in roofs if not r.name.endswith("add")]
-    roofs += [r for t in tracks if sweep.variants and t.m is sweep.fastest for r in t.own]
-    more = [*points_of(layer), *_visible_parts(roofs, options)]
+    known: list[Roof] = []
+    layers: list[Below] = []
+    for host in hosts_of(series):
+        of_host = [s for s in series if s.host is host]
+        ours = [t for t in tracks if t.series.host is host]
+        found = _roofs(canvas, host.machine, of_host, ours, options)
+        known += found
+        layers.append(_below(canvas, host, found, ours, series))
+    tracks = [t for below in layers for t in below.tracks]
+    roofs = [r for below in layers for r in below.roofs]
+    published = _layer(layers, options)
+    more = [*points_of(published), *_visible_parts(layers, options)]
     draw_frame(canvas, tracks, roofs, full=known if options.full else (), more=more)
     canvas.ax.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=canvas.font + 1)
     canvas.ax.set_ylabel("Performance [FLOP/s]", fontsize=canvas.font + 1)
-    visible = draw_roofs(canvas, roofs)
-    walls = _compulsory(tracks) if options.shows("DRAM") and not options.by_precision else []
+    visible = [draw_roofs(canvas, below.roofs) for below in layers]
+    alone = len(series) == 1
+    with_walls = alone and options.shows("DRAM") and not options.by_precision
+    walls = _compulsory(tracks) if with_walls else []
     draw_walls(canvas, walls)
-    if layer:
-        layer.draw(canvas)
-    draw_tracks(canvas, tracks, highlight)
+    if published:
+        published.draw(canvas)
+    draw_tracks(canvas, tracks)
     # The order of these calls is the order of placement: labels with few candidate places first.
     mark_wrong(canvas, tracks, wrong)
     if canvas.annotate:
-        label_roofs(canvas, visible)
-        name_tracks(canvas, tracks, highlight)
-        if layer:
-            layer.label(canvas)
-        others = len({t.m for t in tracks if t.m.variant not in highlight and not t.peer})
-        key = _key(canvas, sweep, tracks, roofs, walls, highlight)
-        key += layer.key(canvas) if layer else []
-        canvas.legend_below([*key, *common_key(canvas, roofs, visible, others)])
-    _shade(canvas, roofs)
-    found = finding(tracks, limits, sweep) if tracks else "Ceilings"
-    return found, layer.words if layer else ""
+        for labelled in visible:
+            label_roofs(canvas, labelled)
+        name_tracks(canvas, tracks)
+        if published:
+            published.label(canvas)
+        key = track_entries(canvas, series, tracks, "{} bytes, counted")
+        key += _key(canvas, series, layers, walls)
+        key += published.key(canvas) if published else []
+        key += roof_entries(canvas, layers, [r for labelled in visible for r in labelled])
+        canvas.legend_below(key)
+    if len(layers) == 1:
+        _shade(canvas, roofs)
+    found_words = finding(layers, series) if tracks else "Ceilings"
+    return found_words, published.words if published else ""
 
 
-def _visible_parts(roofs: Sequence[Roof], options: FlopsOptions) -> list[Point]:
-    """Points on the roofs of the requested levels, below the ridge points."""
-    height = max(r.value for r in roofs if not r.slope) / _BELOW_RIDGE
-    return [(height / r.value, height) for r in roofs if r.slope] if options.levels else []
+def _below(
+    canvas: Canvas,
+    host: Host,
+    known: Sequence[Roof],
+    tracks: Sequence[Track],
+    series: Sequence[Series],
+) -> Below:
+    """Select the roofs of a machine: those of the precisions of its points."""
+    ours = {t.precision or t.m.problem.precision for t in tracks}
+    roofs = [r for r in known if r.slope or r.name.split()[0] in ours]
+    peaks = {c.level for c in host.machine.of_kind("compute")}
+    roofs = roofs if ours and ours <= peaks else list(known)
+    limits = [r for r in roofs if not r.name.endswith("add")]
+    if len(series) == 1:
+        tracks = [_with_mix(t, roofs) for t in tracks]
+        variants = series[0].sweep.variants
+        roofs += [r for t in tracks if variants and t.m is series[0].sweep.fastest for r in t.own]
+    elif not host.alone:
+        roofs = limits
+    return Below(
+        host=host, roofs=roofs_of(canvas, roofs, host, series), limits=limits, tracks=tracks
+    )
 
 
-def _layer(machine: Machine, roofs: Sequence[Roof], options: FlopsOptions) -> PublishedLayer | None:
+def _visible_parts(layers: Sequence[Below], options: FlopsOptions) -> list[Point]:
+    """Points on the roofs of the requested levels, below the ridge points of each machine."""
+    if not options.levels or not any(below.tracks for below in layers):
+        return []
+    found = []
+    for below in layers:
+        height = max(r.value for r in below.roofs if not r.slope) / _BELOW_RIDGE
+        found += [(height / r.value, height) for r in below.roofs if r.slope]
+    return found
+
+
+def _layer(layers: Sequence[Below], options: FlopsOptions) -> PublishedLayer | None:
     if options.published is None:
         return None
+    roofs = [r for below in layers for r in below.roofs]
     levels = {level for r in roofs for level in r.levels}
     precisions = {r.name.split()[0] for r in roofs if not r.slope}
-    return published_layer(options.published, machine, levels, precisions)
+    machines = [below.host.machine for below in layers]
+    return published_layer(options.published, machines, levels, precisions)
 
 
 def _work(m: Measurement) -> float:
@@ -151,7 +190,7 @@ def _work(m: Measurement) -> float:
     return (m.counted_flops or m.executed_flops) if m.flops else 0.0
 
 
-def _tracks(m: Measurement, peer: bool, options: FlopsOptions) -> Iterator[Track]:
+def _tracks(m: Measurement, series: Series, options: FlopsOptions) -> Iterator[Track]:
     """The points of a measurement: those of all FLOPs, or those of each precision."""
     if not _work(m):
         return
@@ -173,9 +212,9 @@ def _tracks(m: Measurement, peer: bool, options: FlopsOptions) -> Iterator[Track
         if places:
             yield Track(
                 m=m,
+                series=series,
                 amount=flops,
                 intensities=places,
-                peer=peer,
                 compulsory=flops / m.bytes if compulsory else None,
                 precision=precision,
             )
@@ -184,12 +223,12 @@ def _tracks(m: Measurement, peer: bool, options: FlopsOptions) -> Iterator[Track
 def _roofs(
     canvas: Canvas,
     machine: Machine,
-    sweep: Sweep,
+    series: Sequence[Series],
     tracks: Sequence[Track],
     options: FlopsOptions,
 ) -> list[Roof]:
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
-    rates += [sweep.roof] if sweep.roof else []
+    rates += [s.sweep.roof for s in series if s.sweep.roof]
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
     roofs = [
         r
@@ -237,43 +276,56 @@ def _compulsory(tracks: Sequence[Track]) -> list[Wall]:
 
 
 def _key(
-    canvas: Canvas,
-    sweep: Sweep,
-    tracks: Sequence[Track],
-    roofs: Sequence[Roof],
-    walls: Sequence[Wall],
-    highlight: set[str],
+    canvas: Canvas, series: Sequence[Series], layers: Sequence[Below], walls: Sequence[Wall]
 ) -> list[Artist]:
+    tracks = [t for below in layers for t in below.tracks]
+    roofs = [r for below in layers for r in below.roofs]
     hollow = {"mfc": canvas.paper, "mec": canvas.ink}
-    counted = [t.m for t in tracks if t.m.counted_flops]
-    modelled = [t.m for t in tracks if not t.m.counted_flops and not t.peer]
-    key: list[Artist] = list(level_entries(chosen_levels(tracks, highlight), "{} bytes, counted"))
-    if any(REQUESTED in t.intensities and not t.peer for t in tracks):
+    key: list[Artist] = []
+    by_formula = [t for t in tracks if REQUESTED in t.intensities]
+    if any(not t.peer for t in by_formula):
         key.append(entry("requested bytes, by formula", marker="o", **hollow))
-    slowest = min(r.value for r in roofs if r.slope)
-    hollow_tracks = [t for t in tracks if REQUESTED in t.intensities]
-    if any(t.height > _ABOVE_COPY * slowest * t.intensities[REQUESTED] for t in hollow_tracks):
-        key.append(entry("points above the DRAM roof: caches serve part of the requested bytes"))
+    for below in layers:
+        slowest = min(r.value for r in below.roofs if r.slope)
+        if any(
+            t.height > _ABOVE_COPY * slowest * t.intensities[REQUESTED]
+            for t in below.tracks
+            if REQUESTED in t.intensities
+        ):
+            words = "points above the DRAM roof: caches serve part of the requested bytes"
+            key.append(entry(words))
+            break
     if any(t.peer for t in tracks):
         key.append(entry("peer: useful FLOPs, compulsory bytes", marker="P", **hollow))
-    if counted and modelled:
-        names = ", ".join(m.variant for m in modelled)
-        key.append(entry(f"FLOPs counted; by formula: {names}"))
-    elif tracks:
-        key.append(entry("FLOPs counted" if counted else "FLOPs by formula"))
-    if any(r.style.get("ls") for r in roofs):
-        key.append(
-            entry(
-                f"limit of the instruction mix of {sweep.fastest.variant}", color=canvas.ink, ls=":"
-            )
-        )
+    key += _sources(series, tracks)
+    if any(t.own for t in tracks):
+        fastest = series[0].sweep.fastest.variant
+        if any(r.style.get("ls") for r in roofs):
+            words = f"limit of the instruction mix of {fastest}"
+            key.append(entry(words, color=canvas.ink, ls=":"))
     left, right = canvas.ax.get_xlim()
     key += [entry(f"off scale: {wall.words}") for wall in walls if not left < wall.x < right]
-    everything = (*sweep.measurements, *sweep.peers)
-    shown = {t.m for t in tracks}
-    if missing := [m.variant for m in everything if m not in shown]:
-        key.append(entry(f"not shown, no FLOPs: {', '.join(missing)}"))
     return key
+
+
+def _sources(series: Sequence[Series], tracks: Sequence[Track]) -> list[Artist]:
+    """Note the origin of the FLOPs, and the measurements that have none."""
+    counted = [t.m for t in tracks if t.m.counted_flops]
+    modelled = [t for t in tracks if not t.m.counted_flops and not t.peer]
+    notes: list[Artist] = []
+    if counted and modelled:
+        names = dict.fromkeys(t.series.name or t.m.variant for t in modelled)
+        notes.append(entry(f"FLOPs counted; by formula: {', '.join(names)}"))
+    elif tracks:
+        notes.append(entry("FLOPs counted" if counted else "FLOPs by formula"))
+    shown = {t.m for t in tracks}
+    missing: list[str] = []
+    for s in series:
+        without = [m.variant for m in s.everything if m not in shown]
+        missing += without if len(without) < len(s.everything) or not s.name else [s.name]
+    if missing:
+        notes.append(entry(f"not shown, no FLOPs: {', '.join(dict.fromkeys(missing))}"))
+    return notes
 
 
 def _shade(canvas: Canvas, roofs: Sequence[Roof]) -> None:

@@ -13,30 +13,38 @@ import numpy as np
 
 from adokernels._core import Unavailable
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.charts.canvas import entry, level_entries
+from adokernels.charts.canvas import entry
 from adokernels.charts.roofs import (
     Roof,
-    Track,
     Wall,
     bandwidth_roofs,
-    chosen_levels,
-    common_key,
     draw_frame,
     draw_roofs,
-    draw_tracks,
     draw_walls,
-    finding,
     label_roofs,
+    roof_entries,
+    roofs_of,
+)
+from adokernels.charts.series import hosts_of
+from adokernels.charts.tracks import (
+    Below,
+    Track,
+    draw_tracks,
+    finding,
     mark_wrong,
     name_tracks,
+    track_entries,
 )
 from adokernels.counters.metrics import SECTOR, WARP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.artist import Artist
+
     from adokernels.charts.canvas import Canvas
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.charts.series import Host, Series
+    from adokernels.measuring.records import Measurement
 
 _LEVELS = ("L1", "L2", "DRAM")
 #: Minimum share of the instructions for which loads or stores are shown.
@@ -48,39 +56,53 @@ _ACCESS: dict[str, dict[str, Any]] = {
 
 
 def draw_instructions(
-    canvas: Canvas,
-    sweep: Sweep,
-    machine: Machine,
-    highlight: set[str],
-    wrong: Sequence[Measurement],
-    *,
-    full: bool,
+    canvas: Canvas, series: Sequence[Series], wrong: Sequence[Measurement], *, full: bool
 ) -> str:
     """Draw the instruction roofline; return the finding as a short text.
 
     Raises
     ------
     Unavailable
-        If the issue rate of the machine is unknown.
-    ValueError
-        If no measurement has counters.
+        If the issue rate of a machine is unknown.
     """
-    issue = machine.issue_rate
+    tracks = [t for s in series for m in s.everything if (t := _track(m, s))]
+    layers = []
+    for host in hosts_of(series):
+        roofs = roofs_of(canvas, _roofs(canvas, host), host, series)
+        ours = [t for t in tracks if t.series.host is host]
+        layers.append(Below(host=host, roofs=roofs, limits=roofs, tracks=ours))
+    roofs = [r for below in layers for r in below.roofs]
+    walls = _walls(tracks)
+    draw_frame(canvas, tracks, roofs, walls=walls, full=roofs if full else ())
+    canvas.ax.set_xlabel(
+        "Instruction intensity [warp instructions / 32-byte sector]", fontsize=canvas.font + 1
+    )
+    canvas.ax.set_ylabel("Warp instructions / s", fontsize=canvas.font + 1)
+    visible = [draw_roofs(canvas, below.roofs) for below in layers]
+    draw_walls(canvas, walls)
+    draw_tracks(canvas, tracks)
+    mark_wrong(canvas, tracks, wrong)
+    if canvas.annotate:
+        for labelled in visible:
+            label_roofs(canvas, labelled)
+        name_tracks(canvas, tracks)
+        key = track_entries(canvas, series, tracks, "all instructions / {} sectors")
+        key += _key(canvas, series, tracks)
+        key += roof_entries(canvas, layers, [r for labelled in visible for r in labelled])
+        canvas.legend_below(key)
+    return finding(layers, series)
+
+
+def _roofs(canvas: Canvas, host: Host) -> list[Roof]:
+    issue = host.machine.issue_rate
     if issue is None:
         raise Unavailable(
-            "an instruction roofline needs the issue rate, which is known for GPUs with 128 FP32"
-            " lanes per multiprocessor: use kind='bandwidth'"
+            f"kind='instructions' needs the issue rate, which is unknown for {host.machine.title}; "
+            "it is known for NVIDIA GPUs with 128 FP32 lanes per multiprocessor: use "
+            "kind='bandwidth'"
         )
-    everything = (*sweep.measurements, *sweep.peers)
-    tracks = [t for m in everything if (t := _track(m, peer=m in sweep.peers))]
-    if not tracks:
-        raise ValueError(
-            "an instruction roofline needs hardware counters: measure with"
-            " ado.sweep(..., counters=True)"
-        )
-    unit = "sectors/s"
-    ceilings = [c for c in level_bandwidths(machine, reading=True) if c.level in _LEVELS]
-    roofs = bandwidth_roofs(ceilings, SECTOR, unit)
+    reading = level_bandwidths(host.machine, reading=True)
+    roofs = bandwidth_roofs([c for c in reading if c.level in _LEVELS], SECTOR, "sectors/s")
     roofs.append(
         Roof(
             name="issue slots",
@@ -91,33 +113,25 @@ def draw_instructions(
             colour=canvas.ink,
         )
     )
-    walls = _walls(tracks)
-    draw_frame(canvas, tracks, roofs, walls=walls, full=roofs if full else ())
-    canvas.ax.set_xlabel(
-        "Instruction intensity [warp instructions / 32-byte sector]", fontsize=canvas.font + 1
-    )
-    canvas.ax.set_ylabel("Warp instructions / s", fontsize=canvas.font + 1)
-    visible = draw_roofs(canvas, roofs)
-    draw_walls(canvas, walls)
-    draw_tracks(canvas, tracks, highlight)
-    mark_wrong(canvas, tracks, wrong)
-    if canvas.annotate:
-        label_roofs(canvas, visible)
-        name_tracks(canvas, tracks, highlight)
-        others = sum(t.m.variant not in highlight and not t.peer for t in tracks)
-        hollow = {"mfc": canvas.paper, "mec": canvas.ink}
-        key = level_entries(chosen_levels(tracks, highlight), "all instructions / {} sectors")
-        used = [style for t in tracks if t.m.variant in highlight for *_, style in t.extra]
-        key += [
-            entry(f"global {op}s only / their sectors", **style, **hollow)
-            for op, style in _ACCESS.items()
-            if style in used
-        ]
-        canvas.legend_below([*key, *common_key(canvas, roofs, visible, others)])
-    return finding(tracks, roofs, sweep)
+    return roofs
 
 
-def _track(m: Measurement, *, peer: bool) -> Track | None:
+def _key(canvas: Canvas, series: Sequence[Series], tracks: Sequence[Track]) -> list[Artist]:
+    hollow = {"mfc": canvas.paper, "mec": canvas.ink}
+    used = [style for t in tracks if t.chosen for *_, style in t.extra]
+    key: list[Artist] = [
+        entry(f"global {op}s only / their sectors", **style, **hollow)
+        for op, style in _ACCESS.items()
+        if style in used
+    ]
+    shown = {t.m for t in tracks}
+    missing = [m.variant for s in series for m in s.everything if m not in shown]
+    if missing:
+        key.append(entry(f"not shown, no counters: {', '.join(dict.fromkeys(missing))}"))
+    return key
+
+
+def _track(m: Measurement, series: Series) -> Track | None:
     instructions = m.profile.get("instructions") if m.profile else None
     if not m.profile or not instructions:
         return None
@@ -128,7 +142,7 @@ def _track(m: Measurement, *, peer: bool) -> Track | None:
         if requests and sectors and requests > _LEAST * instructions:
             extra.append((requests / sectors, requests / m.seconds, style))
     places = {level: instructions * SECTOR / amount for level, amount in moved.items()}
-    return Track(m=m, amount=instructions, intensities=places, peer=peer, extra=tuple(extra))
+    return Track(m=m, series=series, amount=instructions, intensities=places, extra=tuple(extra))
 
 
 def _walls(tracks: Sequence[Track]) -> list[Wall]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
+    from adokernels.charts.labels import Point
     from adokernels.measuring.records import Machine
 
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
@@ -170,7 +170,10 @@ class PublishedLayer:
 
 
 def published_layer(
-    published: PublishedPoints, own: Machine, levels: Collection[str], precisions: Iterable[str]
+    published: PublishedPoints,
+    shown: Sequence[Machine],
+    levels: Collection[str],
+    precisions: Iterable[str],
 ) -> PublishedLayer:
     """Make the layer of a chart: points of these memory levels, and the ceilings for them.
 
@@ -178,9 +181,9 @@ def published_layer(
     ----------
     published
         The points with their machine.
-    own
-        The machine whose ceilings the chart shows. If the points belong to it, the layer has no
-        roofs.
+    shown
+        The machines whose ceilings the chart shows. If the points belong to one of them, the layer
+        has no roofs.
     levels
         The memory levels that the chart shows.
     precisions
@@ -206,7 +209,7 @@ def published_layer(
     return PublishedLayer(
         name=machine.name,
         points=tuple(p for p in points if p.intensities or p.flops_per_second),
-        roofs=() if machine is own else tuple(roofs),
+        roofs=() if any(machine is m for m in shown) else tuple(roofs),
         reach=tuple(roofs),
     )
 

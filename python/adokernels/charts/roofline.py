@@ -1,19 +1,17 @@
-"""Roofline charts: the performance of a ladder below the ceilings of the machine."""
+"""Roofline charts: the performance of ladders below the ceilings of machines."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Literal
-
-from matplotlib import pyplot as plt
+from typing import TYPE_CHECKING
 
 from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import Canvas
+from adokernels.charts.counted import height_of, new_axes
 from adokernels.charts.flops import FlopsOptions, draw_flops
 from adokernels.charts.instructions import draw_instructions
-from adokernels.charts.roofs import to_highlight
+from adokernels.charts.kinds import Kind, checked_kind
+from adokernels.charts.series import hosts_of, make_series, subject
 from adokernels.fields import number_in
-from adokernels.measuring.records import Machine, Measurement, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,19 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.charts.published import PublishedPoints
-
-Kind = Literal["roofline", "bandwidth", "instructions"]
+    from adokernels.charts.series import Host
+    from adokernels.measuring.records import Machine, Measurement, Sweep
 
 #: A point may exceed a ceiling by this factor without a warning, because ceilings are measured.
 _TOLERANCE = 1.03
 #: A problem this many times larger than the last-level cache is limited by memory bandwidth.
 _BEYOND_CACHE = 4
-#: Intensities that differ by less than this factor count as equal.
-_SAME_INTENSITY = 1.01
 
 
 def roofline(
-    what: Sweep | Measurement | Sequence[Measurement] | Machine,
+    what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
     *,
     kind: Kind | None = None,
     highlight: Iterable[str] | None = None,
@@ -65,21 +61,26 @@ def roofline(
     Peers of a sweep have a different marker. Without counters, their points are computed from the
     useful FLOPs and compulsory bytes, because executed FLOPs and requested bytes are unknown.
 
+    Several sweeps share one chart: each has its own colour, and the shape of a marker shows the
+    memory level. Each machine has its own ceilings, in its own line style; the title names the
+    machines. The bandwidth chart has one group of rows per sweep. Its axis is logarithmic if the
+    bandwidths of the machines differ by more than a factor of 20.
+
     Parameters
     ----------
     what
-        A sweep, one or several measurements, or a machine alone.
+        A sweep, a measurement, a machine alone, or a sequence of these.
     kind
-        By default ``"roofline"`` if the routine has useful FLOPs, else ``"bandwidth"``; also
+        By default ``"roofline"`` if a routine has useful FLOPs, else ``"bandwidth"``; also
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
     highlight
-        Names of the variants in colour and with labels; the others are small and grey. The default
-        is the first, the fastest, and the variant with the largest step. The bandwidth chart always
-        labels all rows.
+        Names of the variants with large markers and labels; the others are small. The default is
+        the first, the fastest, and the variant with the largest step; of several sweeps, the
+        fastest variant of each. The bandwidth chart always labels all rows.
     levels
         The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
         for the classic roofline. The axes contain part of each of these ceilings. Default: all
-        levels, with the axes around the points.
+        levels, with the axes around the points; DRAM if there are several machines.
     by_precision
         Whether a ``"roofline"`` has separate points for FP32 and FP64 FLOPs, each with the ceiling
         of its FMAs, as in the section "GPU Speed Of Light Roofline Chart" of Nsight Compute.
@@ -93,7 +94,8 @@ def roofline(
     ax
         The axes to draw on; by default those of a new figure.
     machine
-        The ceilings; by default those of the sweep.
+        The ceilings; by default those of each sweep. The title shows if the measurements are from
+        another machine.
     annotate
         Whether to label points and steps, and to add a legend.
 
@@ -105,62 +107,52 @@ def roofline(
     Raises
     ------
     ValueError
-        If the kind needs ceilings of a machine or counters and there are none, if `highlight`
-        contains a variant that was not measured, if the machine has no ceiling of one of the
-        `levels`, or if there is nothing to draw.
+        If the kind needs ceilings of a machine, FLOPs, compulsory bytes or counters and there are
+        none, if `highlight` contains a variant that was not measured, if a machine has no ceiling
+        of one of the `levels`, if there are more than four machines, or if there is nothing to
+        draw.
     Unavailable
-        If the kind is ``"instructions"`` and the issue rate of the machine is unknown.
+        If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """
-    sweep = _as_sweep(what, machine)
-    machine, everything = sweep.machine, (*sweep.measurements, *sweep.peers)
-    kind = kind or _default_kind(sweep)
-    if kind not in ("roofline", "bandwidth", "instructions"):
-        raise ValueError(f"kind must be 'roofline', 'bandwidth' or 'instructions', got {kind!r}")
-    chosen = to_highlight(sweep, highlight)
-    under_roofs = kind != "bandwidth"
-    if under_roofs and not (machine and machine.of_kind("compute") and level_bandwidths(machine)):
-        raise ValueError("a roofline needs the ceilings of a machine: pass machine=")
+    series = make_series(what, machine, highlight)
+    kind = checked_kind(kind, series)
+    hosts = hosts_of(series)
     options = FlopsOptions(
         full=full,
-        levels=_known_levels(levels, machine),
+        levels=_known_levels(levels, hosts),
         by_precision=by_precision,
         published=published,
     )
     if ax is None:
-        ax = plt.figure(figsize=(10.0, 6.0), layout="constrained").add_subplot()
+        rows = sum(len(s.everything) for s in series)
+        grown = kind == "bandwidth" and len(series) > 1
+        ax = new_axes(10.0, max(6.0, height_of(rows + 2 * len(series))) if grown else 6.0)
     canvas = Canvas(ax, annotate=annotate)
-    wrong = [m for m in everything if machine and above_roof(m, machine)]
+    canvas.identify([s.everything for s in series])
+    wrong = [m for s in series for m in s.everything if s.host and above_roof(m, s.host.machine)]
     layers = ""
-    if machine and kind == "roofline":
-        finding, layers = draw_flops(canvas, sweep, machine, chosen, wrong, options)
-    elif machine and kind == "instructions":
-        finding = draw_instructions(canvas, sweep, machine, chosen, wrong, full=full)
+    if kind == "roofline":
+        finding, layers = draw_flops(canvas, series, wrong, options)
+    elif kind == "instructions":
+        finding = draw_instructions(canvas, series, wrong, full=full)
     else:
-        finding = draw_bandwidth(canvas, sweep, wrong)
-    parts = list(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in sweep))
-    parts += [machine.title] if machine else []
-    canvas.title(finding, ", ".join([*parts, *([layers] if layers else [])]))
+        finding = draw_bandwidth(canvas, series, wrong)
+    canvas.title(finding, ", ".join(filter(None, [subject(series), layers])))
     return ax
 
 
-def _known_levels(levels: Iterable[str] | None, machine: Machine | None) -> frozenset[str] | None:
+def _known_levels(levels: Iterable[str] | None, hosts: Sequence[Host]) -> frozenset[str] | None:
     if levels is None:
-        return None
+        return frozenset({"DRAM"}) if len(hosts) > 1 else None
     asked = frozenset([levels] if isinstance(levels, str) else levels)
-    known = [c.level for c in level_bandwidths(machine)] if machine else []
+    ours = [[c.level for c in level_bandwidths(host.machine)] for host in hosts]
+    known = dict.fromkeys(level for found in ours for level in found)
     if not asked or not asked <= set(known):
         raise ValueError(
             f"levels must be memory levels with a ceiling ({', '.join(known)}), got"
             f" {', '.join(sorted(asked)) or 'none'}"
         )
     return asked
-
-
-def _default_kind(sweep: Sweep) -> Kind:
-    computes = not len(sweep) or any(m.flops for m in sweep)
-    if sweep.machine and _same_intensity(sweep.variants, sweep.machine):
-        computes = False
-    return "roofline" if computes else "bandwidth"
 
 
 def above_roof(measurement: Measurement, machine: Machine) -> bool:
@@ -177,30 +169,6 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
     traffic = [*m.counted_bytes.items(), *([("DRAM", m.bytes)] if streams else [])]
     rates += [(moved, _fastest(machine, level)) for level, moved in traffic]
     return any(roof and amount / m.seconds > _TOLERANCE * roof for amount, roof in rates)
-
-
-def _same_intensity(variants: Sequence[Measurement], machine: Machine) -> bool:
-    """Whether all points would have the same intensity, in the memory-bound region."""
-    intensities = [m.intensity for m in variants]
-    if len(variants) < 2:
-        return False
-    highest = [machine.peak(m.problem.precision) or 0.0 for m in variants]
-    same = max(intensities) <= _SAME_INTENSITY * min(intensities)
-    return same and max(intensities) * machine.roof < min(highest)
-
-
-def _as_sweep(
-    what: Sweep | Measurement | Sequence[Measurement] | Machine, machine: Machine | None
-) -> Sweep:
-    if isinstance(what, Machine):
-        return Sweep(routine="", measurements=(), machine=what)
-    if isinstance(what, Measurement):
-        what = (what,)
-    if not len(what):
-        raise ValueError("what must contain at least one measurement, got none")
-    if isinstance(what, Sweep):
-        return dataclasses.replace(what, machine=machine or what.machine)
-    return Sweep(routine="", measurements=tuple(what), machine=machine)
 
 
 def _fastest(machine: Machine, level: str) -> float:

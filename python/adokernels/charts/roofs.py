@@ -1,4 +1,4 @@
-"""Common functions of the roofline charts: points and roofs in logarithmic axes."""
+"""The roofs of a roofline chart, and its logarithmic axes."""
 
 from __future__ import annotations
 
@@ -11,29 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-from adokernels.charts.canvas import COMPASS, FADED, Canvas, entry, level_size, level_style
-from adokernels.measuring.records import steps
-from adokernels.tables.numbers import NO_LIMIT, number, percent, prefix, quantity
+from adokernels.charts.canvas import FADED, Canvas, entry, level_style
+from adokernels.tables.numbers import number, prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.artist import Artist
 
-    from adokernels.charts.canvas import Point
-    from adokernels.measuring.records import Ceiling, Measurement, Sweep
+    from adokernels.charts.labels import Point
+    from adokernels.charts.series import Host, Series
+    from adokernels.charts.tracks import Below, Track
+    from adokernels.measuring.records import Ceiling
 
-#: Level name of a point whose bytes are from the formula of the variant, not from counters.
-REQUESTED = "requested"
-_SMALL = 3.5
+#: Size of the markers of variants without a label, in points.
+SMALL = 3.5
 #: Ratio of the frame to the range of the points.
 _MARGIN = 1.8
 #: Ceilings of L1 and shared memory that differ by less than this factor share one line.
 _SAME_LINE = 1.03
-#: Up to this number of variants, all are shown in colour.
-_FEW = 3
-#: Distance in typographic points below which the labels of markers keep the markers' order.
-_NEAR = 40.0
 #: Minimum visible length of a roof, relative to its label; shorter roofs are in the legend.
 _ROOM = 0.9
 _DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
@@ -43,7 +39,8 @@ _DECADES_WITH_STEPS = 2.5  # shorter axes also have labels at 2 and 5
 class Roof:
     """A roof with `value` at intensity 1: proportional to the intensity (slope 1) or constant (0).
 
-    `levels` are the memory levels that the roof limits; empty for a constant roof.
+    `levels` are the memory levels that the roof limits; empty for a constant roof. `host` is the
+    name of its machine, if the chart has several.
     """
 
     name: str
@@ -53,6 +50,7 @@ class Roof:
     colour: str
     theoretical: float | None = None
     levels: tuple[str, ...] = ()
+    host: str = ""
     style: Mapping[str, Any] = field(default_factory=lambda: {"lw": 1.5})
 
     @property
@@ -60,55 +58,13 @@ class Roof:
         """The label: name, measured and theoretical value."""
         factor, unit = prefix(self.value, self.unit)
         theory = f" (theory {number(self.theoretical / factor)})" if self.theoretical else ""
-        return f"{self.name} {number(self.value / factor)} {unit}{theory}"
+        name = f"{self.host} {self.name}" if self.host else self.name
+        return f"{name} {number(self.value / factor)} {unit}{theory}"
 
     @property
     def values(self) -> list[float]:
         """The measured and the theoretical value, if known."""
         return [v for v in (self.value, self.theoretical) if v]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Track:
-    """The points of one measurement: one height, and one intensity per memory level.
-
-    `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
-    intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
-    as that of its instruction mix. `extra` are further points with their style. `precision` is the
-    precision of the work, if the FLOPs of each precision have their own points.
-    """
-
-    m: Measurement
-    amount: float
-    intensities: Mapping[str, float]
-    peer: bool = False
-    compulsory: float | None = None
-    own: tuple[Roof, ...] = ()
-    extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()
-    precision: str = ""
-
-    @property
-    def words(self) -> str:
-        """The label: name and time, or name and precision."""
-        if self.precision:
-            return f"{self.m.shown_as}, {self.precision}"
-        return f"{self.m.shown_as}, {quantity(self.m.seconds, 's')}"
-
-    @property
-    def height(self) -> float:
-        """Work per second."""
-        return self.amount / self.m.seconds
-
-    def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
-        """The roof with the largest share reached by this measurement, and that share."""
-        shares = []
-        for roof in (*roofs, *self.own):
-            xs = [x for level, x in self.intensities.items() if level in roof.levels]
-            xs += [self.compulsory] if self.compulsory and "DRAM" in roof.levels else []
-            if not roof.slope:
-                shares.append((self.height / roof.value, roof))
-            shares += [(self.height / (x * roof.value), roof) for x in xs]
-        return max(shares, key=lambda pair: pair[0], default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,31 +102,6 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
         )
         for level, c in ours.items()
     ]
-
-
-def to_highlight(sweep: Sweep, names: Iterable[str] | None) -> set[str]:
-    """Select the variants in colour; by default the first, the fastest and the largest step.
-
-    Raises
-    ------
-    ValueError
-        If a name was not measured.
-    """
-    everything = [m.variant for m in (*sweep, *sweep.peers)]
-    if names is not None:
-        asked = {names} if isinstance(names, str) else set(names)
-        if unknown := asked - set(everything):
-            raise ValueError(
-                f"highlight must name measured variants ({', '.join(everything)}),"
-                f" got {', '.join(sorted(unknown))}"
-            )
-        return asked
-    variants = sweep.variants
-    if len(variants) <= _FEW:
-        return {m.variant for m in variants}
-    gains = {m: before.seconds / m.seconds for m, before in steps(variants).items()}
-    largest = max(gains, key=lambda m: gains[m], default=variants[0])
-    return {variants[0].variant, sweep.fastest.variant, largest.variant}
 
 
 def draw_frame(
@@ -280,60 +211,6 @@ def _length(canvas: Canvas, start: float, end: float, roof: Roof) -> float:
     return length / (0.56 * canvas.font * len(roof.words))
 
 
-def draw_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
-    """Draw the points: highlighted ones in colour and connected, the others small and grey."""
-    ordered = sorted(tracks, key=lambda t: t.m.variant in highlight)
-    for t in ordered:
-        chosen = t.m.variant in highlight or t.peer
-        xs = list(t.intensities.values())
-        if chosen and len(xs) > 1:
-            canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3)
-        if chosen:
-            low, high = (t.amount / s for s in reversed(t.m.interval))
-            canvas.error_bar(max(xs), t.height, yerr=[[t.height - low], [high - t.height]])
-        for level, x in sorted(t.intensities.items(), key=lambda item: -level_size(item[0])):
-            colour, marker = level_style(level)
-            size = level_size(level)
-            style: dict[str, Any] = {"marker": marker, "color": colour, "mec": canvas.paper}
-            if level == REQUESTED:
-                style = {"marker": "P" if t.peer else "o", "mfc": canvas.paper, "mew": 1.2}
-                style["mec"] = FADED if t.m.ceiling else canvas.ink
-            if not chosen:
-                grey: dict[str, Any] = {"mfc": FADED, "mec": canvas.paper, "mew": 0.3, "alpha": 0.6}
-                canvas.ax.plot(
-                    [x], [t.height], marker=style["marker"], ms=_SMALL, zorder=2.5, **grey
-                )
-                continue
-            canvas.mark(x, t.height, **{"mew": 0.5, "ms": size, **style})
-        for x, y, shape in t.extra if chosen else ():
-            canvas.mark(x, y, mec=canvas.ink, mfc=canvas.paper, **shape)
-
-
-def name_tracks(canvas: Canvas, tracks: Sequence[Track], highlight: set[str]) -> None:
-    """Label the highlighted measurements with name and time."""
-    chosen = [t for t in tracks if t.m.variant in highlight or t.peer]
-    ends = np.log10([(max(t.intensities.values()), t.height) for t in chosen]).reshape(-1, 2)
-    limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
-    spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
-    for t, spot in zip(chosen, spots, strict=True):
-        # Labels of adjacent points are in the order of the points.
-        close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
-        lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
-        compass = [
-            (east, north)
-            for east, north in COMPASS
-            if (north >= 0 or lowest) and (north <= 0 or highest)
-        ]
-        place = (max(t.intensities.values()), t.height)
-        weight = "normal" if t.peer else "bold"
-        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, fontweight=weight)
-    for t in tracks:
-        if t.m.variant in highlight:
-            # Points at the same position share one label.
-            for x, y in dict.fromkeys((round(x, 6), y) for x, y, _ in t.extra):
-                canvas.callout(t.m.variant, (x, y), (7, 12, 20, 30), color=FADED)
-
-
 def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
     """Label the roofs: along diagonal lines, and at the right end of horizontal lines."""
     left, right = np.log10(canvas.ax.get_xlim())
@@ -398,46 +275,42 @@ def draw_walls(canvas: Canvas, walls: Sequence[Wall]) -> None:
             canvas.label(wall.words, places, x=wall.x, **style)
 
 
-def chosen_levels(tracks: Sequence[Track], highlight: set[str]) -> set[str]:
-    """The memory levels of the points in colour."""
-    chosen = (t for t in tracks if t.m.variant in highlight or t.peer)
-    return {level for t in chosen for level in t.intensities} - {REQUESTED}
-
-
-def common_key(
-    canvas: Canvas, roofs: Sequence[Roof], visible: Sequence[Roof], others: int
-) -> list[Artist]:
-    """Make the legend entries for lines, grey points, and roofs outside the frame."""
-    key: list[Artist] = [entry("measured ceiling", color=canvas.ink, ls="-", lw=1.3)]
+def roof_entries(canvas: Canvas, layers: Sequence[Below], visible: Sequence[Roof]) -> list[Artist]:
+    """Make the legend entries of the roofs, and a note of those outside the frame."""
+    roofs = [r for below in layers for r in below.roofs]
+    hosts = [below.host for below in layers if not below.host.alone]
+    key: list[Artist] = [
+        entry(f"ceilings of {host.machine.title}", color=canvas.ink, ls=host.line, lw=1.3)
+        for host in hosts
+    ]
+    if not hosts:
+        key.append(entry("measured ceiling", color=canvas.ink, ls="-", lw=1.3))
     if any(r.theoretical for r in visible):
         key.append(entry("theoretical", color=canvas.ink, ls="--", lw=0.9))
-    if others:
-        words = f"{others} other variant{'s' if others > 1 else ''}"
-        key.append(entry(words, marker="o", color=FADED, ms=_SMALL))
     if hidden := [r for r in roofs if r not in visible]:
         key.append(entry("off scale or at the edge: " + ", ".join(r.words for r in hidden)))
     return key
 
 
-def mark_wrong(canvas: Canvas, tracks: Sequence[Track], wrong: Sequence[Measurement]) -> None:
-    """Mark the measurements above a roof, at their rightmost points."""
-    canvas.badge([(t.m, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong])
+def roofs_of(
+    canvas: Canvas, roofs: Sequence[Roof], host: Host, series: Sequence[Series]
+) -> list[Roof]:
+    """Adapt roofs to a chart of several sweeps, whose points do not have the colours of the roofs.
 
-
-def finding(tracks: Sequence[Track], roofs: Sequence[Roof], sweep: Sweep) -> str:
-    """Format the nearest roof of the first and of the fastest variant, with its share."""
-    by = {t.m: t for t in tracks}
-    fastest = [sweep.fastest] if sweep.variants else []
-    shown = dict.fromkeys(m for m in (*sweep.variants[:1], *fastest) if m in by)
-    parts = []
-    for m in shown:
-        if near := by[m].nearest(roofs):
-            share, roof = near
-            words = (
-                f"{percent(share)} of {roof.name}" if share <= NO_LIMIT else f"above {roof.name}"
-            )
-            parts.append(f"{m.variant}: {words}")
-    return "; ".join(parts)
+    The line style of a roof is that of its machine. Theoretical roofs are omitted.
+    """
+    if len(series) == 1:
+        return list(roofs)
+    return [
+        dataclasses.replace(
+            r,
+            colour=canvas.ink,
+            host=host.name,
+            theoretical=None,
+            style={**r.style, "ls": host.line},
+        )
+        for r in roofs
+    ]
 
 
 def slower(roof: Roof, share: float, name: str) -> Roof:

@@ -8,7 +8,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry
 from adokernels.charts.counted import new_axes
-from adokernels.measuring.scans import Scan
 from adokernels.tables.numbers import prefix, quantity
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.measuring.scans import Scan
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
@@ -108,6 +108,3 @@ def _finding(scan: Scan) -> str:
     if best is largest:
         return words
     return f"{quantity(best.bytes_per_second, 'B/s')} at {quantity(best.bytes, 'B')}, and {words}"
-
-
-Scan.draw = staticmethod(draw_scan)

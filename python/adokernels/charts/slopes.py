@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import NullLocator
 
-from adokernels.charts.canvas import FADED, LITERAL, LOST, Canvas, entry
+from adokernels.charts.canvas import FADED, LITERAL, Canvas
 from adokernels.charts.counted import new_axes
+from adokernels.charts.verdicts import line_of, text_of, verdict_entries
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.printable import printable
@@ -17,7 +18,6 @@ from adokernels.tables.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from adokernels.comparing import Change
@@ -58,8 +58,9 @@ def draw_slopes(
     limits = ax.get_ylim()
     left, right = (_spread(values, step, limits) for values in (before, after))
     for i, change in enumerate(changes):
-        ink = _ink(change)
-        canvas.line([_BEFORE, _AFTER], [before[i], after[i]], color=ink, lw=1.4)
+        verdict = change.comparison.verdict
+        line = line_of(verdict, _FASTER)
+        canvas.line([_BEFORE, _AFTER], [before[i], after[i]], lw=1.4, **line)
         name = printable(change.variant, _LONGEST_NAME)
         gain = ratio(change.comparison.ratio)
         texts = (
@@ -67,18 +68,18 @@ def draw_slopes(
             (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
         )
         for words, x, side, points, places in texts:
-            canvas.mark(x, points[i], marker="o", color=ink)
+            canvas.mark(x, points[i], marker="o", color=line["color"])
             end = x + side * _LABEL
             ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
             ax.text(
                 end + side * 0.008,
                 places[i],
                 words,
-                color=ink,
                 fontsize=canvas.font,
                 ha="left" if side > 0 else "right",
                 va="center",
                 in_layout=False,
+                **text_of(verdict, _FASTER),
                 **LITERAL,
             )
     for x, label in zip((_BEFORE, _AFTER), labels, strict=True):
@@ -94,7 +95,8 @@ def draw_slopes(
             gid="subject",
             **LITERAL,
         )
-    canvas.legend_below(_key(changes))
+    verdicts = [change.comparison.verdict for change in changes]
+    canvas.legend_below(verdict_entries(verdicts, _FASTER))
     canvas.title(_finding(changes, labels), f"{title}; times on a logarithmic axis")
     return ax
 
@@ -120,25 +122,9 @@ def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -
     return places
 
 
-def _ink(change: Change) -> str:
-    verdict = change.comparison.verdict
-    if verdict is Verdict.SLOWER:
-        return LOST
-    return _FASTER if verdict is Verdict.FASTER else FADED
-
-
-def _key(changes: Sequence[Change]) -> list[Artist]:
-    found = {_ink(change) for change in changes}
-    words = {_FASTER: "faster", LOST: "slower", FADED: "same or unclear"}
-    line: dict[str, Any] = {"marker": "_", "ms": 9, "mew": 1.6}
-    return [entry(text, color=ink, **line) for ink, text in words.items() if ink in found]
-
-
 def _finding(changes: Sequence[Change], labels: tuple[str, str]) -> str:
     """State the number of each verdict, and the mean ratio."""
     verdicts = [change.comparison.verdict for change in changes]
-    faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
+    counts = [f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts]
     mean = math.exp(np.mean([math.log(change.comparison.ratio) for change in changes]))
-    others = len(changes) - faster - slower
-    counts = f"{faster} faster, {slower} slower, {others} same or unclear"
-    return f"{labels[1]}: {counts}; mean speed-up {ratio(mean)}"
+    return f"{labels[1]}: {', '.join(counts)}; mean speed-up {ratio(mean)}"

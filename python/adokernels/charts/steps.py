@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels.charts.canvas import LITERAL, LOST, Canvas, entry
+from adokernels.charts.canvas import LITERAL, Canvas, entry
 from adokernels.charts.counted import new_axes
+from adokernels.charts.verdicts import line_of, text_of, verdict_entries
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import (
     NO_LIMIT,
@@ -22,17 +24,22 @@ from adokernels.tables.numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from adokernels.measuring.records import Measurement, Sweep
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
-#: Width of the plot as a fraction of the axes; the table has the rest.
-_PLOT = 0.60
-#: Right ends of the table's columns as fractions of the width: time, step, verdict, share.
-_COLUMNS = {"time": 0.71, "step": 0.80, "step is": 0.90, "of roof": 1.0}
+#: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.
+_TIME, _STEP, _VERDICT, _SHARE = "time", "step", "step is", "of roof"
+_COLUMNS = (_TIME, _STEP, _VERDICT, _SHARE)
+#: Columns that a narrow chart omits, in this order: the lines show the steps, too.
+_OMITTED = (_VERDICT, _STEP)
+#: Widest table, as a fraction of the width of the axes.
+_WIDEST = 0.5
+#: Width of a character and of the space between columns, relative to the size of the font.
+_CHARACTER, _GAP = 0.6, 1.6
 #: Height of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 1.7
 #: Candidates for ticks, as multiples of powers of ten. The first with enough ticks is used.
@@ -53,9 +60,10 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
 
     A row has a dot at the median time, with its 95 % confidence interval. A line leads from the
     time of the previous variant to the dot: black if the step is faster, orange if it is slower,
-    grey if the difference is within the noise. The table has the time, the ratio of times of the
-    step, its verdict, and the share of the roof. The vertical line is the time of the roof: the
-    fastest ceiling of the ladder, or the compulsory bytes at the copy bandwidth of the machine.
+    grey if the times are the same, dashed if the verdict is unclear. The table has the time, the
+    ratio of times of the step, its verdict, and the share of the roof; a narrow chart omits the
+    columns of the step. The vertical line is the time of the roof: the fastest ceiling of the
+    ladder, or the compulsory bytes at the copy bandwidth of the machine.
 
     Parameters
     ----------
@@ -81,24 +89,33 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
         raise ValueError("sweep must contain at least one measurement, got none")
     ax = ax or new_axes(10.0, _REST + _ROW * len(rows))
     canvas = Canvas(ax, annotate=annotate)
+    canvas.identify([rows])
     limit = _time_of_roof(sweep)
-    _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), rows)
+    canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
+    canvas.settle()
+    table = _table(canvas, sweep, rows) if annotate else _Table({})
+    _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), len(rows), table)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
     before = sweep.steps()
     for row, m in enumerate(rows):
         if m in before:
-            colour = canvas.step_ink(m.compare(before[m])[0])
-            canvas.line([before[m].seconds, m.seconds], [row, row], color=colour, lw=1.4)
+            style = line_of(m.compare(before[m]).verdict, canvas.ink)
+            canvas.line([before[m].seconds, m.seconds], [row, row], lw=1.4, **style)
         low, high = m.interval
         canvas.error_bar(m.seconds, row, xerr=[[m.seconds - low], [high - m.seconds]])
-        canvas.mark(m.seconds, row, **_dot(canvas, sweep, m))
-        if annotate:
-            _cells(canvas, sweep, m, before.get(m), row)
+        canvas.mark(m.seconds, row, gid=canvas.gid(m), **_dot(canvas, sweep, m))
     if annotate:
-        for name in _COLUMNS if before else ("time", "of roof"):
-            _cell(canvas, name, name, -1, fontweight="bold")
-        canvas.legend_below(_key(canvas, sweep, limit))
+        table.draw(canvas)
+        if limit:
+            canvas.label(
+                f"roof, {quantity(limit, 's')}",
+                [{"ha": ha} for ha in ("center", "left", "right")],
+                position=(limit, -1),
+                va="center",
+                color=_VARIANT,
+            )
+        canvas.legend_below(_key(canvas, sweep, table))
     canvas.title(_finding(sweep), sweep.title)
     return ax
 
@@ -118,25 +135,28 @@ def _time_of_roof(sweep: Sweep) -> float | None:
     return variants[0].bytes / sweep.roof
 
 
-def _frame(canvas: Canvas, times: Sequence[float], rows: Sequence[Measurement]) -> None:
+def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> None:
     """Set up a logarithmic time axis in the left part of the axes."""
     ax = canvas.ax
     low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = _PLOT if canvas.annotate else 1.0
+    plot = 1 - table.width(canvas) / canvas.width
     ax.set_xscale("log")
     ax.set_xlim(low, low * (high / low) ** (1 / plot))
-    ax.set_ylim(len(rows) - 0.5, -1.5 if canvas.annotate else -0.5)
+    ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
     ticks = _ticks(low, high)
     factor, unit = prefix(math.sqrt(low * high), "s")
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{float(f'{x / factor:.3g}'):g}"))
     for tick in ticks:
-        ax.plot([tick, tick], [-0.5, len(rows) - 0.5], color="0.85", lw=0.6, zorder=0)
+        ax.plot([tick, tick], [-0.5, rows - 0.5], color="0.85", lw=0.6, zorder=0)
+    for edge in np.arange(rows) - 0.5:
+        ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
     ax.set_xlabel(f"Time of a call [{unit}], logarithmic", x=plot / 2, fontsize=canvas.font + 1)
-    ax.tick_params(labelsize=canvas.font)
+    ax.tick_params(axis="x", labelsize=canvas.font)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["bottom"].set_bounds(low, high)
     ax.spines[["top", "right"]].set_visible(False)
-    canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -157,71 +177,107 @@ def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
     return {"marker": "o", "color": _VARIANT}
 
 
-def _cells(
-    canvas: Canvas, sweep: Sweep, m: Measurement, before: Measurement | None, row: int
-) -> None:
-    """Write the row of the table."""
-    share = sweep.share_of_roof(m)
-    comparison = m.compare(before) if before else None
-    cells = {
-        "time": quantity(m.seconds, "s"),
-        "step": ratio(comparison.ratio) if comparison else "",
-        "step is": str(comparison.verdict.value) if comparison else "",
-        "of roof": "" if share is None else share_of_limit(share),
-    }
-    for name, words in cells.items():
-        style: dict[str, Any] = {"color": canvas.ink}
-        if comparison and name in ("step", "step is"):
-            style["color"] = canvas.step_ink(comparison.verdict)
-            if comparison.verdict is Verdict.UNCLEAR:
-                style["fontstyle"] = "italic"
-        elif name == "time" and not m.ceiling and m is sweep.fastest:
-            style["fontweight"] = "bold"
-        _cell(canvas, name, words, row, **style)
+@dataclass(frozen=True)
+class _Cell:
+    """A text in the table, with its style."""
+
+    row: int
+    words: str
+    style: Mapping[str, Any]
 
 
-def _cell(canvas: Canvas, column: str, words: str, row: int, **style: Any) -> None:
-    canvas.ax.text(
-        _COLUMNS[column],
-        row,
-        words,
-        transform=canvas.ax.get_yaxis_transform(),
-        ha="right",
-        va="center",
-        fontsize=canvas.font,
-        **LITERAL,
-        **style,
-    )
+@dataclass(frozen=True)
+class _Table:
+    """The table beside the dots: the cells of each column, from left to right."""
+
+    columns: Mapping[str, Sequence[_Cell]]
+
+    def width(self, canvas: Canvas) -> float:
+        """Width in points."""
+        return sum(self._width_of(name, canvas) for name in self.columns)
+
+    def without(self, name: str) -> _Table:
+        """The same table without a column."""
+        return _Table({n: cells for n, cells in self.columns.items() if n != name})
+
+    def draw(self, canvas: Canvas) -> None:
+        """Write the cells; the last column ends at the right edge of the axes."""
+        end = self.width(canvas)
+        for name in self.columns:
+            end -= self._width_of(name, canvas)
+            place = canvas.ax.get_yaxis_transform() + canvas.shift(-end)
+            for cell in self.columns[name]:
+                style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
+                style |= {"color": canvas.ink, "transform": place, **LITERAL, **cell.style}
+                canvas.ax.text(1.0, cell.row, cell.words, **style)
+
+    def _width_of(self, name: str, canvas: Canvas) -> float:
+        longest = max(len(cell.words) for cell in self.columns[name])
+        return canvas.font * (_CHARACTER * longest + _GAP)
 
 
-def _key(canvas: Canvas, sweep: Sweep, limit: float | None) -> list[Any]:
+def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
+    """Make the table, without the columns that have no cells or for which there is no space."""
+    columns: dict[str, list[_Cell]] = {name: [] for name in _COLUMNS}
+    before = sweep.steps()
+    for row, m in enumerate(rows):
+        fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
+        bold = {"fontweight": "bold"} if fastest else {}
+        cells: dict[str, tuple[str, dict[str, Any]]] = {_TIME: (quantity(m.seconds, "s"), bold)}
+        if m in before:
+            verdict, gain, _ = m.compare(before[m])
+            style = text_of(verdict, canvas.ink)
+            cells |= {_STEP: (ratio(gain), style), _VERDICT: (verdict.value, style)}
+        share = sweep.share_of_roof(m)
+        if share is not None:
+            cells[_SHARE] = (share_of_limit(share), bold)
+        for name, (words, style) in cells.items():
+            columns[name].append(_Cell(row, words, {"gid": canvas.gid(m), **style}))
+    head = {"fontweight": "bold"}
+    filled = {name: [_Cell(-1, name, head), *cells] for name, cells in columns.items() if cells}
+    table = _Table(filled)
+    for name in _OMITTED:
+        if table.width(canvas) > _WIDEST * canvas.width:
+            table = table.without(name)
+    return table
+
+
+def _key(canvas: Canvas, sweep: Sweep, table: _Table) -> list[Any]:
+    """Make the legend; the table explains the lines of the steps if it has their verdicts."""
     key = [entry("variant", marker="o", color=_VARIANT)]
     if any(m.ceiling for m in sweep):
         style = {"marker": "D", "mfc": canvas.paper, "mec": canvas.ink}
         key.append(entry("ceiling: does not compute the result", **style))
     if sweep.peers:
         key.append(entry("peer: code of another library", marker="s", color=_PEER))
-    if limit:
-        words = f"time at the roof, {quantity(limit, 's')}"
-        key.append(entry(words, marker="|", color=_VARIANT, ms=9, mew=1.2))
-    verdicts = {m.compare(before)[0] for m, before in sweep.steps().items()}
-    for verdict, words, colour in (
-        (Verdict.FASTER, "step is faster", canvas.ink),
-        (Verdict.SLOWER, "step is slower", LOST),
-    ):
-        if verdict in verdicts:
-            key.append(entry(words, marker="_", color=colour, ms=9, mew=1.4))
-    return key
+    if _VERDICT not in table.columns:
+        found = {m.compare(before).verdict for m, before in sweep.steps().items()}
+        key += verdict_entries(found, canvas.ink, "step is ")
+    return key if len(key) > 1 else []
 
 
 def _finding(sweep: Sweep) -> str:
-    """State the speed-up of the fastest variant over the first, and its share of the roof."""
+    """State how fast the best variant is relative to the first, the roof and the best peer."""
     if not sweep.variants:
         return "Only ceilings"
     first, best = sweep.variants[0], sweep.fastest
     share = sweep.share_of_roof(best)
-    of_roof = f", {percent(share)} of the roof" if share and share <= NO_LIMIT else ""
     if best is first:
-        return f"{best.variant}: {quantity(best.seconds, 's')}{of_roof}"
-    gain = number(first.seconds / best.seconds)
-    return f"{best.variant} is {gain} times as fast as {first.variant}{of_roof}"
+        parts = [f"{best.variant}: {quantity(best.seconds, 's')}"]
+    else:
+        gain = number(first.seconds / best.seconds)
+        parts = [f"{best.variant} is {gain} times as fast as {first.variant}"]
+    parts += [f"{percent(share)} of the roof"] if share and share <= NO_LIMIT else []
+    return ", ".join([*parts, *_beside_peers(sweep)])
+
+
+def _beside_peers(sweep: Sweep) -> list[str]:
+    """Compare the fastest variant with the fastest peer, if the difference is clear."""
+    if not sweep.peers:
+        return []
+    peer = min(sweep.peers, key=lambda m: m.seconds)
+    verdict, gain, _ = sweep.fastest.compare(peer)
+    if verdict is Verdict.UNCLEAR:
+        return []
+    words = "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
+    return [f"{words} {peer.shown_as}"]

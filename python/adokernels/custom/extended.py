@@ -227,6 +227,3 @@ def _task_of(routine: Routine, count: int) -> Task:
         names=tuple(p.name for p in inputs),
         lengths=lengths,
     )
-
-
-Routine.extended = ExtendedRoutine

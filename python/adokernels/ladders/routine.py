@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from adokernels.ladders.resources import Kernel, Resources, launched_kernels
 from adokernels.ladders.source import Source, source_of, sources_folder
 from adokernels.machine_code.disassembly import sass_of_module
 from adokernels.machine_code.records import Sass
+from adokernels.names import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -232,11 +233,6 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         Whether operands may have leading batch dimensions.
     """
 
-    #: The class of a routine with custom variants, and the class that checks results. Their modules
-    #: import this class, so they assign these attributes.
-    extended: ClassVar[type[Any]]
-    checks: ClassVar[type[Any]]
-
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
         self.name: str = core.name
@@ -305,7 +301,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
 
     def checker(self, problem: _core.Problem) -> AnyChecker:
         """The checker for the variants' results on a problem."""
-        checker: AnyChecker = self.checks(self, problem)
+        checker: AnyChecker = find("ResultChecker")(self, problem)
         return checker
 
     def with_variants(self, *variants: Any) -> Any:
@@ -327,7 +323,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         ValueError
             If two variants have the same name.
         """
-        return self.extended(self, variants)
+        return find("ExtendedRoutine")(self, variants)
 
     def choose(
         self, *args: Any, device: str | None = None, out: Any = None, **options: Any

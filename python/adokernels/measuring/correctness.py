@@ -83,6 +83,3 @@ class ResultChecker:
         expected = self._expected
         got = host if isinstance(expected, tuple) else host[0]
         return self._task.check(got, expected, self._unit)
-
-
-Routine.checks = ResultChecker

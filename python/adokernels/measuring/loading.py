@@ -14,7 +14,7 @@ from adokernels.measuring.checked import Checked
 from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.measuring.scans import Scan
 from adokernels.measuring.schema_one import converted
-from adokernels.storage import SCHEMA, StoredRecord
+from adokernels.storage import SCHEMA
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan | Sass
 
@@ -63,6 +63,3 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
         return _KINDS[kind].from_dict(converted(document) if version == 1 else document)
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-StoredRecord.read = staticmethod(load)

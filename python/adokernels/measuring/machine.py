@@ -7,6 +7,7 @@ import json
 import math
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +30,8 @@ from adokernels.storage import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SAMPLES = 20
+#: Number of samples of a ceiling; if they take more than the time in seconds, the smaller number.
+_SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 20, 5, 1.5
 _GIB = 1 << 30
 #: Maximum size of a file of ceilings in bytes, and maximum number of such files.
 _LARGEST_FILE, _MOST_FILES = 1 << 20, 100
@@ -178,7 +180,11 @@ def _measure(device: str, case: _Case) -> Ceiling:
         # With less work, a single delay by the scheduler would dominate the time of a pass.
         call = prepare(math.ceil(max(_SECONDS / once, _MIN_WORK / work_of(call))))
         _core.sample(call, False, 3)
-    seconds = min(_core.sample(call, not in_cache, 1)[0] for _ in range(_SAMPLES))
+    seconds, start = math.inf, time.perf_counter()
+    for taken in range(_SAMPLES):
+        if taken >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
+            break
+        seconds = min(seconds, _core.sample(call, not in_cache, 1)[0])
     return Ceiling(
         kind=case.kind,
         level=case.level,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
 from adokernels.fields import Length
 from adokernels.measuring.records import Sweep
+from adokernels.names import find
 from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.numbers import quantity, share_of_limit
 from adokernels.tables.rendering import ShownAsTables, new_table
@@ -39,8 +39,6 @@ class Scan(StoredRecord, ShownAsTables):
     """
 
     KIND = "scan"
-    #: Draws a scan. ``adokernels.charts.scans``, which imports this module, assigns it.
-    draw: ClassVar[Callable[..., Any]]
 
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
@@ -67,7 +65,7 @@ class Scan(StoredRecord, ShownAsTables):
         Axes
             The axes drawn on.
         """
-        drawn: Axes = Scan.draw(self, kind, ax)
+        drawn: Axes = find("draw_scan")(self, kind, ax)
         return drawn
 
     @property

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.charts.banks import draw_banks
 from adokernels.counters.metrics import WARP
 from adokernels.patterns.accesses import Accesses
 from adokernels.patterns.lanes import firsts
@@ -93,6 +92,8 @@ class BankConflicts(ShownAsTables):
         Axes
             The axes drawn on.
         """
+        from adokernels.charts.banks import draw_banks  # loads matplotlib
+
         return draw_banks(self, request, ax=ax, annotate=annotate)
 
     def _tables(self) -> Sequence[Table]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.charts.divergence import draw_divergence
 from adokernels.counters.metrics import WARP
 from adokernels.patterns.lanes import by_warp
 from adokernels.patterns.tables import divergence_table
@@ -83,6 +82,8 @@ class Divergence(ShownAsTables):
         Axes
             The axes drawn on.
         """
+        from adokernels.charts.divergence import draw_divergence  # loads matplotlib
+
         return draw_divergence(self, ax=ax, annotate=annotate)
 
     def _tables(self) -> Sequence[Table]:

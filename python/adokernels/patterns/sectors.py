@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.charts.lanes import draw_sectors
 from adokernels.counters.metrics import SECTOR
 from adokernels.patterns.accesses import Accesses
 from adokernels.patterns.lanes import distinct
@@ -97,6 +96,8 @@ class Sectors(ShownAsTables):
         Axes
             The axes drawn on.
         """
+        from adokernels.charts.lanes import draw_sectors  # loads matplotlib
+
         return draw_sectors(self, request, ax=ax, annotate=annotate)
 
     def _tables(self) -> Sequence[Table]:

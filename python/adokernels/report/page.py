@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
-
-from adokernels.charts.files import to_svg
-from adokernels.charts.roofline import roofline
+from adokernels.charts.drawing import closing
+from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.diagnosis.tables import diagnosis_tables
+from adokernels.report.headline import headline
+from adokernels.report.inline_svg import inline_svg
+from adokernels.report.variants import variants_table
 from adokernels.storage import replace_file
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.numbers import quantity
@@ -23,36 +26,13 @@ from adokernels.tables.rendering import to_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.table import Table
 
     from adokernels.measuring.records import Machine, Measurement, Sweep
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
-
-_STYLE = """
-:root { color-scheme: light dark; --rule: #8886; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.2rem 0.7rem; white-space: nowrap; vertical-align: top; }
-th { vertical-align: bottom; }
-thead { border-bottom: 2px solid var(--rule); }
-tbody tr { border-bottom: 1px solid var(--rule); }
-caption { padding-bottom: 0.5rem; }
-figure { margin: 1.5rem 0; }
-img { max-width: 100%; height: auto; }
-dt { font-weight: 600; }
-dd { margin: 0 0 0.3rem 1.5rem; overflow-wrap: anywhere; }
-section { border-top: 1px solid var(--rule); margin-top: 2rem; }
-@media screen and (prefers-color-scheme: dark) {
-  body { background: #16181c; color: #e4e4e4; }
-  img.chart { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
-}
-@media print {
-  body { margin: 0; max-width: none; }
-  figure, table { break-inside: avoid; }
-  th, td { padding: 0.1rem 0.3rem; }
-}
-"""
 
 
 def write_report(
@@ -65,8 +45,9 @@ def write_report(
 ) -> Path:
     """Write the tables and charts of several sweeps, and their context, as one HTML file.
 
-    The file is self-contained: it needs no network and no script. It follows the reader's light or
-    dark colour scheme. Equal data gives equal bytes.
+    The first table has one row per sweep. Pointing at a variant, in a chart or in a table, shows
+    its numbers. The file is self-contained and complete without its script. It follows the reader's
+    light or dark colour scheme. Equal data gives equal bytes.
 
     Parameters
     ----------
@@ -85,20 +66,29 @@ def write_report(
     -------
     Path
         The file written.
+
+    Raises
+    ------
+    OSError
+        If a picture cannot be read or the file cannot be written; an existing file is unchanged.
     """
     name = escaped(title)
     facts = _context(sweeps) if context is None else context
+    anchors = [f"sweep-{place}" for place in range(1, len(sweeps) + 1)]
+    numbers = itertools.count(1)
     parts = [
-        f"<h1>{name}</h1>\n<p>{escaped(_summary(sweeps))}</p>",
-        *(to_html(machine_table(machine)) for machine in _machines(sweeps)),
-        *(_figure(_png(image), caption, caption) for caption, image in pictures),
-        *map(_section, sweeps),
-        _details(facts) if facts else "",
+        f"<h1>{name}</h1>",
+        headline(sweeps, anchors) if sweeps else "",
+        f"<p>{_METHOD}</p>",
+        *(_picture(_png(image), caption) for caption, image in pictures),
+        *map(_section, sweeps, anchors, itertools.repeat(numbers)),
+        _about(_machines(sweeps), facts),
+        f"<script>\n{_resource('page.js')}</script>",
     ]
     page = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{name}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n<body>\n"
         + "\n".join(filter(None, parts))
         + "\n</body>\n</html>\n"
     )
@@ -107,83 +97,114 @@ def write_report(
     return target
 
 
-def _summary(sweeps: Sequence[Sweep]) -> str:
-    ladders = _and(dict.fromkeys(f"{len(s.variants)} variants of {s.routine}" for s in sweeps))
-    machines = _and(machine.title for machine in _machines(sweeps))
-    on = f" on {machines}" if machines else ""
-    return (
-        f"Measured{on}: {ladders}. Times are medians with 95 % confidence intervals; "
-        "cold means that caches were overwritten before each sample, warm that calls ran back to "
-        "back. Useful bandwidth counts compulsory bytes, not those that the variant moved."
-    )
+_METHOD = (
+    "Times are medians. Cold: caches were overwritten before each sample. Warm: calls ran back to "
+    "back. The speed-up of the fastest variant is relative to the first one. Useful bandwidth "
+    "counts compulsory bytes, not those that the variant moved."
+)
 
 
-def _section(sweep: Sweep) -> str:
-    changes = [(m.variant, m.changes) for m in sweep if m.changes]
-    chart = _figure(_chart(roofline, sweep), _alternative(sweep), "", "chart") if len(sweep) else ""
+def _section(sweep: Sweep, anchor: str, numbers: Iterator[int]) -> str:
+    steps, *others = sweep_tables(sweep)
+    chart = _chart(picture, sweep, _alternative(sweep), numbers) if len(sweep) else ""
+    subject = sweep.title.removeprefix(sweep.routine).removeprefix(", ")
     parts = (
-        f"<section>\n<h2>{escaped(_heading(sweep))}</h2>",
-        *map(to_html, sweep_tables(sweep)),
+        f'<section id="{anchor}">\n<h2>{escaped(sweep.routine)}</h2>',
+        f'<p class="subject">{escaped(subject)}</p>' if subject else "",
+        _table(steps, "variants", sweep.title),
         chart,
-        _analysis(sweep) if any(m.profile for m in sweep.variants) else "",
-        f"<h3>What each variant changes</h3>\n{_list(changes)}" if changes else "",
+        *map(_titled, others),
+        *(_analysis(sweep, numbers) if any(m.profile for m in sweep.variants) else ()),
+        _titled(variants_table(sweep), "variants details") if len(sweep) else "",
         "</section>",
     )
     return "\n".join(filter(None, parts))
 
 
-def _analysis(sweep: Sweep) -> str:
+def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
     """What the hardware counters of a sweep show: two charts and the diagnosis."""
-    charts = {
-        speed_of_light: f"Speed of light of {sweep.title}.",
-        warp_states: f"Warp states of {sweep.title}.",
-    }
-    figures = [_figure(_chart(draw, sweep), text, "", "chart") for draw, text in charts.items()]
-    return "\n".join([*figures, diagnose(sweep)._repr_html_()])
+    yield _chart(speed_of_light, sweep, f"Speed of light of {sweep.title}.", numbers)
+    yield _chart(warp_states, sweep, f"Warp states of {sweep.title}.", numbers)
+    diagnosis, *proposals = diagnosis_tables(diagnose(sweep))
+    diagnosis.title = "Diagnosis"
+    yield from map(_titled, (diagnosis, *proposals))
 
 
-def _heading(sweep: Sweep) -> str:
-    problems = dict.fromkeys(str(m.problem) for m in sweep)
-    return ", ".join([sweep.routine, *problems])
+def _titled(table: Table, style: str = "") -> str:
+    """A table below its title as a heading, which is not as wide as the table."""
+    title = str(table.title)
+    return f"<h3>{escaped(title)}</h3>\n{_table(table, style, title)}"
 
 
-def _chart(draw: Callable[..., Axes], sweep: Sweep) -> str:
-    with plt.style.context("default"):
-        figure = Figure(figsize=(8.5, 5.5), layout="constrained")
-        draw(sweep, ax=figure.add_subplot())
-        return f"data:image/svg+xml;base64,{_encoded(to_svg(figure))}"
+def _table(table: Table, style: str, label: str) -> str:
+    """A table without its title, in a box that scrolls and that the keyboard reaches."""
+    table.title = None
+    classes = f"scroll {style}".strip()
+    return (
+        f'<div class="{classes}" tabindex="0" role="region" aria-label="{escaped(label)}">\n'
+        f"{to_html(table)}\n</div>"
+    )
+
+
+def _chart(
+    draw: Callable[[Sweep], Axes], sweep: Sweep, alternative: str, numbers: Iterator[int]
+) -> str:
+    """A chart whose title is text of the page, without its subject, which the section states."""
+    with closing(draw, sweep) as figure:
+        title = _take_title(figure)
+        svg = inline_svg(figure, f"chart-{next(numbers)}-", alternative)
+    label = escaped(alternative)
+    return (
+        f"<figure>\n<figcaption>{escaped(title)}</figcaption>\n"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n{svg}\n</div>\n'
+        "</figure>"
+    )
+
+
+def _take_title(figure: Figure) -> str:
+    """Remove the titles and subjects of a figure; return the first title."""
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    for ax in figure.axes:
+        ax.set_title("", loc="left")
+    for subject in figure.findobj(lambda artist: artist.get_gid() == "subject"):
+        subject.remove()
+    return next(filter(None, titles), "").replace("\n", " ")
 
 
 def _alternative(sweep: Sweep) -> str:
-    """The alternative text of a chart."""
+    """The alternative text of the default picture."""
     times = [f"{m.variant} {quantity(m.seconds, 's')}" for m in sweep]
-    kind = "Roofline" if any(m.executed_flops for m in sweep) else "Bandwidths"
-    return f"{kind} of {sweep.title}: {', '.join(times)}."
+    return f"Times of {sweep.title}: {', '.join(times)}."
 
 
-def _figure(source: str, alternative: str, caption: str, style: str = "picture") -> str:
-    words = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
-    alt = escaped(alternative)
-    return f'<figure><img class="{style}" src="{source}" alt="{alt}">{words}</figure>'
+def _picture(source: str, caption: str) -> str:
+    words = escaped(caption)
+    return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
 
 
 def _png(image: str | Path | bytes) -> str:
     content = image if isinstance(image, bytes) else Path(image).read_bytes()
-    return f"data:image/png;base64,{_encoded(content)}"
+    return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def _encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
+def _about(machines: Sequence[Machine], facts: Mapping[str, Any]) -> str:
+    """The ceilings of the machines, and the context of the measurements."""
+    tables = [_titled(machine_table(machine)) for machine in machines]
+    if facts:
+        lines = (
+            f"<dt>{escaped(key)}</dt><dd>{escaped(str(value))}</dd>" for key, value in facts.items()
+        )
+        tables.append(
+            "<details>\n<summary>Machine, software and settings</summary>\n"
+            f"<dl>\n{chr(10).join(lines)}\n</dl>\n</details>"
+        )
+    if not tables:
+        return ""
+    return "\n".join(['<section id="machines">\n<h2>Machines</h2>', *tables, "</section>"])
 
 
-def _details(facts: Mapping[str, Any]) -> str:
-    items = _list((key, str(value)) for key, value in facts.items())
-    return f"<details>\n<summary>Machine, software and settings</summary>\n{items}\n</details>"
-
-
-def _list(items: Iterable[tuple[str, str]]) -> str:
-    lines = (f"<dt>{escaped(key)}</dt><dd>{escaped(text)}</dd>" for key, text in items)
-    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
+def _resource(name: str) -> str:
+    return resources.files("adokernels.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
@@ -199,8 +220,3 @@ def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
     """Each machine once, even if several sweeps ran on it."""
     machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
     return list({machine.title: machine for machine in machines}.values())
-
-
-def _and(words: Iterable[str]) -> str:
-    *others, last = [*words] or [""]
-    return f"{', '.join(others)} and {last}" if others else last

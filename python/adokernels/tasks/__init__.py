@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels import _core
+from adokernels.names import computing_routines
 from adokernels.tasks._comparison import (
     SAME_VALUES,
     as_tuple,
@@ -55,14 +55,4 @@ def discover(routines: Collection[str]) -> dict[str, Task]:
     return {name: importlib.import_module(f"{__name__}.{name}").TASK for name in routines}
 
 
-#: Routines of the core without a ladder of their own: parts of another module's computation.
-_PARTS = {"gpp_tiles"}
-
-
-def _computing_routines() -> list[str]:
-    """Names of the core's routines, except parts and those with only ceilings."""
-    computing = (r for r in _core.routines() if not all(v.ceiling for v in r.variants))
-    return [r.name for r in computing if r.name not in _PARTS]
-
-
-TASKS = discover(_computing_routines())
+TASKS = discover(computing_routines())

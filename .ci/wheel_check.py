@@ -1,0 +1,33 @@
+"""Uses an installed wheel; ``wheels.py`` runs it in a new environment without a compiler.
+
+Arguments: the name of the wheel's file, and ``cpu`` or ``cuda``.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+
+
+def main() -> None:
+    """Raise an AssertionError if the wheel does not work as it should."""
+    wheel, kind = sys.argv[1:]
+    assert not any(map(shutil.which, ("cc", "c++", "gcc", "g++", "nvcc"))), "a compiler is found"
+    assert Path(ado.__file__).is_relative_to(sys.prefix), ado.__file__
+    assert wheel.split("-")[1] == ado.__version__, (wheel, ado.__version__)
+
+    reason = _core.why_no_cuda()
+    assert (reason == "built without CUDA") == (kind == "cpu"), reason
+    numbers = np.random.default_rng().random((300, 500), dtype=np.float32)
+    for variant in ado.transpose:
+        if variant.available and not variant.ceiling:
+            assert np.array_equal(ado.transpose(numbers, variant=variant.name), numbers.T), variant
+    assert ado.transpose["tiled"].source.text, "the sources are missing"
+
+
+if __name__ == "__main__":
+    main()

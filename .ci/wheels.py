@@ -1,0 +1,153 @@
+"""Builds the wheels of a release, and tries each in an environment without a compiler.
+
+``make wheel`` runs it. ``dist/cuda`` receives the wheels with the CUDA ladders, for all
+architectures of a release, and ``dist/cpu`` those without. The latter have the local version
+``+cpu``: both are the distribution ``adokernels``, so that installing one replaces the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "wheels"
+BIN = Path(sys.executable).parent
+#: Versions of Python that the wheels support.
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+#: The kinds of wheel, and whether each contains the CUDA ladders.
+KINDS = {"cpu": "OFF", "cuda": "ON"}
+#: The C++ runtime of the compiler can be newer than that of the user's system. It is linked
+#: statically, and the symbols of all static libraries are hidden from other extension modules.
+LINKER = "-static-libstdc++ -Wl,--exclude-libs,ALL"
+
+
+def find_python(version: str) -> str | None:
+    """The path of an interpreter: on the PATH or installed by pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    for path in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
+        # A shim of pyenv exists even if the version is not active. It then fails.
+        command = [str(path), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        if path and run(command, check=False, capture_output=True).stdout.strip() == version:
+            return str(path)
+    return None
+
+
+def run(
+    command: list[str], *, check: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program; by default, an error ends this one."""
+    return subprocess.run(command, text=True, check=check, **options)
+
+
+def build(python: str, kind: str, folder: Path) -> Path:
+    """Build a wheel for the system on which it is built.
+
+    All versions of Python use the same build folder, so that only the bindings are compiled once
+    per version.
+    """
+    arguments = f"{os.environ.get('CMAKE_ARGS', '')} '-DCMAKE_MODULE_LINKER_FLAGS={LINKER}'"
+    architectures = os.environ.get("ADOKERNELS_CUDA_ARCHITECTURES", "AUTO")
+    environment = {
+        **os.environ,
+        "ADOKERNELS_CUDA": KINDS[kind],
+        "ADOKERNELS_CUDA_ARCHITECTURES": architectures.replace("AUTO", "release"),
+        "CMAKE_ARGS": arguments.strip(),
+    }
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet"]
+    settings = f"--config-settings=build-dir={BUILD / kind}"
+    run([*pip, "wheel", "--no-deps", "-w", str(folder), settings, str(ROOT)], env=environment)
+    return next(folder.glob("*.whl"))
+
+
+def repair(wheel: Path, folder: Path) -> Path:
+    """Give a wheel the tag of the oldest system that has all symbols it needs."""
+    run([str(BIN / "auditwheel"), "repair", "-w", str(folder), str(wheel)], capture_output=True)
+    repaired = next(folder.glob("*.whl"))
+    with zipfile.ZipFile(repaired) as archive:
+        bundled = [name for name in archive.namelist() if ".libs/" in name]
+    if bundled:
+        sys.exit(f"{repaired.name} must not depend on libraries of the build machine: {bundled}")
+    return repaired
+
+
+def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
+    """Append a local version to the version of a wheel."""
+    run([str(BIN / "wheel"), "unpack", "-d", str(folder), str(wheel)], stdout=subprocess.DEVNULL)
+    content = next(folder.iterdir())
+    info = next(content.glob("*.dist-info"))
+    metadata = info / "METADATA"
+    text, count = re.subn(r"(?m)^Version: .*$", rf"\g<0>+{local}", metadata.read_text(), count=1)
+    if not count:
+        sys.exit(f"{wheel.name} must contain a version")
+    metadata.write_text(text)
+    info.rename(info.with_name(f"{info.name.removesuffix('.dist-info')}+{local}.dist-info"))
+    run([str(BIN / "wheel"), "pack", "-d", str(folder), str(content)], stdout=subprocess.DEVNULL)
+    return next(folder.glob("*.whl"))
+
+
+def try_wheel(wheel: Path, python: str, kind: str) -> None:
+    """Install a wheel in a new environment and use it, with only that environment on the PATH."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run([python, "-m", "venv", "--without-pip", str(folder / "venv")])
+        bare = folder / "venv" / "bin"
+        pip = [sys.executable, "-m", "pip", "--python", str(bare / "python"), "--quiet"]
+        run([*pip, "install", str(wheel)])
+        environment = {"PATH": str(bare), "HOME": name, "LANG": "C.UTF-8"}
+        for command in (
+            ["python", "-W", "error", str(ROOT / ".ci" / "wheel_check.py"), wheel.name, kind],
+            ["adokernels", "info"],
+            ["adokernels", "tour", "--size", "200", "--out", str(folder / "tour")],
+        ):
+            program = [str(bare / command[0]), *command[1:]]
+            done = run(program, env=environment, cwd=name, capture_output=True, check=False)
+            if done.returncode:
+                sys.exit(
+                    f"{' '.join(command)} fails with {wheel.name}:\n{done.stdout}{done.stderr}"
+                )
+
+
+def make(kind: str, version: str, python: str) -> None:
+    """Build, repair and try one wheel, and move it to its folder in dist."""
+    start = time.monotonic()
+    target = ROOT / "dist" / kind
+    target.mkdir(parents=True, exist_ok=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as name:
+        steps = [Path(name) / step for step in ("built", "repaired", "versioned")]
+        wheel = repair(build(python, kind, steps[0]), steps[1])
+        if kind == "cpu":
+            wheel = with_local_version(wheel, kind, steps[2])
+        try_wheel(wheel, python, kind)
+        done = Path(shutil.move(wheel, target / wheel.name))
+    size = done.stat().st_size / 1e6
+    print(f"{done.relative_to(ROOT)}: {size:.1f} MB, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Make the wheels that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS)
+    arguments = parser.parse_args()
+    found = {version: find_python(version) for version in arguments.python}
+    for kind in arguments.kinds or KINDS:
+        for version, python in found.items():
+            if python:
+                make(kind, version, python)
+    if missing := [version for version, python in found.items() if not python]:
+        sys.exit(f"no wheels for Python {', '.join(missing)}, which is not installed here")
+
+
+if __name__ == "__main__":
+    main()

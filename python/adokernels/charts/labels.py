@@ -1,0 +1,118 @@
+"""Placement of the labels of a chart, so that they do not overlap."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.text import Annotation, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.backend_bases import RendererBase
+    from numpy.typing import NDArray
+
+Point = tuple[float, float]
+
+
+class Labels(Artist):
+    """Moves each label to the best of its candidate places whenever the chart is drawn.
+
+    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy, in
+    the order in which labels were added, and depends only on the chart.
+
+    Attributes
+    ----------
+    points, lines
+        Points and end points of straight lines that labels avoid, in data coordinates.
+    """
+
+    _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_zorder(-1)
+        self.set_in_layout(False)
+        self.points: list[Point] = []
+        self.lines: list[NDArray[np.float64]] = []
+        self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
+
+    def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
+        """Add a label with functions that move it to each place, the preferred one first."""
+        self._items.append((artist, places))
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Place the labels."""
+        axes = self.axes
+        assert axes is not None
+        reach = float(np.max(renderer.points_to_pixels(4.0)))
+        points = axes.transData.transform(np.reshape(self.points, (-1, 2)))
+        taken = np.hstack([points - reach, points + reach])
+        lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
+        samples = np.concatenate([np.empty((0, 2)), *lines])
+        frame = np.array([axes.get_window_extent(renderer).extents])
+        for artist, places in self._items:
+            costs = []
+            for preference, place in enumerate(places):
+                place()
+                cost = self._cost(_boxes(artist, renderer), taken, samples, frame)
+                costs.append(cost + self._PREFERENCE * preference)
+            places[int(np.argmin(costs))]()
+            taken = np.concatenate([taken, _boxes(artist, renderer)])
+
+    def _cost(
+        self,
+        boxes: NDArray[np.float64],
+        taken: NDArray[np.float64],
+        samples: NDArray[np.float64],
+        frame: NDArray[np.float64],
+    ) -> float:
+        area = float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()) or 1.0
+        overlap = area - _overlap(boxes, frame) + _overlap(boxes, taken)
+        low, high = boxes[:, None, :2] < samples, samples < boxes[:, None, 2:]
+        crossings = np.count_nonzero((low & high).all(axis=2))
+        # Any overlap costs more than any number of crossings; smaller overlaps cost less.
+        penalty = self._OVERLAP * (1 + overlap / area) if overlap > area * 1e-6 else 0.0
+        return penalty + self._CROSSING * crossings
+
+
+def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
+    """Cover an artist with boxes, in pixels; rotated text needs several along its length."""
+    if not isinstance(artist, Text):
+        return np.array([artist.get_window_extent(renderer).extents])
+    if isinstance(artist, Annotation):
+        artist.update_positions(renderer)
+    rotation = artist.get_rotation()
+    slanted = bool(rotation % 90)
+    artist.set_rotation(0 if slanted else rotation)
+    # The annotation's own extent would include its leader line.
+    extents = np.array([Text.get_window_extent(artist, renderer).padded(1.0).extents])
+    artist.set_rotation(rotation)
+    if not slanted:
+        return extents
+    left, bottom, right, top = extents[0]
+    anchor = artist.get_transform().transform(artist.get_position())
+    angle = math.radians(rotation)
+    turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+    count = math.ceil((right - left) / (top - bottom))
+    step = (right - left) / count
+    half = (step * np.abs(turn[0]) + (top - bottom) * np.abs(turn[1])) / 2
+    along = left + step * (np.arange(count) + 0.5)
+    centres = np.column_stack([along, np.full(count, (bottom + top) / 2)])
+    centres = (centres - anchor) @ turn + anchor
+    return np.column_stack([centres - half, centres + half])
+
+
+def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    return float(np.prod(np.clip(high - low, 0, None), axis=2).sum())
+
+
+def _sampled(line: NDArray[np.float64], spacing: float) -> NDArray[np.float64]:
+    start, end = line
+    count = max(int(np.hypot(*(end - start)) / spacing), 1) + 1
+    return np.linspace(start, end, count)

@@ -1,0 +1,270 @@
+"""The sweeps of one chart: their colours, and the machines whose ceilings are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adokernels.measuring.records import Machine, Measurement, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+#: Colours of Okabe & Ito, one per sweep.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
+#: Line styles, one per machine.
+_LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dash-dotted": "-."}
+#: Parts of the names of processors that do not tell them apart.
+_COMMON = re.compile(
+    r"\b(NVIDIA|AMD|Intel|Processor|CPU|GPU|Graphics|\d+-Core)\b|\((R|TM)\)|@.*$|, .*$", re.I
+)
+#: Up to this number of variants, all are shown in colour.
+_FEW = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Host:
+    """A machine whose ceilings are drawn.
+
+    Attributes
+    ----------
+    machine
+        Its ceilings: the highest ones, if several sweeps have measured them.
+    name
+        A short name for labels; empty if the chart has only this machine.
+    line
+        The style of its lines, for matplotlib.
+    words
+        The style of its lines, in words.
+    """
+
+    machine: Machine
+    name: str = ""
+    line: str = "-"
+    words: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the chart has only this machine."""
+        return not self.name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """A sweep with the look of its points.
+
+    Attributes
+    ----------
+    sweep
+        The measurements.
+    highlight
+        The variants in colour and with labels.
+    host
+        The machine; None if its ceilings are unknown.
+    name
+        What distinguishes the sweep from the others: its routine, with the machine if there are
+        several; empty if it is the only one.
+    colour
+        The colour of its points; None if it is the only sweep, whose points have the colours of
+        their memory levels.
+    """
+
+    sweep: Sweep
+    highlight: frozenset[str]
+    host: Host | None = None
+    name: str = ""
+    colour: str | None = None
+
+    @property
+    def everything(self) -> tuple[Measurement, ...]:
+        """The measurements, then the peers."""
+        return (*self.sweep.measurements, *self.sweep.peers)
+
+    @property
+    def subject(self) -> str:
+        """What was measured: routine, problem, cold or warm; empty for a machine alone."""
+        found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
+        return ", ".join(found)
+
+
+def make_series(
+    what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
+    machine: Machine | None,
+    highlight: Iterable[str] | None,
+) -> list[Series]:
+    """Convert what a chart shows to series: one per sweep, ordered by machine.
+
+    Measurements outside of sweeps form one series per routine, machine and state of the caches.
+    `machine` replaces the ceilings of all of them.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, if there are too many machines, or if `highlight` contains a
+        variant that was not measured.
+    TypeError
+        If `what` contains anything else.
+    """
+    sweeps = _as_sweeps(what, machine)
+    hosts = _hosts([s.machine for s in sweeps if s.machine])
+    chosen = _highlighted(sweeps, highlight)
+    names = _names(sweeps, hosts)
+    found = [
+        Series(
+            sweep=sweep,
+            highlight=highlighted,
+            host=hosts[sweep.machine.title] if sweep.machine else None,
+            name=name,
+            colour=_COLOURS[i % len(_COLOURS)] if name else None,
+        )
+        for i, (sweep, name, highlighted) in enumerate(zip(sweeps, names, chosen, strict=True))
+    ]
+    titles = list(hosts)
+    return sorted(found, key=lambda s: titles.index(s.host.machine.title) if s.host else -1)
+
+
+def hosts_of(series: Iterable[Series]) -> list[Host]:
+    """The machines of a chart, each once."""
+    return list({s.host.machine.title: s.host for s in series if s.host}.values())
+
+
+def subject(series: Sequence[Series]) -> str:
+    """Describe what was measured, and each machine with its line style, for the title."""
+    measured = [s for s in series if len(s.sweep)]
+    if len(measured) == 1:
+        parts = [measured[0].subject]
+    else:
+        parts = [m.routine for s in measured for m in s.sweep]
+        parts += [" and ".join(dict.fromkeys(m.cache for s in measured for m in s.sweep))]
+    for host in hosts_of(series):
+        parts.append(f"{host.machine.title} ({host.words})" if host.words else host.machine.title)
+    elsewhere = dict.fromkeys(
+        m.machine_title
+        for s in series
+        for m in s.everything
+        if s.host and m.machine_title not in ("", s.host.machine.title)
+    )
+    parts += [f"measured on {title}" for title in elsewhere]
+    return ", ".join(filter(None, dict.fromkeys(parts)))
+
+
+def _as_sweeps(
+    what: Sweep | Measurement | Machine | Sequence[Sweep | Measurement | Machine],
+    machine: Machine | None,
+) -> list[Sweep]:
+    items = [what] if isinstance(what, (Sweep, Measurement, Machine)) else list(what)
+    found: list[Sweep] = []
+    loose: dict[tuple[str, ...], list[Measurement]] = {}
+    for item in items:
+        if isinstance(item, Machine):
+            found.append(Sweep(routine="", measurements=(), machine=item))
+        elif isinstance(item, Sweep):
+            if len(item):
+                own = machine or item.machine
+                found.append(dataclasses.replace(item, machine=own))
+        elif isinstance(item, Measurement):
+            key = (item.routine, item.cache, item.machine_title)
+            loose.setdefault(key, []).append(item)
+        else:
+            raise TypeError(
+                "what must be a sweep, a measurement, a machine or a sequence of these, got "
+                f"{type(item).__name__}"
+            )
+    for group in loose.values():
+        own = machine or next((m.machine for m in group if m.machine), None)
+        found.append(Sweep(routine=group[0].routine, measurements=tuple(group), machine=own))
+    if not found:
+        raise ValueError("what must contain at least one measurement, got none")
+    return found
+
+
+def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
+    """Make one host per title of a machine."""
+    by_title: dict[str, list[Machine]] = {}
+    for machine in machines:
+        by_title.setdefault(machine.title, []).append(machine)
+    if len(by_title) > len(_LINES):
+        raise ValueError(
+            f"what must come from at most {len(_LINES)} machines, got {', '.join(by_title)}"
+        )
+    if len(by_title) == 1:
+        return {title: Host(machine=_merged(found)) for title, found in by_title.items()}
+    short = {title: " ".join(_COMMON.sub(" ", title).split()) for title in by_title}
+    distinct = all(short.values()) and len({*short.values()}) == len(short)
+    return {
+        title: Host(
+            machine=_merged(found), name=short[title] if distinct else title, line=line, words=words
+        )
+        for (title, found), (words, line) in zip(by_title.items(), _LINES.items(), strict=False)
+    }
+
+
+def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
+    """Distinct names of several sweeps: routine and machine, if necessary also the problem."""
+    measured = [sweep for sweep in sweeps if len(sweep)]
+    if len(measured) < 2:
+        return [""] * len(sweeps)
+
+    def name(sweep: Sweep, *details: str) -> str:
+        if not len(sweep):
+            return ""
+        first = sweep.measurements[0]
+        host = hosts[sweep.machine.title].name if sweep.machine else ""
+        what = " ".join([sweep.routine or first.routine, *details])
+        return f"{what} on {host}" if host else what
+
+    def detailed(sweep: Sweep) -> str:
+        first = sweep.measurements[0]
+        operand = first.problem.operands[0]
+        return name(sweep, " x ".join(map(str, operand.shape)), operand.dtype, first.cache)
+
+    plain = [name(sweep) for sweep in sweeps]
+    found = [
+        detailed(sweep) if text and plain.count(text) > 1 else text
+        for sweep, text in zip(sweeps, plain, strict=True)
+    ]
+    return [
+        f"{text} ({found[: i + 1].count(text)})" if text and found.count(text) > 1 else text
+        for i, text in enumerate(found)
+    ]
+
+
+def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:
+    """Select the variants in colour of each sweep.
+
+    The default is the first, the fastest and the variant with the largest step; of several sweeps,
+    only the fastest of each.
+    """
+    if names is not None:
+        asked = frozenset([names] if isinstance(names, str) else names)
+        known = dict.fromkeys(m.variant for s in sweeps for m in (*s.measurements, *s.peers))
+        if unknown := asked - set(known):
+            raise ValueError(
+                f"highlight must name measured variants ({', '.join(known)}),"
+                f" got {', '.join(sorted(unknown))}"
+            )
+        return [asked] * len(sweeps)
+    return [_default_highlight(sweep, alone=len(sweeps) == 1) for sweep in sweeps]
+
+
+def _default_highlight(sweep: Sweep, *, alone: bool) -> frozenset[str]:
+    variants = sweep.variants
+    if variants and not alone:
+        return frozenset([sweep.fastest.variant])
+    if len(variants) <= _FEW:
+        return frozenset(m.variant for m in variants)
+    gains = {m: before.seconds / m.seconds for m, before in sweep.steps().items()}
+    largest = max(gains, key=lambda m: gains[m], default=variants[0])
+    return frozenset({variants[0].variant, sweep.fastest.variant, largest.variant})
+
+
+def _merged(machines: Sequence[Machine]) -> Machine:
+    """Combine several measurements of one machine: no code should exceed the best of them."""
+    everything = itertools.chain.from_iterable(machine.ceilings for machine in machines)
+    highest = {c.name: c for c in sorted(everything, key=lambda c: c.measured)}
+    first = machines[0]
+    ceilings = tuple(highest[c.name] for c in first.ceilings)
+    return first if ceilings == first.ceilings else dataclasses.replace(first, ceilings=ceilings)

@@ -1,0 +1,212 @@
+"""The points of a roofline chart: one track of points per measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels.charts.canvas import (
+    COMPASS,
+    FADED,
+    Canvas,
+    entry,
+    level_entries,
+    level_size,
+    level_style,
+)
+from adokernels.charts.roofs import SMALL
+from adokernels.tables.numbers import NO_LIMIT, percent, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from matplotlib.artist import Artist
+
+    from adokernels.charts.roofs import Roof
+    from adokernels.charts.series import Host, Series
+    from adokernels.measuring.records import Measurement
+
+#: Level name of a point whose bytes are from the formula of the variant, not from counters.
+REQUESTED = "requested"
+#: Distance in typographic points below which the labels of markers keep the markers' order.
+_NEAR = 40.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Track:
+    """The points of one measurement: one height, and one intensity per memory level.
+
+    `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
+    intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
+    as that of its instruction mix. `extra` are further points with their style. `precision` is the
+    precision of the work, if the FLOPs of each precision have their own points. `series` is the
+    sweep of the measurement.
+    """
+
+    m: Measurement
+    series: Series
+    amount: float
+    intensities: Mapping[str, float]
+    compulsory: float | None = None
+    own: tuple[Roof, ...] = ()
+    extra: tuple[tuple[float, float, Mapping[str, Any]], ...] = ()
+    precision: str = ""
+
+    @property
+    def words(self) -> str:
+        """The label: name and time, or name and precision."""
+        sweep = f"{self.series.name}: " if self.series.name else ""
+        return f"{sweep}{self.m.shown_as}, {self.precision or quantity(self.m.seconds, 's')}"
+
+    @property
+    def peer(self) -> bool:
+        """Whether this is the code of another library."""
+        return self.m in self.series.sweep.peers
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the points are large and have a label."""
+        return self.m.variant in self.series.highlight or self.peer
+
+    @property
+    def height(self) -> float:
+        """Work per second."""
+        return self.amount / self.m.seconds
+
+    def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
+        """The roof with the largest share reached by this measurement, and that share."""
+        shares = []
+        for roof in (*roofs, *self.own):
+            xs = [x for level, x in self.intensities.items() if level in roof.levels]
+            xs += [self.compulsory] if self.compulsory and "DRAM" in roof.levels else []
+            if not roof.slope:
+                shares.append((self.height / roof.value, roof))
+            shares += [(self.height / (x * roof.value), roof) for x in xs]
+        return max(shares, key=lambda pair: pair[0], default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Below:
+    """The roofs of a machine, and the points below them.
+
+    `roofs` are drawn; `limits` are those with which points are compared.
+    """
+
+    host: Host
+    roofs: Sequence[Roof]
+    limits: Sequence[Roof]
+    tracks: Sequence[Track]
+
+
+def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
+    """Draw the points: highlighted ones in colour and connected, the others small."""
+    for t in sorted(tracks, key=lambda t: t.m.variant in t.series.highlight):
+        by_size = sorted(t.intensities.items(), key=lambda item: -level_size(item[0]))
+        if t.chosen:
+            _draw_chosen(canvas, t, by_size)
+            continue
+        for level, x in by_size:
+            style: dict[str, Any] = {"mec": canvas.paper, "mew": 0.3, "alpha": 0.6, "ms": SMALL}
+            style |= {"mfc": t.series.colour or FADED, "marker": _marker(t, level)}
+            canvas.ax.plot([x], [t.height], zorder=2.5, gid=canvas.gid(t.m), **style)
+
+
+def _draw_chosen(canvas: Canvas, t: Track, by_size: Sequence[tuple[str, float]]) -> None:
+    xs = list(t.intensities.values())
+    if len(xs) > 1:
+        style = {"color": t.series.colour} if t.series.colour else {}
+        canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
+    low, high = (t.amount / s for s in reversed(t.m.interval))
+    canvas.error_bar(max(xs), t.height, yerr=[[t.height - low], [high - t.height]])
+    for level, x in by_size:
+        marker: dict[str, Any] = {"marker": _marker(t, level), "ms": level_size(level)}
+        if level == REQUESTED:
+            ink = FADED if t.m.ceiling else t.series.colour or canvas.ink
+            marker |= {"mfc": canvas.paper, "mec": ink, "mew": 1.2}
+        else:
+            colour = t.series.colour or level_style(level)[0]
+            marker |= {"color": colour, "mec": canvas.paper, "mew": 0.5}
+        canvas.mark(x, t.height, gid=canvas.gid(t.m), **marker)
+    for x, y, shape in t.extra:
+        ink = t.series.colour or canvas.ink
+        canvas.mark(x, y, gid=canvas.gid(t.m), mec=ink, mfc=canvas.paper, **shape)
+
+
+def _marker(t: Track, level: str) -> str:
+    if level == REQUESTED:
+        return "P" if t.peer else "o"
+    return level_style(level)[1]
+
+
+def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
+    """Label the highlighted measurements with name and time."""
+    chosen = [t for t in tracks if t.chosen]
+    ends = np.log10([(max(t.intensities.values()), t.height) for t in chosen]).reshape(-1, 2)
+    limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
+    spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
+    for t, spot in zip(chosen, spots, strict=True):
+        # Labels of adjacent points are in the order of the points.
+        close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
+        lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
+        compass = [
+            (east, north)
+            for east, north in COMPASS
+            if (north >= 0 or lowest) and (north <= 0 or highest)
+        ]
+        place = (max(t.intensities.values()), t.height)
+        style = {"fontweight": "normal" if t.peer else "bold", "gid": canvas.gid(t.m)}
+        style |= {"color": t.series.colour} if t.series.colour else {}
+        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, **style)
+    for t in tracks:
+        if t.m.variant in t.series.highlight:
+            # Points at the same position share one label.
+            for x, y in dict.fromkeys((round(x, 6), y) for x, y, _ in t.extra):
+                canvas.callout(t.m.variant, (x, y), (7, 12, 20, 30), color=FADED)
+
+
+def track_entries(
+    canvas: Canvas, series: Sequence[Series], tracks: Sequence[Track], words: str
+) -> list[Artist]:
+    """Make the legend entries of the sweeps, the memory levels, and the small points.
+
+    `words` has a place for the memory level.
+    """
+    levels = {level for t in tracks if t.chosen for level in t.intensities} - {REQUESTED}
+    several = any(s.colour for s in series)
+    key: list[Artist] = [
+        entry(s.name, marker="o", ms=6, color=s.colour) for s in series if s.colour
+    ]
+    key += [entry(f"{s.name}: {s.subject.partition(', ')[2]}") for s in series if s.name]
+    key += level_entries(levels, words, colour=FADED if several else None)
+    small = dict.fromkeys(t.m for t in tracks if not t.chosen)
+    if small:
+        words = f"{len(small)} other variant{'s' if len(small) > 1 else ''}"
+        key.append(entry(words, marker="o", color=FADED, ms=SMALL))
+    return key
+
+
+def mark_wrong(canvas: Canvas, tracks: Sequence[Track], wrong: Sequence[Measurement]) -> None:
+    """Mark the measurements above a roof, at their rightmost points."""
+    canvas.badge([(t.m, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong])
+
+
+def finding(layers: Sequence[Below], series: Sequence[Series]) -> str:
+    """Format the nearest roof of the fastest variant of each sweep, with its share.
+
+    For a single sweep, the first variant is included.
+    """
+    limits = {t.m: (t, below.limits) for below in layers for t in below.tracks}
+    parts = []
+    for s in series:
+        variants = s.sweep.variants
+        fastest = [s.sweep.fastest] if variants else []
+        for m in dict.fromkeys([*fastest] if s.name else [*variants[:1], *fastest]):
+            track, roofs = limits.get(m, (None, ()))
+            near = track.nearest(roofs) if track else None
+            if near:
+                share, roof = near
+                of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
+                parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
+    return "; ".join(parts)

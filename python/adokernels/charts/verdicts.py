@@ -1,0 +1,43 @@
+"""How charts show the verdict on a step: colour, line style and font."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from adokernels.charts.canvas import FADED, LOST, entry
+from adokernels.measuring.statistics import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matplotlib.lines import Line2D
+
+#: Dashes and spaces of the line of an unclear step, in units of the line width.
+_DASHES = (0, (2.2, 1.6))
+
+
+def ink_of(verdict: Verdict, faster: str) -> str:
+    """Choose `faster` for a faster step, a warning colour for a slower one, and grey for others."""
+    if verdict is Verdict.SLOWER:
+        return LOST
+    return faster if verdict is Verdict.FASTER else FADED
+
+
+def line_of(verdict: Verdict, faster: str) -> dict[str, Any]:
+    """Colour and style of the line of a step: only that of an unclear step is dashed."""
+    dashed = verdict is Verdict.UNCLEAR
+    return {"color": ink_of(verdict, faster), "ls": _DASHES if dashed else "-"}
+
+
+def text_of(verdict: Verdict, faster: str) -> dict[str, Any]:
+    """Colour and font of a text about a step: only that of an unclear step is italic."""
+    style = "italic" if verdict is Verdict.UNCLEAR else "normal"
+    return {"color": ink_of(verdict, faster), "fontstyle": style}
+
+
+def verdict_entries(verdicts: Iterable[Verdict], faster: str, prefix: str = "") -> list[Line2D]:
+    """Make one legend entry per verdict that occurs; `prefix` precedes its word."""
+    found = set(verdicts)
+    return [
+        entry(f"{prefix}{v.value}", lw=1.4, **line_of(v, faster)) for v in Verdict if v in found
+    ]

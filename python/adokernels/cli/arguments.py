@@ -1,0 +1,237 @@
+"""Arguments of the command line: conversion of their texts, and arguments of several commands."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import adokernels as ado
+from adokernels import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    #: Runs a command; returns the exit status, None on success.
+    Run = Callable[[argparse.Namespace, Console], int | None]
+
+#: Formats of charts.
+_CHARTS = (".png", ".svg", ".pdf")
+
+
+class Commands:
+    """The commands of a parser.
+
+    Attributes
+    ----------
+    names
+        The names of the commands, in the order of the help.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(
+            required=True, metavar="command", title="commands", dest="command"
+        )
+        self.names: list[str] = []
+
+    def add(
+        self,
+        name: str,
+        run: Run,
+        sentence: str,
+        example: str,
+        *,
+        parents: tuple[argparse.ArgumentParser, ...] = (),
+    ) -> argparse.ArgumentParser:
+        """Add a command: its name, function, description in one sentence, and an example."""
+        self.names.append(name)
+        parser: argparse.ArgumentParser = self._parsers.add_parser(
+            name,
+            parents=list(parents),
+            help=f"{sentence[0].lower()}{sentence[1:]}",
+            description=f"{sentence}.",
+            epilog=f"example:\n  adokernels {name} {example}".rstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.set_defaults(run=run)
+        return parser
+
+
+def problem_arguments(*, cache: str) -> argparse.ArgumentParser:
+    """The arguments of commands that run one routine on random operands."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("routine")
+    add_operands(parser)
+    parser.add_argument(
+        "--cache", choices=("cold", "warm"), default=cache, help=f"default: {cache}"
+    )
+    return parser
+
+
+def add_operands(parser: argparse.ArgumentParser) -> None:
+    """Add the element type of the operands and the options of the routine."""
+    parser.add_argument("--dtype", type=dtype, help="element type, if the routine accepts several")
+    parser.add_argument(
+        "--set",
+        type=option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the routine, for example border=replicate",
+    )
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
+    """Add the lengths of the problem."""
+    parser.add_argument("--shape", type=lengths, help="lengths, for example 1600x2560")
+
+
+def add_variants(parser: argparse.ArgumentParser, seconds: float) -> None:
+    """Add the device, the variants to measure, and their time."""
+    parser.add_argument("--device", metavar="{cpu,cuda,cuda:N}")
+    parser.add_argument("--variants", type=names, help="comma-separated names")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help=f"maximum time per variant ({seconds:g})"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the file of the result."""
+    parser.add_argument("--json", type=output_file(), help="output file for the result")
+
+
+def add_plot(parser: argparse.ArgumentParser) -> None:
+    """Add the file of the chart."""
+    parser.add_argument(
+        "--plot",
+        type=output_file(*_CHARTS),
+        metavar="FILE",
+        help=f"output file for the chart ({', '.join(_CHARTS)})",
+    )
+
+
+def routine_named(name: str) -> ado.Routine:
+    """The routine of that name."""
+    if name not in ado.routines:
+        raise KeyError(f"no routine {name!r}{_core.suggest(name, list(ado.routines))}")
+    return ado.routines[name]
+
+
+def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
+    """The options of the routine, each given once."""
+    known = list(routine.options)
+    for name, _ in options.set:
+        if name not in known:
+            hint = _core.suggest(name, known)
+            has = f"has no option {name!r}{hint}" if known else "takes no options"
+            raise ValueError(f"{routine.name} {has}")
+    if len(dict(options.set)) < len(options.set):
+        raise ValueError("--set must give each option once")
+    return dict(options.set)
+
+
+def problem_of(
+    options: argparse.Namespace,
+) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
+    """The routine, random operands and the options of a command that runs one problem."""
+    from adokernels.arrays.operands import random_operands
+
+    routine = routine_named(options.routine)
+    settings = options_of(options, routine)
+    return routine, random_operands(routine, options.shape, options.dtype), settings
+
+
+def size(text: str) -> int:
+    """Convert an integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """Convert ``1600x2560``."""
+    try:
+        return tuple(int(length) for length in text.lower().split("x"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be lengths such as 1600x2560, got {text!r}"
+        ) from None
+
+
+def names(text: str) -> list[str]:
+    """Convert comma-separated names."""
+    return text.split(",")
+
+
+def share(text: str) -> float:
+    """Convert ``5%`` or ``5`` to 0.05."""
+    try:
+        value = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < np.inf:
+        raise argparse.ArgumentTypeError(f"must be a percentage such as 5%, got {text!r}")
+    return value
+
+
+def dtype(text: str) -> np.dtype[Any]:
+    """Convert the name of a data type."""
+    try:
+        return np.dtype(text)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise argparse.ArgumentTypeError(f"must be a data type, got {text!r}: {error}") from error
+
+
+def option(text: str) -> tuple[str, Any]:
+    """Convert ``border=replicate`` or ``taps=1,2,3,4,3,2,1``."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return name, float(value) if value in ("inf", "nan") else value
+
+
+def output_file(*suffixes: str) -> Callable[[str], Path]:
+    """Convert the path of a file that the command will write.
+
+    A path that cannot be written is rejected before anything is measured.
+    """
+
+    def convert(text: str) -> Path:
+        path = Path(text)
+        if suffixes and path.suffix.lower() not in suffixes:
+            raise argparse.ArgumentTypeError(f"must end in {', '.join(suffixes)}, got {text!r}")
+        if path.is_dir():
+            raise argparse.ArgumentTypeError(f"must be a file, got the folder {text!r}")
+        if not path.exists():
+            _require_folder(path.parent)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
+        return path
+
+    return convert
+
+
+def output_folder(text: str) -> Path:
+    """Convert the path of a folder, which the command creates if there is none."""
+    path = Path(text)
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    _require_folder(nearest)
+    if not os.access(nearest, os.W_OK):
+        raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
+    return path
+
+
+def _require_folder(path: Path) -> None:
+    if not path.is_dir():
+        found = "a file" if path.exists() else "no such folder"
+        raise argparse.ArgumentTypeError(f"{str(path)!r} must be a folder, got {found}")

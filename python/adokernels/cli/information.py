@@ -1,0 +1,64 @@
+"""The commands ``tour``, ``info`` and ``list``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.cli.arguments import output_folder, routine_named, size
+from adokernels.cli.status import INTERRUPTED
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from adokernels.cli.arguments import Commands
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    tour = commands.add(
+        "tour",
+        _run_tour,
+        "Find edges in a photograph, measure two ladders, and write a report",
+        "--image holiday.jpg --out my-tour",
+    )
+    tour.add_argument("--image", type=Path, help="use this picture file")
+    tour.add_argument(
+        "--out", type=output_folder, default=Path("adokernels-tour"), help="output folder"
+    )
+    tour.add_argument("--size", type=size, help="upper limit for every length")
+    tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
+
+    info = commands.add(
+        "info", _run_info, "Show the build, the devices and their ceilings", "--refresh"
+    )
+    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
+
+    ladders = commands.add("list", _run_list, "Show the routines and their ladders", "transpose")
+    ladders.add_argument("routine", nargs="?", help="show only this routine")
+
+
+def _run_tour(options: argparse.Namespace, console: Console) -> int:
+    from adokernels.tour import Tour  # loads matplotlib
+
+    tour = Tour(options.out, console, size=options.size, everything=options.all)
+    return INTERRUPTED if tour.run(options.image) else 0
+
+
+def _run_info(options: argparse.Namespace, console: Console) -> None:
+    from adokernels.measuring.context import context
+
+    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
+    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
+    for device in devices:
+        console.print(ado.machine(device, refresh=options.refresh))
+
+
+def _run_list(options: argparse.Namespace, console: Console) -> None:
+    routines = [routine_named(options.routine)] if options.routine else ado.routines.values()
+    for routine in routines:
+        console.print(routine)

@@ -1,0 +1,236 @@
+"""The commands that run kernels: ``bench``, ``scan``, ``check`` and ``profile``."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import adokernels as ado
+from adokernels.cli.arguments import (
+    add_json,
+    add_operands,
+    add_plot,
+    add_shape,
+    add_variants,
+    lengths,
+    names,
+    options_of,
+    output_file,
+    problem_arguments,
+    problem_of,
+    routine_named,
+)
+from adokernels.cli.charts import save_chart
+from adokernels.cli.status import INTERRUPTED, WRONG
+from adokernels.counters.metrics import METRIC_SETS
+from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
+from adokernels.tables.measurements import sweep_tables
+from adokernels.tables.rendering import show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from adokernels.cli.arguments import Commands
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    bench = commands.add(
+        "bench",
+        _run_bench,
+        "Measure one ladder",
+        "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
+        parents=(problem_arguments(cache="cold"),),
+    )
+    add_shape(bench)
+    add_variants(bench, seconds=3.0)
+    bench.add_argument(
+        "--counters",
+        nargs="?",
+        const="default",
+        choices=tuple(METRIC_SETS),
+        help="read hardware counters after timing (CUDA)",
+    )
+    add_json(bench)
+    add_plot(bench)
+
+    scan = commands.add(
+        "scan",
+        _run_scan,
+        "Measure one routine over a range of sizes",
+        "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
+        parents=(problem_arguments(cache="warm"),),
+    )
+    scan.add_argument(
+        "--shapes",
+        type=lengths,
+        nargs="+",
+        metavar="SHAPE",
+        help="lengths of each problem; default: from 4 KiB to 256 MiB",
+    )
+    add_variants(scan, seconds=0.5)
+    add_json(scan)
+    add_plot(scan)
+
+    _add_check(commands)
+
+    profile = commands.add(
+        "profile",
+        _run_profile,
+        "Read the hardware counters of one CUDA variant",
+        "transpose tiled --shape 8192x8192",
+        parents=(problem_arguments(cache="cold"),),
+    )
+    profile.add_argument(
+        "variant", nargs="?", help="name of the variant; default: the one that a call uses"
+    )
+    add_shape(profile)
+    output = profile.add_mutually_exclusive_group()
+    output.add_argument(
+        "--metrics",
+        type=lambda text: text if text in METRIC_SETS else names(text),
+        default="default",
+        help=f"{', '.join(METRIC_SETS)}, or comma-separated names as in Nsight Compute",
+    )
+    output.add_argument(
+        "--ncu",
+        type=output_file(SUFFIX),
+        metavar="FILE.ncu-rep",
+        help="write a report with source for the GUI of Nsight Compute (runs ncu)",
+    )
+    add_json(profile)
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add(
+        "check",
+        _run_check,
+        "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
+        "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
+    )
+    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
+    check.add_argument("--routine", required=True, help="the routine that it computes")
+    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
+    check.add_argument("--block", type=lengths, default=(256,), help="for example 32x8")
+    check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
+    check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
+    add_shape(check)
+    add_operands(check)
+    check.add_argument("--against", type=names, help="comma-separated names of variants")
+    check.add_argument("--no-timing", action="store_true", help="check the results only")
+    check.add_argument("--seconds", type=float, default=1.0, help="maximum time per variant (1)")
+    add_json(check)
+
+
+def _run_bench(options: argparse.Namespace, console: Console) -> int:
+    routine, operands, settings = problem_of(options)
+    sweep = ado.sweep(
+        routine,
+        *operands,
+        device=options.device,
+        variants=options.variants,
+        cache=options.cache,
+        seconds=options.seconds,
+        counters=options.counters or False,
+        **settings,
+    )
+    show(console, sweep_tables(sweep))
+    _save(sweep, options.json, console)
+    save_chart(_picture, sweep, options.plot, console)
+    return INTERRUPTED if sweep.interrupted else 0
+
+
+def _picture(sweep: ado.Sweep) -> Axes:
+    from adokernels.charts.picture import picture  # loads matplotlib
+
+    return picture(sweep)
+
+
+def _run_scan(options: argparse.Namespace, console: Console) -> int:
+    routine = routine_named(options.routine)
+    found = ado.scan(
+        routine,
+        shapes=options.shapes,
+        dtype=options.dtype,
+        device=options.device,
+        variants=options.variants,
+        cache=options.cache,
+        seconds=options.seconds,
+        **options_of(options, routine),
+    )
+    console.print(found)
+    _save(found, options.json, console)
+    save_chart(ado.Scan.plot, found, options.plot, console)
+    return INTERRUPTED if found.interrupted else 0
+
+
+def _run_check(options: argparse.Namespace, console: Console) -> int:
+    routine, operands, settings = problem_of(options)
+    name = options.kernel.partition("<")[0]
+    if options.file.suffix == ".py":
+        module = runpy.run_path(str(options.file))
+        if name not in module:
+            raise ValueError(f"{options.file} must define {name}")
+        variant = ado.variant(module[name])
+    else:
+        variant = ado.cuda_variant(
+            name,
+            source=options.file.read_text(encoding="utf-8"),
+            kernel=options.kernel,
+            block=options.block,
+            tile=options.tile,
+            grid=options.grid,
+            file=str(options.file),
+        )
+    try:
+        result = ado.check(
+            variant,
+            routine,
+            *operands,
+            against=options.against,
+            timed=not options.no_timing,
+            seconds=options.seconds,
+            **settings,
+        )
+    except ado.CompilationError as error:
+        result = ado.Checked(routine.name, name, False, f"it does not compile\n{error.log}")
+    console.print(repr(result), markup=False, highlight=False)
+    _save(result, options.json, console)
+    return 0 if result else WRONG
+
+
+def _run_profile(options: argparse.Namespace, console: Console) -> None:
+    routine, operands, settings = problem_of(options)
+    if options.ncu:
+        _write_nsight_report(options, console, routine, operands, settings)
+        return
+    what = routine[options.variant] if options.variant else routine
+    profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
+    console.print(profile)
+    _save(profile, options.json, console)
+
+
+def _write_nsight_report(
+    options: argparse.Namespace,
+    console: Console,
+    routine: ado.Routine,
+    operands: tuple[NDArray[Any], ...],
+    settings: dict[str, Any],
+) -> None:
+    if options.json:
+        raise ValueError("--json must not be combined with --ncu")
+    name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
+    write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
+    console.print(f"wrote {options.ncu}; open it with ncu-ui")
+
+
+def _save(
+    record: ado.Sweep | ado.Scan | ado.Checked | ado.Profile, path: Path | None, console: Console
+) -> None:
+    if path is not None:
+        record.save(path)
+        console.print(f"wrote {path}")

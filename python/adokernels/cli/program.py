@@ -1,0 +1,76 @@
+"""The program ``adokernels``: its parser, and the exit status of each kind of error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.cli import information, measuring, stored
+from adokernels.cli.arguments import Commands
+from adokernels.cli.status import INTERRUPTED, NO_DEVICE, USAGE, WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Width of a table of ceilings; a narrower terminal wraps its lines.
+_MIN_WIDTH = 100
+_EXAMPLES = """\
+examples:
+  adokernels tour
+  adokernels bench transpose --shape 4096x4096 --plot transpose.png
+
+"adokernels COMMAND --help" shows the arguments of a command, with an example."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0 on success, 1 if ``check`` finds a wrong result or ``compare`` a slower variant, 2 for a
+        wrong argument, 3 for a missing device, 130 if interrupted with Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = parse(given)
+    console = Console(markup=False, emoji=False)  # names and paths are literal
+    console.width = max(console.width, _MIN_WIDTH)
+    try:
+        return options.run(options, console) or 0
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        print(f"adokernels: {text}", file=sys.stderr)
+        return USAGE
+    except MemoryError as error:
+        print(f"adokernels: not enough memory: {error}", file=sys.stderr)
+        return WRONG
+    except ado.Unavailable as error:
+        print(f"adokernels: {error}", file=sys.stderr)
+        return NO_DEVICE
+    except KeyboardInterrupt:
+        print("adokernels: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def parse(given: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of the program; print help or an error and exit if necessary."""
+    parser = argparse.ArgumentParser(
+        prog="adokernels",
+        description="Run, measure and compare ladders of kernels.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
+    commands = Commands(parser)
+    for module in (information, measuring, stored):
+        module.add_commands(commands)
+    # argparse would list the commands without a suggestion.
+    name = next((word for word in given if not word.startswith("-")), None)
+    if name is not None and name not in commands.names:
+        parser.error(f"no command {name!r}{_core.suggest(name, commands.names)}")
+    return parser.parse_args(given)

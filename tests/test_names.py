@@ -1,0 +1,107 @@
+"""Names of the package are imported at their first use: what loads when, and that all are found."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels.names import PUBLIC
+
+
+def loaded_by(statements):
+    """The modules that statements load in a fresh process with NumPy, except Python's own."""
+    program = (
+        f"import sys, numpy; before = set(sys.modules); {statements};"
+        "new = set(sys.modules) - before;"
+        "print(*(m for m in new if m.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.split())
+
+
+def packages_loaded_by(statements):
+    return {module.partition(".")[0] for module in loaded_by(statements)}
+
+
+def test_import_loads_the_core_and_nothing_else():
+    expected = {"adokernels", "adokernels._core", "adokernels.names"}
+    assert loaded_by("import adokernels") == expected
+
+
+def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
+    draws = ("adokernels.charts.", "adokernels.report.", "adokernels.arrays.pictures")
+    names = [name for name, module in PUBLIC.items() if not module.startswith(draws)]
+    assert len(names) > 60
+    assert {"sweep", "compare", "Scan", "bank_conflicts", "transpose"} <= set(names)
+    packages = packages_loaded_by(f"from adokernels import {', '.join(names)}")
+    assert "rich" in packages
+    assert not packages & {"matplotlib", "PIL", "pandas", "IPython", "cuda"}
+
+
+def test_reading_a_picture_does_not_load_matplotlib():
+    packages = packages_loaded_by("from adokernels import read_image")
+    assert "PIL" in packages
+    assert "matplotlib" not in packages
+
+
+def test_every_module_and_name_exists():
+    for name, module in PUBLIC.items():
+        assert getattr(importlib.import_module(module), name) is getattr(ado, name), name
+
+
+def test_a_name_is_looked_up_once():
+    del ado.__dict__["sweep"]
+    assert ado.sweep is ado.__dict__["sweep"]
+
+
+def test_no_name_is_that_of_a_submodule():
+    """Importing the submodule would replace the object."""
+    assert not set(PUBLIC) & {module.name for module in pkgutil.iter_modules(ado.__path__)}
+
+
+def test_dir_and_star_import_contain_all_names():
+    assert dir(ado) == sorted(ado.__all__) == sorted(PUBLIC)
+    namespace = {}
+    exec("from adokernels import *", namespace)
+    assert set(ado.__all__) <= set(namespace)
+
+
+def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
+    path = tmp_path / "scan.json"
+    shapes = [(16, 16), (32, 32)]
+    ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
+    code = "from adokernels.measuring.scans import Scan; scan = Scan.load({!r}){}"
+    assert "matplotlib" not in packages_loaded_by(code.format(str(path), ""))
+    packages = packages_loaded_by(
+        "import matplotlib; matplotlib.use('agg'); " + code.format(str(path), "; scan.plot()")
+    )
+    assert "matplotlib" in packages
+
+
+def test_a_routine_is_checked_and_extended_without_other_imports():
+    transpose = "import adokernels as ado; a = numpy.ones((2, 3)); r = ado.transpose;"
+    assert "matplotlib" not in packages_loaded_by(
+        transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, progress=False)"
+    )
+    packages_loaded_by(transpose + "r.checker(r.problem(a))")
+    packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")
+
+
+def test_routines_are_pickled_by_name():
+    import pickle
+
+    assert pickle.loads(pickle.dumps(ado.transpose)) is ado.transpose
+    a = np.zeros((2, 3))
+    assert ado.transpose(a).shape == (3, 2)
+
+
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(AttributeError, match="sweep"):
+        ado.swep  # noqa: B018
+    assert not hasattr(ado, "nonsense")
