@@ -15,6 +15,7 @@ from charting import (
     with_peers,
 )
 
+from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
 from adokernels.comparing import compare
@@ -180,3 +181,10 @@ def test_an_axis_of_any_range_has_ticks_within_the_plot(span):
 def test_without_measurements_there_is_no_chart():
     with pytest.raises(ValueError, match="at least one measurement"):
         steps(dataclasses.replace(make_gpp(), measurements=()))
+
+
+def test_the_default_picture_needs_no_ceilings():
+    flat = make_gpp(extra={"naive": 12})
+    assert "intensity" in picture(flat).get_xlabel()
+    assert "bandwidth" in picture(dataclasses.replace(flat, machine=None)).get_xlabel()
+    assert "Time" in picture(make_gpp(extra={"fused": 1})).get_xlabel()
