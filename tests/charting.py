@@ -276,7 +276,8 @@ def words_of(ax):
     found = [(text.get_text(), corners(text, renderer)) for text in texts if text.get_text()]
     for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         for tick in axis.get_major_ticks():
-            if min(limits) <= tick.get_loc() <= max(limits):
+            shown = tick.label1.get_visible()
+            if shown and min(limits) <= tick.get_loc() <= max(limits):
                 found.append(("tick", corners(tick.label1, renderer)))
     for legend in ax.findobj(Legend):
         box = legend.get_window_extent(renderer)

@@ -626,8 +626,9 @@ def test_what_can_be_drawn():
     for what in (sweep.measurements[0], sweep.measurements, list(sweep)):
         assert draw(what, machine=H200).get_xscale() == "log"
     assert draw(make_transpose().measurements).get_xscale() == "linear"
+    assert draw(sweep.measurements).get_xscale() == "log"  # they carry the ceilings
     with pytest.raises(ValueError, match="pass machine="):
-        draw(sweep.measurements)
+        draw(dataclasses.replace(sweep, machine=None).measurements)
     compute_only = dataclasses.replace(H200, ceilings=H200.of_kind("compute"))
     with pytest.raises(ValueError, match="pass machine="):
         draw(sweep, machine=compute_only)

@@ -57,6 +57,21 @@ def test_the_chart_has_a_line_per_variant(scan, kind, size):
         np.testing.assert_array_equal(line.get_ydata(), rates)
 
 
+def test_time_and_bandwidth_are_in_one_figure_by_default(scan):
+    upper = scan.plot()
+    axes = upper.figure.axes
+    assert [ax.get_ylabel().split(" [")[0] for ax in axes] == ["Bandwidth", "Time of a call"]
+    assert axes[0] is upper
+    upper.figure.canvas.draw()
+    for ax in axes:
+        assert not clashes(ax)
+        assert not outside(ax)
+        caches = {f"{level} " for level, size in scan.caches.items() if size < 8 << 10}
+        words = [text.get_text() for text in ax.texts]
+        assert all(any(word.startswith(cache) for word in words) for cache in caches)
+    assert scan.plot(ax=new_figure(SIZES[0]).add_subplot()).get_ylabel().startswith("Bandwidth")
+
+
 def test_a_call_s_variant_is_the_default():
     found = ado.scan(ado.transpose, shapes=[(16, 16)], device="cpu", seconds=0.01, progress=False)
     choice = ado.transpose.choose(np.empty((16, 16), np.float32), device="cpu")
@@ -109,5 +124,7 @@ def test_wrong_arguments(scan):
         ado.scan(ado.transpose, shapes=[])
     with pytest.raises(TypeError, match=r"routine such as ado\.transpose"):
         ado.scan(np.transpose)
-    with pytest.raises(ValueError, match="'bandwidth' or 'time'"):
+    with pytest.raises(ValueError, match="'bandwidth', 'time' or 'both', got 'area'"):
         scan.plot("area")
+    with pytest.raises(ValueError, match="if ax is given"):
+        scan.plot("both", ax=new_figure(SIZES[0]).add_subplot())

@@ -4,9 +4,21 @@ import dataclasses
 
 import numpy as np
 import pytest
-from charting import SIZES, clashes, make_gpp, make_transpose, new_figure, outside, with_peers
+from charting import (
+    SIZES,
+    clashes,
+    legend_words,
+    make_gpp,
+    make_transpose,
+    new_figure,
+    outside,
+    with_peers,
+)
 
+from adokernels.charts.picture import picture
+from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
+from adokernels.comparing import compare
 from adokernels.tables.numbers import quantity
 
 SWEEPS = {
@@ -65,6 +77,66 @@ def test_a_step_shows_its_ratio_and_verdict():
         assert row(ax, i)[2] == comparison.verdict.value
 
 
+def test_a_narrow_chart_omits_columns_instead_of_words_that_touch():
+    sweep = make_gpp(extra={"a_variant_with_a_long_name": 9.25})
+    assert row(draw(sweep), -1) == ["time", "step", "step is", "of roof"]
+    narrow = draw(sweep, (3.6, 4.2))
+    assert row(narrow, -1) == ["time", "step", "of roof"]
+    assert not clashes(narrow)
+    assert "step is faster" in legend_words(narrow)  # which the table no longer says
+    assert not legend_words(draw(sweep))
+
+
+def test_the_roof_is_labelled_at_its_line():
+    sweep = make_transpose()
+    ax = draw(sweep)
+    label = next(t for t in ax.texts if t.get_text().startswith("roof, "))
+    assert label.get_text() == f"roof, {quantity(sweep['copy'].seconds, 's')}"
+    assert label.get_position()[0] == pytest.approx(sweep["copy"].bytes / sweep.roof)
+
+
+def with_verdict(sweep, verdict):
+    """The sweep with a last variant that has this verdict."""
+    last = sweep.measurements[-1]
+    before = sweep.steps()[last]
+    noise = np.random.default_rng(7).normal(0, 0.2 if verdict == "unclear" else 1e-4, 41)
+    factor = {"faster": 0.5, "slower": 2.0}.get(verdict, 1.0)
+    changed = dataclasses.replace(last, samples=before.samples * factor * np.exp(noise))
+    assert changed.compare(before).verdict == verdict
+    return dataclasses.replace(sweep, measurements=(*sweep.measurements[:-1], changed))
+
+
+def step_line(ax, rows):
+    """The line of the last step."""
+    return next(line for line in ax.lines if list(line.get_ydata()) == [rows - 1] * 2)
+
+
+def test_each_verdict_has_its_own_look_in_every_chart():
+    looks = {"steps": set(), "bandwidth": set(), "slopes": set()}
+    for verdict in ("faster", "slower", "same", "unclear"):
+        sweep = with_verdict(make_transpose(), verdict)
+        ax = draw(sweep)
+        line = step_line(ax, len(sweep))
+        word = next(t for t in reversed(ax.texts) if t.get_text() == verdict)
+        assert (line.get_linestyle() == "--") == (verdict == "unclear")
+        assert (word.get_fontstyle() == "italic") == (verdict == "unclear")
+        looks["steps"].add((line.get_color(), line.get_linestyle()))
+
+        ax = roofline(sweep, kind="bandwidth", ax=new_figure(SIZES[1]).add_subplot())
+        arrow = [x for x in ax.texts if getattr(x, "arrow_patch", None)][-1].arrow_patch
+        looks["bandwidth"].add((arrow.get_edgecolor(), arrow.get_linestyle()))
+        words = [text.get_text() for text in ax.texts]
+        assert (verdict in words) == (verdict in ("same", "unclear"))
+
+        before = dataclasses.replace(sweep, measurements=(sweep.steps()[sweep.measurements[-1]],))
+        after = dataclasses.replace(sweep.measurements[-1], variant=before.measurements[0].variant)
+        ax = compare(before, after).plot(ax=new_figure(SIZES[1]).add_subplot())
+        line = next(x for x in ax.lines if len(x.get_xdata()) == 2 and x.get_linewidth() > 1)
+        looks["slopes"].add((line.get_color(), line.get_linestyle()))
+        assert f"1 {verdict}" in ax.get_title(loc="left")
+    assert {chart: len(found) for chart, found in looks.items()} == dict.fromkeys(looks, 4)
+
+
 def test_a_slower_step_has_another_colour():
     sweep = make_gpp()
     slow = dataclasses.replace(sweep["tiled"], samples=sweep["tiled"].samples * 10)
@@ -82,6 +154,19 @@ def test_the_title_has_the_total_gain():
     assert float(title.split()[2]) == pytest.approx(ratio, rel=0.01)
 
 
+def test_the_title_compares_with_the_fastest_peer_if_the_difference_is_clear():
+    sweep = with_peers(make_transpose())
+    title = draw(sweep).get_title(loc="left").replace("\n", " ")
+    gain = sweep["numpy"].seconds / sweep.fastest.seconds
+    assert sweep["numpy"].seconds < sweep["torch"].seconds
+    assert title.endswith("times as fast as numpy")
+    assert float(title.rsplit(", ", 1)[1].split()[0]) == pytest.approx(gain, rel=0.01)
+    noisy = np.exp(np.random.default_rng(3).normal(0, 0.3, 41))
+    unclear = dataclasses.replace(sweep["numpy"], samples=sweep.fastest.samples * noisy)
+    title = draw(dataclasses.replace(sweep, peers=(unclear,))).get_title(loc="left")
+    assert "numpy" not in title
+
+
 @pytest.mark.parametrize("span", [1.0001, 1.5, 3, 40, 1e4])
 def test_an_axis_of_any_range_has_ticks_within_the_plot(span):
     first, *_ = make_gpp().measurements
@@ -96,3 +181,10 @@ def test_an_axis_of_any_range_has_ticks_within_the_plot(span):
 def test_without_measurements_there_is_no_chart():
     with pytest.raises(ValueError, match="at least one measurement"):
         steps(dataclasses.replace(make_gpp(), measurements=()))
+
+
+def test_the_default_picture_needs_no_ceilings():
+    flat = make_gpp(extra={"naive": 12})
+    assert "intensity" in picture(flat).get_xlabel()
+    assert "bandwidth" in picture(dataclasses.replace(flat, machine=None)).get_xlabel()
+    assert "Time" in picture(make_gpp(extra={"fused": 1})).get_xlabel()

@@ -66,8 +66,8 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     steps. Several sweeps are groups of rows.
     """
     axis = _Axis.of(series)
-    if canvas.annotate and (key := _key(canvas, series, axis)):
-        canvas.legend_below(key)
+    if canvas.annotate:
+        canvas.legend_below(_key(canvas, series, axis))
     groups = _frame(canvas, series, axis)
     ends = {g.series.host: max(g.rows.values()) + 0.5 for g in groups}
     places: list[tuple[Measurement, Point]] = []

@@ -192,10 +192,12 @@ class Canvas:
         self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
-        """Add a legend below the axes, with as many columns as fit.
+        """Add a legend below the axes, with as many columns as fit, unless there are no entries.
 
         Entries without marker and line are notes. They are placed above the other entries.
         """
+        if not handles:
+            return
         for handle in handles:
             label = printable(str(handle.get_label()), _LONGEST_NOTE)
             # Matplotlib omits entries that begin with an underscore.

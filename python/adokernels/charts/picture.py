@@ -19,6 +19,8 @@ _WIDEST_SPAN = 20
 def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     """Draw the steps of a ladder whose times span more than 20x, and the roofline of any other.
 
+    Without the ceilings of a machine, the bandwidths replace the roofline.
+
     Parameters
     ----------
     sweep
@@ -39,4 +41,4 @@ def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     times = [m.seconds for m in sweep.variants]
     if times and max(times) > _WIDEST_SPAN * min(times):
         return steps(sweep, ax=ax)
-    return roofline(sweep, ax=ax)
+    return roofline(sweep, kind=None if sweep.machine else "bandwidth", ax=ax)

@@ -1,18 +1,21 @@
-"""The chart of a scan: bandwidth or time against the size of the problem."""
+"""The chart of a scan: bandwidth and time against the size of the problem."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry
 from adokernels.charts.counted import new_axes
+from adokernels.charts.verdicts import beside_peers
 from adokernels.tables.numbers import prefix, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from adokernels.measuring.records import Measurement, Sweep
@@ -23,43 +26,75 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def draw_scan(scan: Scan, kind: str, ax: Axes | None) -> Axes:
+def draw_scan(scan: Scan, kind: str | None, ax: Axes | None) -> Axes:
     """Draw one line per variant and peer, and a vertical line per cache."""
-    if kind not in ("bandwidth", "time"):
-        raise ValueError(f"kind must be 'bandwidth' or 'time', got {kind!r}")
-    ax = ax or new_axes(9.0, 5.0)
-    canvas = Canvas(ax, annotate=True)
-    lines = {name: scan.of(name) for name in scan.names}
-    key: list[Any] = []
+    kind = kind or ("bandwidth" if ax else "both")
+    if kind not in ("bandwidth", "time", "both"):
+        raise ValueError(f"kind must be 'bandwidth', 'time' or 'both', got {kind!r}")
+    if kind != "both":
+        canvas = Canvas(ax or new_axes(9.0, 5.0), annotate=True)
+        canvas.legend_below(_draw(canvas, scan, kind))
+        canvas.title(_finding(scan), scan.title)
+        return canvas.ax
+    if ax:
+        raise ValueError("kind must be 'bandwidth' or 'time' if ax is given, got 'both'")
+    figure = plt.figure(figsize=(9.0, 8.0), layout="constrained")
+    upper, lower = (Canvas(each, annotate=True) for each in figure.subplots(2, 1, sharex=True))
+    _draw(upper, scan, "bandwidth")
+    upper.ax.set_xlabel("")
+    upper.title(_finding(scan), scan.title)
+    lower.legend_below(_draw(lower, scan, "time"))
+    return upper.ax
+
+
+def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
+    """Draw the lines; return the legend entries."""
+    ax = canvas.ax
+    key: list[Artist] = []
     peers = {m.variant for s in scan for m in s.peers}
-    for i, (name, found) in enumerate(lines.items()):
+    for i, name in enumerate(scan.names):
+        found = scan.of(name)
         style: dict[str, Any] = {
             "color": _COLOURS[i % len(_COLOURS)],
             "marker": _MARKERS[i % len(_MARKERS)],
+            "ls": "--" if name in peers else ":" if found[0].ceiling else "-",
         }
-        dashed = "--" if name in peers else ":" if found[0].ceiling else "-"
         xs, ys = [m.bytes for m in found], [_value(m, kind) for m in found]
-        ax.plot(xs, ys, ls=dashed, lw=1.5, ms=5, **style)
+        ax.plot(xs, ys, lw=1.5, ms=5, **style)
         kinds = " (peer)" if name in peers else " (ceiling)" if found[0].ceiling else ""
-        key.append(entry(f"{found[0].shown_as}{kinds}", ls=dashed, **style))
+        key.append(entry(f"{found[0].shown_as}{kinds}", **style))
+        canvas.labels.points += zip(xs, ys, strict=True)
+        ends = [[m.bytes / t if kind == "bandwidth" else t for t in m.interval] for m in found]
+        ax.vlines(xs, *zip(*ends, strict=True), color=style["color"], lw=0.9)
+    if all(len(s) == 1 for s in scan):  # of each problem, only the variant that a call uses
+        called = [m for s in scan for m in s]
+        values = [_value(m, kind) for m in called]
+        ax.plot([m.bytes for m in called], values, color=FADED, lw=0.9, zorder=1.5)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log" if kind == "time" else "linear")
     _axes(canvas, scan, kind)
+    machine = scan.sweeps[0].machine
+    if machine and kind == "bandwidth" and machine.roof < ax.get_ylim()[1]:
+        ax.axhline(machine.roof, color=canvas.ink, lw=0.8, zorder=1)
+        words = f"DRAM copy {quantity(machine.roof, 'B/s')}"
+        transform = ax.get_yaxis_transform()
+        places = [
+            {"position": (x, machine.roof), "ha": ha, "va": va, "transform": transform + shift}
+            for x, ha in ((0.99, "right"), (0.01, "left"), (0.5, "center"))
+            for va, shift in (("bottom", canvas.shift(0, 2)), ("top", canvas.shift(0, -2)))
+        ]
+        canvas.label(words, places)
     for level, size in scan.caches.items():
         if ax.get_xlim()[0] < size < ax.get_xlim()[1]:
             ax.axvline(size, color=FADED, lw=0.9, ls="--", zorder=1)
+            transform = ax.get_xaxis_transform()
             sides = [
-                {
-                    "ha": ha,
-                    "transform": ax.get_xaxis_transform() + canvas.shift(dx, -0.8 * canvas.font),
-                }
+                {"ha": ha, "transform": transform + canvas.shift(dx, -0.8 * canvas.font)}
                 for ha, dx in (("left", 3), ("right", -3))
             ]
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
             canvas.label(f"{level} {_binary(size)}", sides, **style)
-    canvas.legend_below(key)
-    canvas.title(_finding(scan), scan.title)
-    return ax
+    return key
 
 
 def _value(m: Measurement, kind: str) -> float:
@@ -91,20 +126,24 @@ def _binary(size: float) -> str:
     """Format a number of bytes with a binary prefix: ``"256 KiB"``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:g} {unit}"
+            return f"{float(f'{size:.3g}'):g} {unit}"
         size /= 1024
-    return f"{size:g} TiB"
+    return f"{float(f'{size:.3g}'):g} TiB"
 
 
 def _finding(scan: Scan) -> str:
-    """Name the bandwidth of the largest problem, and the highest one."""
+    """Name the highest bandwidth, and that of the largest problem beside the fastest peer."""
 
     def fastest(sweeps: Iterable[Sweep]) -> Measurement:
         found = [m for s in sweeps for m in s.variants or s.measurements]
         return max(found, key=lambda m: m.bytes_per_second)
 
-    best, largest = fastest(scan), fastest(scan.sweeps[-1:])
-    words = f"{quantity(largest.bytes_per_second, 'B/s')} at {quantity(largest.bytes, 'B')}"
-    if best is largest:
-        return words
-    return f"{quantity(best.bytes_per_second, 'B/s')} at {quantity(best.bytes, 'B')}, and {words}"
+    def words(m: Measurement) -> str:
+        rate = f"{quantity(m.bytes_per_second, 'B/s')} at {_binary(m.bytes)}"
+        return rate if len(scan.names) == 1 else f"{m.variant}: {rate}"
+
+    last = scan.sweeps[-1]
+    best, largest = fastest(scan), fastest([last])
+    parts = [words(m) for m in dict.fromkeys([best, largest])]
+    return ", ".join(["; ".join(parts), *beside_peers(largest, last.peers)])
+

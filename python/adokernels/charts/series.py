@@ -208,28 +208,35 @@ def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
     if len(measured) < 2:
         return [""] * len(sweeps)
 
-    def name(sweep: Sweep, *details: str) -> str:
-        if not len(sweep):
-            return ""
-        first = sweep.measurements[0]
-        host = hosts[sweep.machine.title].name if sweep.machine else ""
-        what = " ".join([sweep.routine or first.routine, *details])
-        return f"{what} on {host}" if host else what
-
-    def detailed(sweep: Sweep) -> str:
-        first = sweep.measurements[0]
-        operand = first.problem.operands[0]
-        return name(sweep, " x ".join(map(str, operand.shape)), operand.dtype, first.cache)
-
-    plain = [name(sweep) for sweep in sweeps]
-    found = [
-        detailed(sweep) if text and plain.count(text) > 1 else text
-        for sweep, text in zip(sweeps, plain, strict=True)
-    ]
+    details = list(zip(*map(_details, measured), strict=True))
+    varying = [i for i, values in enumerate(details) if len(set(values)) > 1]
+    found = [""] * len(sweeps)
+    for count in range(len(varying) + 1):
+        # Only ambiguous names get more details.
+        ambiguous = [found.count(text) > 1 for text in found]
+        for i, sweep in enumerate(sweeps):
+            if len(sweep) and (ambiguous[i] or not count):
+                own = _details(sweep)
+                words = [sweep.routine or sweep.measurements[0].routine]
+                words += [own[k] for k in varying[:count]]
+                words += _place(hosts[sweep.machine.title]) if sweep.machine else []
+                found[i] = " ".join(words)
     return [
         f"{text} ({found[: i + 1].count(text)})" if text and found.count(text) > 1 else text
         for i, text in enumerate(found)
     ]
+
+
+def _place(host: Host) -> list[str]:
+    return ["on", host.name] if host.name else []
+
+
+def _details(sweep: Sweep) -> tuple[str, str, str]:
+    """What may distinguish sweeps of a routine: state of the caches, element type, lengths."""
+    first = sweep.measurements[0]
+    for operand in first.problem.operands[:1]:
+        return first.cache, operand.dtype, " x ".join(map(str, operand.shape))
+    return first.cache, "", ""
 
 
 def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:

@@ -60,7 +60,10 @@ def draw_slopes(
     for i, change in enumerate(changes):
         verdict = change.comparison.verdict
         line = line_of(verdict, _FASTER)
-        canvas.line([_BEFORE, _AFTER], [before[i], after[i]], lw=1.4, **line)
+        # Lines of times that are the same would hide the others.
+        front = 0 if verdict is Verdict.SAME else 1
+        ends = [before[i], after[i]]
+        canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)
         name = printable(change.variant, _LONGEST_NAME)
         gain = ratio(change.comparison.ratio)
         texts = (
@@ -68,7 +71,8 @@ def draw_slopes(
             (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
         )
         for words, x, side, points, places in texts:
-            canvas.mark(x, points[i], marker="o", color=line["color"])
+            face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]
+            canvas.mark(x, points[i], marker="o", mfc=face, mec=line["color"], zorder=4 + front)
             end = x + side * _LABEL
             ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
             ax.text(

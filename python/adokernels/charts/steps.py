@@ -11,8 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from adokernels.charts.canvas import LITERAL, Canvas, entry
 from adokernels.charts.counted import new_axes
-from adokernels.charts.verdicts import line_of, text_of, verdict_entries
-from adokernels.measuring.statistics import Verdict
+from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.tables.numbers import (
     NO_LIMIT,
     number,
@@ -268,16 +267,4 @@ def _finding(sweep: Sweep) -> str:
         gain = number(first.seconds / best.seconds)
         parts = [f"{best.variant} is {gain} times as fast as {first.variant}"]
     parts += [f"{percent(share)} of the roof"] if share and share <= NO_LIMIT else []
-    return ", ".join([*parts, *_beside_peers(sweep)])
-
-
-def _beside_peers(sweep: Sweep) -> list[str]:
-    """Compare the fastest variant with the fastest peer, if the difference is clear."""
-    if not sweep.peers:
-        return []
-    peer = min(sweep.peers, key=lambda m: m.seconds)
-    verdict, gain, _ = sweep.fastest.compare(peer)
-    if verdict is Verdict.UNCLEAR:
-        return []
-    words = "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
-    return [f"{words} {peer.shown_as}"]
+    return ", ".join([*parts, *beside_peers(best, sweep.peers)])

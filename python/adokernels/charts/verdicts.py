@@ -1,4 +1,4 @@
-"""How charts show the verdict on a step: colour, line style and font."""
+"""How charts show the verdict on a step or on a peer: colour, line style, font and words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels.charts.canvas import FADED, LOST, entry
 from adokernels.measuring.statistics import Verdict
+from adokernels.tables.numbers import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.lines import Line2D
+
+    from adokernels.measuring.records import Measurement
 
 #: Dashes and spaces of the line of an unclear step, in units of the line width.
 _DASHES = (0, (2.2, 1.6))
@@ -41,3 +44,15 @@ def verdict_entries(verdicts: Iterable[Verdict], faster: str, prefix: str = "") 
     return [
         entry(f"{prefix}{v.value}", lw=1.4, **line_of(v, faster)) for v in Verdict if v in found
     ]
+
+
+def beside_peers(ours: Measurement, peers: Sequence[Measurement]) -> list[str]:
+    """Compare a variant with the fastest peer, in words; empty if the verdict is unclear."""
+    if not peers:
+        return []
+    peer = min(peers, key=lambda m: m.seconds)
+    verdict, gain, _ = ours.compare(peer)
+    if verdict is Verdict.UNCLEAR:
+        return []
+    words = "as fast as" if verdict is Verdict.SAME else f"{number(gain)} times as fast as"
+    return [f"{words} {peer.shown_as}"]

@@ -50,20 +50,26 @@ class Scan(StoredRecord, ShownAsTables):
     def __len__(self) -> int:
         return len(self.sweeps)
 
-    def plot(self, kind: str = "bandwidth", *, ax: Axes | None = None) -> Axes:
-        """Draw bandwidth or time against the compulsory bytes, with the sizes of the caches.
+    def plot(self, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw bandwidth and time against the compulsory bytes, with the sizes of the caches.
 
         Parameters
         ----------
         kind
-            ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
+            ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call. ``"both"``: one
+            above the other in a new figure. Default: ``"both"``, on given axes ``"bandwidth"``.
         ax
             The axes to draw on; by default those of a new figure.
 
         Returns
         -------
         Axes
-            The axes drawn on.
+            The axes drawn on; for ``"both"``, those of the bandwidth.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind, or if `ax` is given for ``"both"``.
         """
         drawn: Axes = find("draw_scan")(self, kind, ax)
         return drawn
