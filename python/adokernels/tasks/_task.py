@@ -23,8 +23,8 @@ class SanitizerCases:
     """Problems that compute-sanitizer and the contract tests run.
 
     ``benchmarks/sanitize.py`` runs all of them. ``tests/test_contract.py`` uses `shapes`, `dtypes`,
-    `options` and `in_place`. List every accepted dtype and at least two values of every option:
-    they do not test what is not listed.
+    `options` and `in_place`. List every accepted dtype and at least two values of every option that
+    changes the result: they do not test what is not listed.
 
     Attributes
     ----------
