@@ -128,7 +128,8 @@ def fill_markers(text: str, blocks: Mapping[str, str]) -> str:
     names = re.findall(r"<!-- generated: (.*?) -->", text)
     pattern = r"<!-- generated: ([^>]*?) -->\n(?:(?!<!-- ).)*?<!-- end -->"
     closed = [match[1] for match in re.finditer(pattern, text, re.S)]
-    errors = [f"{name!r} must be one of {', '.join(blocks)}" for name in names if name not in blocks]
+    known = ", ".join(blocks)
+    errors = [f"{name!r} must be one of {known}" for name in names if name not in blocks]
     errors += [f"{name!r} has no <!-- end -->" for name in names if name not in closed]
     errors += [f"no <!-- generated: {name} -->" for name in blocks if name not in names]
     if errors:

@@ -110,10 +110,13 @@ PAGES = (
         file="libraries.md",
         title="Other libraries",
         summary="Default variants beside functions of other libraries for the same computation.",
-        routines=("grayscale", "gaussian_blur", "sobel", "edge_detect", "average_matvec", "max_plus"),
+        routines=(
+            *("grayscale", "gaussian_blur", "sobel", "edge_detect"),
+            *("average_matvec", "max_plus"),
+        ),
         introduction=(
-            "Each table contains the variants that were the default at that time, and the peers that"
-            " were installed. `python benchmarks/image_filters.py --device cuda` and `python"
+            "Each table contains the variants that were the default at that time, and the peers"
+            " that were installed. `python benchmarks/image_filters.py --device cuda` and `python"
             " benchmarks/reductions.py --device cuda` make these comparisons again."
         ),
         peers=True,

@@ -2,7 +2,7 @@
 
 The results of variants are checked first. All timings are interleaved.
 
-The README's section on measuring describes the protocol and its sources.
+docs/methods.md describes the protocol and its sources.
 """
 
 from __future__ import annotations
