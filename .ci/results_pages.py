@@ -91,8 +91,8 @@ PAGES = (
         ),
         notes={
             "gpp-counted": (
-                "A smaller problem. Counting FLOPs and bytes of accesses makes kernels much slower, so"
-                " those counters were read here."
+                "A smaller problem. Counting FLOPs and bytes of accesses makes kernels much slower,"
+                " so those counters were read here."
             ),
             "gpp-si214-far": (
                 "The size of gpp-si214, but no energy is near a pole, so every term takes the same"
