@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from origin import contexts_of, origin
+
 import adokernels as ado
 from adokernels.course.published import image_filters
 from adokernels.diagnosis.card import CardEvidence, Example
@@ -38,7 +40,9 @@ applies if all of its indicators hold before the step.
 def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
     """Return the document in Markdown."""
     stored = {path.stem: sweep for path, sweep in sweeps.items()}
-    parts = [INTRODUCTION, "## Summary\n", _summary(stored)]
+    used = {e.stored for card in ado.cards.values() for e in card.examples}
+    made = origin(contexts_of(stored[name] for name in used))
+    parts = [INTRODUCTION, "## Summary\n", _summary(stored), "", made]
     for card in ado.cards.values():
         parts += [f"\n## `{card.key}`: {card.title}, {card.category}\n", *_card(card, stored)]
     return "\n".join(parts).rstrip() + "\n"

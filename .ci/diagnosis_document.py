@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from origin import contexts_of, origin
+
 import adokernels as ado
 from adokernels.diagnosis.score import Reason, Row, Score, score
 from adokernels.storage import to_json
@@ -121,6 +123,8 @@ def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
         _plainly(everything),
         "",
         _summary(everything, default),
+        "",
+        origin(contexts_of(s for path, s in sweeps.items() if path.stem in scores)),
         "\n## First scores, before the rules were improved\n",
         FIRST_TEXT,
         "",

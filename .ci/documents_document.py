@@ -12,6 +12,7 @@ from documents.our_figures import Record, counterparts, ours
 from documents.published_figures import device_of, of_document, published_gains, published_of
 from documents.row import Document, Row
 from documents.targets import ROOT, link
+from origin import contexts_of, origin
 
 import adokernels as ado
 from adokernels.course.published.figure import Published
@@ -59,7 +60,7 @@ def text(sweeps: Mapping[Path, ado.Sweep]) -> str:
         raise ValueError("\n".join(f"docs/documents.md: {problem}" for problem in found))
     stored = stored_by_name(sweeps)
     parts = [INTRODUCTION.format(count=sum(document.count for document in DOCUMENTS))]
-    parts.append(_summary(stored))
+    parts += [_summary(stored), "", origin(contexts_of(stored.values()))]
     for document in DOCUMENTS:
         parts += _section_of(document, stored)
     return "\n".join(parts).rstrip() + "\n"

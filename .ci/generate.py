@@ -1,4 +1,4 @@
-"""Generates type stubs, the README's tables, documents and the charts from the ladders.
+"""Generates type stubs, tables, pages of results and the charts from the ladders.
 
 ``make generate`` runs it after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -13,21 +13,21 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import cards_document
 import diagnosis_document
 import documents_document
 import registry_stub
+import results_document
 import shapes_document
-from matplotlib.figure import Figure
+from matplotlib import pyplot as plt
 from PIL import Image
 
 import adokernels as ado
+from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC
-from adokernels.tables.measurements import sweep_tables
-from adokernels.tables.rendering import to_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
@@ -73,19 +73,18 @@ def ruff(text: str) -> str:
     return done.stdout
 
 
-def readme(sweeps: Mapping[Path, ado.Sweep]) -> str:
-    """The README with current content between its markers."""
-    tables = {routine.name: _ladder_table(routine) for routine in ado.routines.values()}
-    folded = (
-        f"<details><summary>{name}</summary>\n\n{table}\n\n</details>"
-        for name, table in tables.items()
-    )
-    blocks = {"ladders": "\n".join(folded)}
-    blocks["shapes"] = shapes_document.summary(RESULTS)
-    blocks |= {f"ladder {name}": table for name, table in tables.items()}
-    for path, sweep in sweeps.items():
-        blocks[f"sweep {path.name}"] = "\n\n".join(map(to_markdown, sweep_tables(sweep)))
-    return fill_markers((ROOT / "README.md").read_text(encoding="utf-8"), blocks, list(tables))
+def filled_page(page: Path, blocks: Mapping[str, str]) -> str:
+    """The text of a page with current content between its markers.
+
+    Raises
+    ------
+    ValueError
+        If a marker is unknown or not closed, or a block has no marker.
+    """
+    try:
+        return fill_markers(page.read_text(encoding="utf-8"), blocks)
+    except ValueError as error:
+        raise ValueError(f"{page.relative_to(ROOT)}: {error}") from None
 
 
 def stored_sweeps() -> dict[Path, ado.Sweep]:
@@ -95,35 +94,35 @@ def stored_sweeps() -> dict[Path, ado.Sweep]:
     return {path: record for path, record in records.items() if isinstance(record, ado.Sweep)}
 
 
-def fill_markers(text: str, blocks: dict[str, str], routines: list[str]) -> str:
-    """Replace the text between ``<!-- NAME -->`` and ``<!-- end -->`` by the block of that name.
+def fill_markers(text: str, blocks: Mapping[str, str]) -> str:
+    """Replace the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` by a block.
 
     Raises
     ------
     ValueError
-        If a marker has no block or no end, or if the ladder of a routine has no marker.
+        If a marker has no block or no end, or a block has no marker.
     """
-    names = re.findall(r"<!-- ((?:ladders?|sweep|shapes)\b.*?) *-->", text)
-    pattern = r"<!-- ((?:ladders?|sweep|shapes)\b[^>]*?) *-->\n(?:(?!<!-- ).)*?<!-- end -->"
+    names = re.findall(r"<!-- generated: (.*?) -->", text)
+    pattern = r"<!-- generated: ([^>]*?) -->\n(?:(?!<!-- ).)*?<!-- end -->"
     closed = [match[1] for match in re.finditer(pattern, text, re.S)]
-    errors = [
-        f"<!-- {name} --> must be `shapes`, a routine or a stored sweep"
-        for name in names
-        if name not in blocks
-    ]
-    errors += [f"<!-- {name} --> has no <!-- end -->" for name in names if name not in closed]
-    errors += [
-        f"no <!-- ladder {routine} --> for the routine {routine}"
-        for routine in routines
-        if not {"ladders", f"ladder {routine}"} & set(names)
-    ]
+    known = ", ".join(blocks)
+    errors = [f"{name!r} must be one of {known}" for name in names if name not in blocks]
+    errors += [f"{name!r} has no <!-- end -->" for name in names if name not in closed]
+    errors += [f"no <!-- generated: {name} -->" for name in blocks if name not in names]
     if errors:
-        raise ValueError("\n".join(f"README.md: {error}" for error in errors))
+        raise ValueError("; ".join(errors))
 
     def block(match: re.Match[str]) -> str:
-        return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
+        return f"<!-- generated: {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
 
     return re.sub(pattern, block, text, flags=re.S)
+
+
+def ladders() -> str:
+    """A section with the variants of each routine."""
+    return "\n\n".join(
+        f"### {routine.name}\n\n{_ladder_table(routine)}" for routine in ado.routines.values()
+    )
 
 
 def _ladder_table(routine: ado.Routine) -> str:
@@ -140,15 +139,15 @@ def draw_charts() -> None:
     A chart is up to date if the hash stored in the PNG is that of the measurements and the drawing
     code. The other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
-    code = sorted(Path(inspect.getfile(ado.roofline)).parent.glob("*.py"))
+    code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
     for path, sweep in stored_sweeps().items():
         parts = (path, *code)
         source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
         chart = path.with_suffix(".png")
         if drawn_from(chart) != source:
-            figure = Figure(figsize=(10, 6), layout="constrained")
-            ado.roofline(sweep, ax=figure.add_subplot())
+            figure = picture(sweep).figure
             figure.savefig(chart, metadata={SOURCE_KEY: source})
+            plt.close(figure)
             print(f"drew {chart.relative_to(ROOT)}")
 
 
@@ -160,27 +159,33 @@ def drawn_from(chart: Path) -> str | None:
         return picture.info.get(SOURCE_KEY)
 
 
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every generated text file with its current content."""
+    sweeps, docs = stored_sweeps(), ROOT / "docs"
+    yield PACKAGE / "__init__.pyi", package_stub()
+    yield PACKAGE / "_core.pyi", core_stub()
+    yield PACKAGE / "ladders" / "registry.pyi", ladders_stub()
+    readme, ladder_page = ROOT / "README.md", docs / "guide" / "ladders.md"
+    yield readme, filled_page(readme, {"results": results_document.best_results(sweeps)})
+    yield ladder_page, filled_page(ladder_page, {"ladders": ladders()})
+    yield docs / "shapes.md", shapes_document.text(RESULTS)
+    yield docs / "diagnosis.md", diagnosis_document.text(sweeps)
+    yield docs / "diagnosis.json", diagnosis_document.record(sweeps)
+    yield docs / "cards.md", cards_document.text(sweeps)
+    yield docs / "documents.md", documents_document.text(sweeps)
+    for name, text in results_document.pages(sweeps).items():
+        yield docs / "results" / name, text
+
+
 def main() -> int:
     """Write the files, or with --check list those that are out of date."""
     check = "--check" in sys.argv
-    sweeps = stored_sweeps()
-    texts = {
-        PACKAGE / "__init__.pyi": package_stub,
-        PACKAGE / "_core.pyi": core_stub,
-        PACKAGE / "ladders" / "registry.pyi": ladders_stub,
-        ROOT / "README.md": lambda: readme(sweeps),
-        ROOT / "docs" / "shapes.md": lambda: shapes_document.text(RESULTS),
-        ROOT / "docs" / "diagnosis.md": lambda: diagnosis_document.text(sweeps),
-        ROOT / "docs" / "cards.md": lambda: cards_document.text(sweeps),
-        ROOT / "docs" / "documents.md": lambda: documents_document.text(sweeps),
-        ROOT / "docs" / "diagnosis.json": lambda: diagnosis_document.record(sweeps),
-    }
+    try:
+        current = dict(texts())
+    except ValueError as error:
+        sys.exit(str(error))
     stale = False
-    for path, make in texts.items():
-        try:
-            text = make()
-        except ValueError as error:
-            sys.exit(str(error))
+    for path, text in current.items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale = True

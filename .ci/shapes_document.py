@@ -1,4 +1,4 @@
-"""Generate docs/shapes.md and the tables of the README from results of benchmarks/shapes.py."""
+"""Generate docs/shapes.md from results of benchmarks/shapes.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from origin import origin
 
 import adokernels as ado
 from adokernels.tables.numbers import percent
@@ -30,6 +32,10 @@ types, compared with every installed peer in the same rounds. `benchmarks/shapes
 shapes: their sizes and aspect ratios are log-uniform, sides of 1 and thin sides are frequent, and
 most lengths are odd. Every result, ours and the peers', is checked before it is timed.
 
+The peers are NumPy and OpenCV on the CPU, and torch (eager and compiled), CuPy, cuBLAS and NPP on
+the GPU. The peers of `gpp` are its own variants. `ado.transpose.choose(a)` returns the variant that
+a call runs, and why.
+
 A ratio is the time of the fastest peer of a shape divided by our time. A ratio of at least {equal}
 counts as equal. The copy reads and writes the same number of bytes. It is a reference, not a peer.
 GPU times are measured with cold caches and hidden launch overhead. CPU times include the overhead
@@ -47,6 +53,7 @@ class Result:
     where: str
     seeds: tuple[int, ...]
     shapes: tuple[Mapping[str, Any], ...]
+    contexts: tuple[Mapping[str, Any], ...]
 
     @property
     def compared(self) -> list[Mapping[str, Any]]:
@@ -78,6 +85,7 @@ def results(folder: Path) -> list[Result]:
             where=key[2],
             seeds=tuple(sorted(document["seed"] for document in found[key])),
             shapes=tuple(shape for document in found[key] for shape in document["shapes"]),
+            contexts=tuple(document["context"] for document in found[key]),
         )
         for key in keys
     ]
@@ -96,21 +104,15 @@ def text(folder: Path) -> str:
     """Return the page as Markdown."""
     parts = [INTRODUCTION.format(equal=EQUAL)]
     for (device, setting, where), those in _by_machine(results(folder)).items():
-        parts.append(f"## {_machine(device, setting, where)}\n\n{_summary(those)}\n")
+        made = origin(context for result in those for context in result.contexts)
+        title = _machine(device, setting, where)
+        parts.append(f"## {title}\n\n{_summary(those)}\n\n{made}\n")
         for result in those:
             seeds = " and ".join(map(str, result.seeds))
             command = f"python benchmarks/shapes.py --device {device} --seed SEED {result.routine}"
             head = f"### {result.routine}\n\n`{command}`, seeds {seeds}."
             parts.append(f"{head} The slowest shapes:\n\n{_worst(result)}\n")
     return "\n".join(parts)
-
-
-def summary(folder: Path) -> str:
-    """Return the tables of the README."""
-    return "\n\n".join(
-        f"{_machine(*machine)}:\n\n{_summary(those)}"
-        for machine, those in _by_machine(results(folder)).items()
-    )
 
 
 def _by_machine(found: Iterable[Result]) -> dict[tuple[str, str, str], list[Result]]:

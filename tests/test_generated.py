@@ -1,6 +1,5 @@
 """Generated files are up to date; facts that two files state agree."""
 
-import doctest
 import re
 import subprocess
 import sys
@@ -26,23 +25,50 @@ def test_stubs_and_tables_are_up_to_date():
 
 
 def test_markers_are_filled(generate):
-    text = "a\n<!-- ladder x -->\nold\n<!-- end -->\nb\n<!-- sweep s.json -->\n<!-- end -->\n"
-    filled = generate.fill_markers(text, {"ladder x": "new", "sweep s.json": "table\n"}, ["x"])
-    assert filled == text.replace("old", "new").replace("json -->\n", "json -->\ntable\n")
+    text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n<!-- generated: y -->\n<!-- end -->\n"
+    filled = generate.fill_markers(text, {"x": "new", "y": "table\n"})
+    assert filled == text.replace("old", "new").replace("y -->\n", "y -->\ntable\n")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<!-- ladder x -->\n<!-- end -->\n<!-- ladder y -->\n<!-- end -->", "ladder y"),
-        ("<!-- ladder x -->\n<!-- end -->\n<!-- sweep s.json -->\n<!-- end -->", "sweep s.json"),
-        ("<!-- ladder x -->\nno end\n<!-- ladder x2 -->\n<!-- end -->", "ladder x --> has no"),
-        ("no marker at all", "for the routine x"),
+        ("<!-- generated: x -->\n<!-- end -->\n<!-- generated: z -->\n<!-- end -->", "'z' must be"),
+        ("<!-- generated: x -->\n<!-- end -->", "no <!-- generated: y -->"),
+        ("<!-- generated: x -->\nno end\n<!-- generated: y -->\n<!-- end -->", "'x' has no"),
     ],
 )
 def test_a_marker_that_cannot_be_filled_is_an_error(generate, text, message):
     with pytest.raises(ValueError, match=message):
-        generate.fill_markers(text, {"ladder x": "", "ladder x2": ""}, ["x"])
+        generate.fill_markers(text, {"x": "", "y": ""})
+
+
+def test_a_page_shows_every_stored_sweep(generate, monkeypatch):
+    sweeps = generate.stored_sweeps()
+    pages = generate.results_document.pages(sweeps)
+    for path in sweeps:
+        assert sum(f"\n## {path.stem}\n" in text for text in pages.values()) == 1
+    monkeypatch.setattr(generate.results_document, "PAGES", generate.results_document.PAGES[1:])
+    with pytest.raises(ValueError, match="no page shows transpose-float32-8192"):
+        generate.results_document.pages(sweeps)
+
+
+def test_the_origin_is_stated(generate):
+    origin = generate.results_document.origin
+    gpu = {"time": "2026-01-02T03:04:05+00:00", "adokernels": "1.0", "device_name": "GPU"}
+    gpu |= {"cuda": {"driver_version": 12040}, "python": "3.12.1", "numpy": "2.0.0"}
+    assert origin([gpu, gpu]) == (
+        "Measured on 2 January 2026 with adokernels 1.0 on GPU (driver for CUDA 12.4);"
+        " Python 3.12.1, NumPy 2.0.0."
+    )
+    cpu = {"time": "2025-12-31T00:00:00+00:00", "adokernels": "0.9", "device_name": "CPU"}
+    cpu |= {"threads": 4, "isa": "avx2"}
+    assert origin([gpu, cpu]) == (
+        "Measured from 31 December 2025 to 2 January 2026 with adokernels 0.9 and 1.0 on"
+        " CPU (4 threads, avx2) and GPU (driver for CUDA 12.4);"
+        " Python 3.12.1 and unknown, NumPy 2.0.0 and unknown."
+    )
+    assert origin([{}]).startswith("Measured on an unknown date with adokernels unknown on unknown")
 
 
 def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, monkeypatch, capsys):
@@ -70,16 +96,6 @@ def test_pre_commit_uses_the_versions_of_pyproject():
     assert "ruff==" in hooks
     for tool in re.findall(r"[\w-]+==[\w.]+|[\w-]+>=[\w.]+", hooks):
         assert tool in known
-
-
-def test_the_example_of_the_readme_is_true(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = re.search(r"<!-- example -->\n```python\n(.*?)```\n<!-- end example -->", text, re.S)
-    test = doctest.DocTestParser().get_doctest(example[1], {}, "README.md", "README.md", 0)
-    assert len(test.examples) >= 8
-    assert doctest.DocTestRunner().run(test).failed == 0
-    assert (tmp_path / "ladder.json").exists()
 
 
 def test_public_names_exist():

@@ -146,4 +146,3 @@ def _finding(scan: Scan) -> str:
     best, largest = fastest(scan), fastest([last])
     parts = [words(m) for m in dict.fromkeys([best, largest])]
     return ", ".join(["; ".join(parts), *beside_peers(largest, last.peers)])
-

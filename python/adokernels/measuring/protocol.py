@@ -1,6 +1,6 @@
 """Measurement of variants, ladders and callables.
 
-The README's section on measuring describes the protocol and its sources.
+docs/methods.md describes the protocol and its sources.
 """
 
 from __future__ import annotations
