@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from docsite.sources import slug
+
 import adokernels as ado
 from adokernels.course.published import image_filters
 from adokernels.diagnosis.card import CardEvidence, Example
@@ -73,9 +75,8 @@ def _published_gain(example: Example) -> float:
 
 
 def anchor(card: ado.Card) -> str:
-    """The link to a heading, as GitHub forms it."""
-    heading = f"{card.key}: {card.title}, {card.category}".lower()
-    return "".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_")
+    """The anchor of the section of a card."""
+    return slug(f"{card.key}: {card.title}, {card.category}")
 
 
 def _card(card: ado.Card, stored: Mapping[str, ado.Sweep]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Builds the documentation site in build/docs/html; warnings are errors, and the network is not used.
+"""Builds the documentation site in build/docs/html. Warnings are errors; no network is used.
 
 The sources are copied and generated into build/docs/source: the documents and notebooks of the
 repository, and one page per ladder.

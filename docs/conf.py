@@ -24,7 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-# A pattern of a table of contents may match no page. Sphinx cannot suppress this warning by its type.
+# A pattern of a table of contents may match no page. Sphinx cannot suppress this warning by type.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(
     lambda record: getattr(record, "subtype", None) != "empty_glob"
 )
@@ -45,7 +45,7 @@ autodoc_default_options = {
 autodoc_typehints = "signature"
 autosummary_generate = False
 napoleon_google_docstring = False
-# A list like that of the parameters: the names must not become links to attributes of other classes.
+# Attributes are listed like parameters: their names must not link to attributes of other classes.
 napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 add_module_names = False

@@ -61,6 +61,7 @@ def _errors(path: Path) -> Iterator[str]:
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         if not target.is_file():
             yield f"{address} does not exist"
-        elif target.suffix == ".html" and parts.fragment:
-            if unquote(parts.fragment) not in _page(target).anchors:
-                yield f"{address} has no such anchor"
+            continue
+        fragment = unquote(parts.fragment) if target.suffix == ".html" else ""
+        if fragment and fragment not in _page(target).anchors:
+            yield f"{address} has no such anchor"

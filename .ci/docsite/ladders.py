@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import cards_document
@@ -112,10 +111,10 @@ def _page(
             yield _folded(f"`{name}`: {_provenance(sweep)}", "\n\n".join(_record(name, sweep)))
     yield "## Source of each variant"
     yield (
-        "The source of a variant is its declaration, its kernels and the definitions that these use."
-        " Each is shown as the difference from the variant before it on the same device. The first"
-        " variant and ceilings are shown in full. In Python: `ado.{0}[name].source` and"
-        " `ado.{0}[name].diff(other)`.".format(routine.name)
+        "The source of a variant is its declaration, its kernels and the definitions that these"
+        " use. Each is shown as the difference from the variant before it on the same device. The"
+        " first variants and the ceilings are shown in full. In Python:"
+        f" `ado.{routine.name}[name].source` and `ado.{routine.name}[name].diff(other)`."
     )
     before: ado.Variant | None = None
     for variant in routine:
@@ -180,7 +179,7 @@ def _provenance(sweep: ado.Sweep) -> str:
     """Version, date and device of a record."""
     context = next(iter(sweep)).context
     versions = ", ".join(sorted({str(m.context.get("adokernels", "unknown")) for m in sweep}))
-    date = datetime.fromisoformat(_time(sweep)).date()
+    date = _time(sweep).partition("T")[0] or "an unknown date"
     return f"Measured with adokernels {versions} on {date}, {context.get('device_name')}"
 
 

@@ -1,9 +1,9 @@
 """The sources of the site: copies of the repository's documents, with links between pages.
 
-In the repository, links are relative paths between files, so that they work where the repository is
-hosted. The site keeps the structure of the repository, except that ``docs/`` becomes its root. Links
-are rewritten accordingly. A link must lead to an existing file. Files that are not documents, such as
-source code, are copied and can be downloaded.
+In the repository, links are relative paths between files, so that they work where the repository
+is hosted. The site keeps the structure of the repository, except that ``docs/`` becomes its root.
+Links are rewritten accordingly. A link must lead to an existing file. Files that are not documents,
+such as source code, are copied and can be downloaded.
 """
 
 from __future__ import annotations
