@@ -18,8 +18,8 @@ version = release = ado.__version__
 extensions = [
     "mathml",
     "myst_nb",
+    "records",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
@@ -43,7 +43,6 @@ autodoc_default_options = {
     "inherited-members": "Exception,RuntimeError,str,tuple,dict,Generic,Protocol",
 }
 autodoc_typehints = "signature"
-autosummary_generate = False
 napoleon_google_docstring = False
 # Attributes are listed like parameters: their names must not link to attributes of other classes.
 napoleon_custom_sections = [("Attributes", "params_style")]

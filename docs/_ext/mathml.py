@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError
-from docutils.utils.math.latex2mathml import tex2mathml
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
@@ -14,22 +13,21 @@ from sphinx.writers.html5 import HTML5Translator
 _LOGGER = logging.getLogger(__name__)
 
 
-def _write(translator: HTML5Translator, node: nodes.Element, *, block: bool) -> None:
-    try:
-        formula = tex2mathml(node.astext(), as_block=block)
-    except MathError as error:
-        _LOGGER.warning("cannot convert the formula: %s", error, location=node)
-        formula = translator.encode(node.astext())
+def _write(translator: HTML5Translator, node: nodes.Element, display: str) -> None:
+    formula = convert(node.astext(), display=display)
+    if "\\" in formula:  # the converter leaves unknown commands as they are
+        _LOGGER.warning("formula must contain known commands, got %s", node, location=node)
+    block = display == "block"
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 
 
 def _inline(translator: HTML5Translator, node: nodes.math) -> None:
-    _write(translator, node, block=False)
+    _write(translator, node, "inline")
 
 
 def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    _write(translator, node, block=True)
+    _write(translator, node, "block")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
