@@ -7,6 +7,7 @@
 ## make format             format all files, apply the linter's safe fixes
 ## make generate           regenerate type stubs, README tables and charts that are out of date
 ## make wheel              build the wheels of a release in dist, for every Python here, and try each
+## make docs               build the documentation site in build/docs/html, on the installed package
 ## make clean              remove .venv and build
 ##
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
@@ -23,7 +24,7 @@ export ADOKERNELS_CUDA ?= AUTO
 export ADOKERNELS_CUDA_ARCHITECTURES ?= AUTO
 export CMAKE_EXPORT_COMPILE_COMMANDS ?= ON
 
-.PHONY: help tour test dev check module lint format generate wheel clean FORCE
+.PHONY: help tour test dev check module lint format generate docs wheel clean FORCE
 help:
 	@sed -n 's/^## \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
@@ -47,6 +48,10 @@ check: module $(VENV)/with-test
 
 generate: module $(VENV)/with-test
 	$(RUN) .ci/generate.py
+
+# The documentation site shows the package that is installed: the wheel, or else the editable one.
+docs: $(VENV)/with-docs $(if $(wildcard $(VENV)/wheel),$(VENV)/wheel,module)
+	$(BIN)/python .ci/docs.py
 
 # The editable installation finds Python files in python/ and the compiled module through a link.
 # ninja alone builds it; nvcc compiles one file for several architectures in parallel.

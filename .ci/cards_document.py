@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from docsite.sources import slug
 from origin import contexts_of, origin
 
 import adokernels as ado
@@ -57,7 +58,7 @@ def _summary(stored: Mapping[str, ado.Sweep]) -> str:
             theirs = _published_gain(example) if example.published else None
             rows.append(
                 (
-                    f"[`{card.key}`](#{_anchor(card)})" if example is card.examples[0] else "",
+                    f"[`{card.key}`](#{anchor(card)})" if example is card.examples[0] else "",
                     str(card.validity) if example is card.examples[0] else "",
                     f"{example}{', step of the talk' if example.published else ''}",
                     "yes" if evidence.applied else "no",
@@ -76,10 +77,9 @@ def _published_gain(example: Example) -> float:
     return seconds[example.before] / seconds[example.after]
 
 
-def _anchor(card: ado.Card) -> str:
-    """The link to a heading, as GitHub forms it."""
-    heading = f"{card.key}: {card.title}, {card.category}".lower()
-    return "".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_")
+def anchor(card: ado.Card) -> str:
+    """The anchor of the section of a card."""
+    return slug(f"{card.key}: {card.title}, {card.category}")
 
 
 def _card(card: ado.Card, stored: Mapping[str, ado.Sweep]) -> list[str]:

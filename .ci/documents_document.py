@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from docsite.sources import slug
 from documents import DOCUMENTS
 from documents.figure import Figure
 from documents.our_figures import Record, counterparts, ours
@@ -130,9 +131,8 @@ def _summary(stored: Mapping[str, Record]) -> str:
 
 
 def _anchor(document: Document) -> str:
-    """The link to a heading, as GitHub forms it."""
-    heading = f"{document.letter}. {document.title}".lower().replace(" ", "-")
-    return "".join(c for c in heading if c.isalnum() or c in "-_")
+    """The anchor of the section of a document."""
+    return slug(f"{document.letter}. {document.title}")
 
 
 def _section_of(document: Document, stored: Mapping[str, Record]) -> Iterator[str]:

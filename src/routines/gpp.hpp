@@ -83,15 +83,16 @@ struct Gpp {
         occ);
     visit.option(
         Option{"gamma",
-               "Terms with |wx - wtilde| <= gamma are near a pole: they add nothing to ach, "
+               "Terms with abs(wx - wtilde) <= gamma are near a pole: they add nothing to ach, "
                "and a different expression to asx."},
         gamma);
     visit.option(Option{"sexcut",
-                        "Cut-off of the screened exchange: at negative wx, terms with |ssx| above "
-                        "sexcut |i_eps| are omitted."},
+                        "Cut-off of the screened exchange: at negative wx, terms with abs(ssx) "
+                        "above sexcut * abs(i_eps) are omitted."},
                  sexcut);
     visit.option(
-        Option{"tol", "Terms with |wtilde / (wx - wtilde)|^2 >= 1/(4 tol) are near a pole, too."},
+        Option{"tol",
+               "Terms with abs(wtilde / (wx - wtilde))**2 >= 1 / (4 tol) are near a pole, too."},
         tol);
   }
 

@@ -1,0 +1,1 @@
+"""The pages of the documentation site, made from the repository and the package."""

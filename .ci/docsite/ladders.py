@@ -1,0 +1,216 @@
+"""One page per ladder: operands, variants, stored measurements, limiters and sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import cards_document
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+import adokernels as ado
+from adokernels.charts.files import save
+from adokernels.charts.picture import picture
+from adokernels.diagnosis.tables import diagnosis_tables
+from adokernels.tables.measurements import counter_table, resource_table, sweep_table
+from adokernels.tables.rendering import to_markdown
+
+INDEX = """\
+# Ladders
+
+Each page lists the variants of one routine in order, the stored measurements, the limiter of each
+variant, and the source of each variant as the difference from the variant before it.
+
+| routine | what it computes | variants | fastest stored variant |
+| --- | --- | --- | --- |
+{rows}
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+
+def write_pages(root: Path, target: Path) -> None:
+    """Write the page and the charts of each ladder, and the list of all ladders."""
+    stored = _stored(root)
+    notebooks = _notebooks(root)
+    target.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for routine in ado.routines.values():
+        records = _in_order({k: s for k, s in stored.items() if s.routine == routine.name})
+        for name, sweep in records.items():
+            _draw(sweep, target / f"{name}.svg")
+        page = "\n\n".join(_page(routine, records, notebooks))
+        (target / f"{routine.name}.md").write_text(page + "\n", encoding="utf-8")
+        fastest = next(iter(records.values())).fastest.variant if records else ""
+        devices = ", ".join(
+            f"{sum(v.device == device and not v.ceiling for v in routine)} {device}"
+            for device in ("cpu", "cuda")
+        )
+        link = f"[{routine.name}]({routine.name}.md)"
+        rows.append(f"| {link} | {routine.summary} | {devices} | {_code(fastest)} |")
+    index = INDEX.format(rows="\n".join(rows), names="\n".join(ado.routines))
+    (target / "index.md").write_text(index, encoding="utf-8")
+
+
+def _stored(root: Path) -> dict[str, ado.Sweep]:
+    paths = sorted((root / "notebooks" / "data").glob("*.json"))
+    records = {path.stem: ado.load(path) for path in paths}
+    return {name: record for name, record in records.items() if isinstance(record, ado.Sweep)}
+
+
+def _in_order(records: Mapping[str, ado.Sweep]) -> dict[str, ado.Sweep]:
+    """Put the record with the most variants first, then the largest problem, then the newest."""
+
+    def rank(name: str) -> tuple[int, float, str]:
+        sweep = records[name]
+        return len(sweep.variants), max(m.bytes for m in sweep), _time(sweep)
+
+    return {name: records[name] for name in sorted(records, key=rank, reverse=True)}
+
+
+def _time(sweep: ado.Sweep) -> str:
+    return max((str(m.context.get("time", "")) for m in sweep), default="")
+
+
+def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
+    """The title and the code of each notebook, by file name."""
+    found = {}
+    for path in sorted((root / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        title = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
+        code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+        found[path.name] = title, code
+    return found
+
+
+def _page(
+    routine: ado.Routine,
+    records: Mapping[str, ado.Sweep],
+    notebooks: Mapping[str, tuple[str, str]],
+) -> Iterable[str]:
+    yield f"# {routine.name}"
+    yield routine.summary
+    yield _links(routine, notebooks)
+    yield "## Operands\n\n" + _operands(routine)
+    yield f"Origin: {routine.source}"
+    yield "## Variants\n\n" + _variants(routine)
+    for place, (name, sweep) in enumerate(records.items()):
+        if place == 0:
+            yield "## Measurements"
+            yield from _record(name, sweep)
+            if len(records) > 1:
+                yield "### Further records"
+        else:
+            yield _folded(f"`{name}`: {_provenance(sweep)}", "\n\n".join(_record(name, sweep)))
+    yield "## Source of each variant"
+    yield (
+        "The source of a variant is its declaration, its kernels and the definitions that these"
+        " use. Each is shown as the difference from the variant before it on the same device. The"
+        " first variants and the ceilings are shown in full. In Python:"
+        f" `ado.{routine.name}[name].source` and `ado.{routine.name}[name].diff(other)`."
+    )
+    before: ado.Variant | None = None
+    for variant in routine:
+        yield _source(variant, before if before and before.device == variant.device else None)
+        before = before if variant.ceiling else variant
+
+
+def _links(routine: ado.Routine, notebooks: Mapping[str, tuple[str, str]]) -> str:
+    lines = [f"- API: {{py:func}}`adokernels.{routine.name}`"]
+    used = rf"\bado\.{routine.name}\b|[\"/]{routine.name}-"
+    shown = [
+        f"[{title}](../notebooks/{name})"
+        for name, (title, code) in notebooks.items()
+        if re.search(used, code)
+    ]
+    if shown:
+        lines.append(f"- Notebooks: {'; '.join(shown)}")
+    cards = [
+        f"[{card.title}, {card.category}](../cards.md#{cards_document.anchor(card)})"
+        for card in ado.cards.values()
+        if any(example.routine == routine.name for example in card.examples)
+    ]
+    if cards:
+        lines.append(f"- Quick-reference cards with steps of this ladder: {'; '.join(cards)}")
+    return "\n".join(lines)
+
+
+def _operands(routine: ado.Routine) -> str:
+    rows = []
+    for p in routine.parameters:
+        kind = f"{p.shape}, {p.elements}" if p.role != "option" else f"default `{p.default!r}`"
+        rows.append((_code(p.name), p.role, kind, p.doc))
+    return _table(("name", "role", "shape and elements", "meaning"), rows)
+
+
+def _variants(routine: ado.Routine) -> str:
+    rows = [
+        (
+            f"[{_code(v.name)}](#{v.name})" + (" (ceiling)" if v.ceiling else ""),
+            v.device,
+            v.changes,
+            v.precision,
+        )
+        for v in routine
+    ]
+    return _table(("variant", "device", "what it changes", "rounding"), rows)
+
+
+def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
+    """The chart, the tables and the diagnosis of a stored sweep."""
+    yield f"![{sweep.title}]({name}.svg)"
+    yield to_markdown(sweep_table(sweep))
+    yield f"{_provenance(sweep)}. Record: `notebooks/data/{name}.json`."
+    if any(m.profile for m in sweep.variants):
+        yield from map(to_markdown, diagnosis_tables(ado.diagnose(sweep)))
+        yield to_markdown(counter_table(sweep))
+    if any(m.kernels for m in sweep):
+        yield to_markdown(resource_table([m.resources for m in sweep.variants]))
+
+
+def _provenance(sweep: ado.Sweep) -> str:
+    """Version, date and device of a record."""
+    context = next(iter(sweep)).context
+    versions = ", ".join(sorted({str(m.context.get("adokernels", "unknown")) for m in sweep}))
+    date = _time(sweep).partition("T")[0] or "an unknown date"
+    return f"Measured with adokernels {versions} on {date}, {context.get('device_name')}"
+
+
+def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
+    if before is None:
+        title, language, text = "Source", "cuda", variant.source.text
+    else:
+        title = f"Difference from {_code(before.name)}"
+        language, text = "diff", before.diff(variant).text
+    where = variant.device + (", ceiling" if variant.ceiling else "")
+    files = ", ".join(map(_code, variant.source.files))
+    code = f"````{language}\n{text}\n````"
+    return f"### {variant.name}\n\n{variant.changes} ({where}; {files})\n\n{_folded(title, code)}"
+
+
+def _folded(title: str, content: str) -> str:
+    return f":::::{{dropdown}} {title}\n{content}\n:::::"
+
+
+def _draw(sweep: ado.Sweep, path: Path) -> None:
+    axes = picture(sweep)
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    save(figure, path)
+    plt.close(figure)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (headers, ["---"] * len(headers), *rows)
+    return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in r)} |" for r in lines)
