@@ -162,10 +162,11 @@ def test_an_interrupted_sweep_is_marked(tmp_path):
 
 
 def test_equal_data_gives_equal_bytes(tmp_path):
+    before = plt.get_fignums()
     first, second = (page_of(tmp_path, make_gpp(), make_transpose()) for _ in range(2))
     assert first == second
     assert "<dt>driver</dt><dd>570</dd>" in first
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == before
 
 
 def test_a_report_on_nothing_measured(tmp_path):
