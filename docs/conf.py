@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 
@@ -24,10 +23,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-# A pattern of a table of contents may match no page. Sphinx cannot suppress this warning by type.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(
-    lambda record: getattr(record, "subtype", None) != "empty_glob"
-)
 
 # Documents. Headings have the same anchors as on GitHub.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]

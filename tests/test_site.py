@@ -1,5 +1,6 @@
 """The documentation site: links between documents, the list of public names, the built pages."""
 
+import datetime
 import re
 import sys
 from pathlib import Path
@@ -74,7 +75,9 @@ def test_the_page_of_a_ladder(tmp_path, monkeypatch):
     assert (tmp_path / "grayscale-16384.svg").is_file()
     newest = ado.load(ROOT / "notebooks" / "data" / "grayscale-16384.json")
     context = next(iter(newest)).context
-    assert f"adokernels {context['adokernels']} on {context['time'][:10]}, NVIDIA H200" in page
+    date = datetime.datetime.fromisoformat(context["time"])
+    day = f"{date.day} {date:%B %Y}"
+    assert f"{day} with adokernels {context['adokernels']} on NVIDIA H200" in page
 
 
 def test_faults_of_built_pages_are_found(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import cards_document
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from origin import contexts_of, origin
 
 import adokernels as ado
 from adokernels.charts.files import save
@@ -108,7 +109,9 @@ def _page(
             if len(records) > 1:
                 yield "### Further records"
         else:
-            yield _folded(f"`{name}`: {_provenance(sweep)}", "\n\n".join(_record(name, sweep)))
+            yield _folded(
+                f"`{name}`: {origin(contexts_of([sweep]))}", "\n\n".join(_record(name, sweep))
+            )
     yield "## Source of each variant"
     yield (
         "The source of a variant is its declaration, its kernels and the definitions that these"
@@ -167,20 +170,12 @@ def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
     """The chart, the tables and the diagnosis of a stored sweep."""
     yield f"![{sweep.title}]({name}.svg)"
     yield to_markdown(sweep_table(sweep))
-    yield f"{_provenance(sweep)}. Record: `notebooks/data/{name}.json`."
+    yield f"{origin(contexts_of([sweep]))} Record: `notebooks/data/{name}.json`."
     if any(m.profile for m in sweep.variants):
         yield from map(to_markdown, diagnosis_tables(ado.diagnose(sweep)))
         yield to_markdown(counter_table(sweep))
     if any(m.kernels for m in sweep):
         yield to_markdown(resource_table([m.resources for m in sweep.variants]))
-
-
-def _provenance(sweep: ado.Sweep) -> str:
-    """Version, date and device of a record."""
-    context = next(iter(sweep)).context
-    versions = ", ".join(sorted({str(m.context.get("adokernels", "unknown")) for m in sweep}))
-    date = _time(sweep).partition("T")[0] or "an unknown date"
-    return f"Measured with adokernels {versions} on {date}, {context.get('device_name')}"
 
 
 def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
