@@ -60,12 +60,15 @@ def test_the_chart_has_a_line_per_variant(scan, kind, size):
 def test_time_and_bandwidth_are_in_one_figure_by_default(scan):
     upper = scan.plot()
     axes = upper.figure.axes
-    assert [ax.get_ylabel().split(" [")[0] for ax in axes] == ["Bandwidth", "Time of a call"]
+    assert [ax.get_ylabel().split(" [")[0] for ax in axes] == ["Bandwidth", "Time per call"]
     assert axes[0] is upper
     upper.figure.canvas.draw()
     for ax in axes:
         assert not clashes(ax)
         assert not outside(ax)
+        shown = [t.get_text() for t in ax.get_yticklabels(which="both") if t.get_text()]
+        assert len(shown) >= 3
+        assert all(text.replace(".", "").isdecimal() for text in shown)
         caches = {f"{level} " for level, size in scan.caches.items() if size < 8 << 10}
         words = [text.get_text() for text in ax.texts]
         assert all(any(word.startswith(cache) for word in words) for cache in caches)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from adokernels.charts.canvas import FADED, Canvas, entry
 from adokernels.charts.counted import new_axes
+from adokernels.charts.ticks import log_ticks
 from adokernels.charts.verdicts import beside_peers
 from adokernels.tables.numbers import prefix, quantity
 
@@ -104,14 +105,17 @@ def _value(m: Measurement, kind: str) -> float:
 def _axes(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax = canvas.ax
     unit = "B/s" if kind == "bandwidth" else "s"
-    largest = max(_value(m, kind) for name in scan.names for m in scan.of(name))
+    values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
+    largest = max(values)
     factor, prefixed = prefix(largest, unit)
     if kind == "bandwidth":
         ax.set_ylim(0, 1.12 * largest)
         ax.set_ylabel(f"Bandwidth [{prefixed}], compulsory bytes / time", fontsize=canvas.font + 1)
     else:
-        ax.set_ylabel(f"Time of a call [{prefixed}], logarithmic", fontsize=canvas.font + 1)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y / factor:g}"))
+        ax.yaxis.set_major_locator(FixedLocator(log_ticks(0.9 * min(values), 1.1 * largest)))
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.set_ylabel(f"Time per call [{prefixed}], logarithmic", fontsize=canvas.font + 1)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{float(f'{y / factor:.3g}'):g}"))
     ax.xaxis.set_major_locator(LogLocator(base=4))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _binary(x)))

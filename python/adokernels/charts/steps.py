@@ -11,6 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from adokernels.charts.canvas import LITERAL, Canvas, entry
 from adokernels.charts.counted import new_axes
+from adokernels.charts.ticks import log_ticks
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
 from adokernels.tables.numbers import (
     NO_LIMIT,
@@ -41,15 +42,6 @@ _WIDEST = 0.5
 _CHARACTER, _GAP = 0.6, 1.6
 #: Height of a row, and of title, axis and legend together, in inches.
 _ROW, _REST = 0.24, 1.7
-#: Candidates for ticks, as multiples of powers of ten. The first with enough ticks is used.
-_MULTIPLES: tuple[tuple[float, ...], ...] = (
-    (1,),
-    (1, 3),
-    (1, 2, 5),
-    (1, 1.5, 2, 3, 4, 5, 7),
-    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
-)
-_FEWEST_TICKS = 4
 #: Space on either side of the dots, as a factor of the time.
 _MARGIN = 1.25
 
@@ -142,7 +134,7 @@ def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> 
     ax.set_xscale("log")
     ax.set_xlim(low, low * (high / low) ** (1 / plot))
     ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
-    ticks = _ticks(low, high)
+    ticks = log_ticks(low, high)
     factor, unit = prefix(math.sqrt(low * high), "s")
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -151,21 +143,11 @@ def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> 
         ax.plot([tick, tick], [-0.5, rows - 0.5], color="0.85", lw=0.6, zorder=0)
     for edge in np.arange(rows) - 0.5:
         ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
-    ax.set_xlabel(f"Time of a call [{unit}], logarithmic", x=plot / 2, fontsize=canvas.font + 1)
+    ax.set_xlabel(f"Time per call [{unit}], logarithmic", x=plot / 2, fontsize=canvas.font + 1)
     ax.tick_params(axis="x", labelsize=canvas.font)
     ax.tick_params(axis="y", length=0)
     ax.spines["bottom"].set_bounds(low, high)
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round times within the range: powers of ten, with their multiples if there are few."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for multiples in _MULTIPLES:
-        found = [m * 10.0**p for p in powers for m in multiples if low <= m * 10.0**p <= high]
-        if len(found) >= _FEWEST_TICKS:
-            return found
-    return [float(f"{t:.2g}") for t in np.geomspace(low * 1.05, high / 1.05, _FEWEST_TICKS)]
 
 
 def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
