@@ -6,7 +6,7 @@ from choices import H200, h200_choice
 from test_contract import BATCHES, FULL, THIN
 
 import adokernels as ado
-from adokernels.arrays.operands import operand_types
+from adokernels.arrays.operands import batch_option, operand_types
 from adokernels.ladders.choice import choose
 
 ROUTINES = list(ado.routines.values())
@@ -23,10 +23,12 @@ def problems(routine):
 @pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)
 def test_every_problem_has_a_default(routine):
     for operands in problems(routine):
-        assert h200_choice(routine, *operands) in [v.name for v in routine if v.device == "cuda"]
-        choice = routine.choose(*operands, device="cpu")
+        options = batch_option(routine, operands[0])
+        chosen = h200_choice(routine, *operands, **options)
+        assert chosen in [v.name for v in routine if v.device == "cuda"]
+        choice = routine.choose(*operands, device="cpu", **options)
         assert choice.device == "cpu"
-        assert choice.variant == routine.problem(*operands, device="cpu").best()
+        assert choice.variant == routine.problem(*operands, device="cpu", **options).best()
 
 
 def test_choice_lists_reasons_of_later_variants():

@@ -359,7 +359,7 @@ def test_machine_is_measured_once_and_kept(tmp_path, monkeypatch):
     assert names[:3] == ["DRAM copy", "DRAM read", "DRAM write"]
     assert {"FP64 fma", "FP64 add", "FP32 fma", "FP32 add"} <= set(names)
     assert all(c.measured > 0 for c in first.ceilings)
-    with pytest.raises(KeyError, match="valid names: DRAM copy"):
+    with pytest.raises(KeyError, match="Valid names: DRAM copy"):
         first["DRAM swap"]
 
 

@@ -65,7 +65,7 @@ TASK = Task(
         dtypes=("f4", "f8"),
     ),
     benchmark_problems={
-        "1024": "--shape 1024x1024x1024 --seconds 1",
+        "1024": "--shape 1024x1024x1024 --seconds 5",
         "float64-512": "--shape 512x1024x1024 --dtype float64 --counters light",
     },
 )
