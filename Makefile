@@ -5,15 +5,15 @@
 ## make check T=max_plus   compile what changed, run the tests of one routine; without T: all tests
 ## make lint               check format, lint and types of all files
 ## make format             format all files, apply the linter's safe fixes
-## make generate           regenerate type stubs, README tables and charts that are out of date
-## make wheel              build the wheels of a release in dist, for every Python here, and try each
-## make docs               build the documentation site in build/docs/html, on the installed package
+## make generate           regenerate type stubs, tables, pages and charts that are out of date
+## make wheel              build and test the wheels of a release in dist, for every installed Python version
+## make docs               build the documentation site of the installed package in build/docs/html
 ## make clean              remove .venv and build
 ##
 ## ADOKERNELS_CUDA=AUTO|ON|OFF   AUTO builds the CUDA ladders if nvcc is on the PATH
 ## ADOKERNELS_CUDA_ARCHITECTURES=AUTO|release|90   AUTO is the GPU of this machine, or else a short list
 ## PRESET=asan   check and generate use the build of this CMake preset; tsan: the thread sanitizer
-## ARGS='-x --seed 7'   further arguments of pytest, for check and test; of .ci/wheels.py, for wheel
+## ARGS='-x --seed 7'   further arguments: of pytest for check and test, of .ci/wheels.py for wheel
 
 PYTHON ?= python3
 VENV := .venv
@@ -49,7 +49,7 @@ check: module $(VENV)/with-test
 generate: module $(VENV)/with-test
 	$(RUN) .ci/generate.py
 
-# The documentation site shows the package that is installed: the wheel, or else the editable one.
+# The documentation site describes the installed package: the wheel, or else the editable package.
 docs: $(VENV)/with-docs $(if $(wildcard $(VENV)/wheel),$(VENV)/wheel,module)
 	$(BIN)/python .ci/docs.py
 

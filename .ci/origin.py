@@ -10,7 +10,7 @@ import adokernels as ado
 
 
 def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
-    """Return a sentence with the properties of all `contexts`; "unknown" if none is stored.
+    """Return a sentence with the properties of all `contexts`; missing ones are "unknown".
 
     Parameters
     ----------
@@ -70,5 +70,5 @@ def _device(context: Mapping[str, Any]) -> str | None:
 def _joined(
     facts: list[Mapping[str, Any]], value: Callable[[Mapping[str, Any]], str | None]
 ) -> str:
-    """The different values, joined."""
+    """The distinct values, joined by "and"."""
     return " and ".join(sorted({value(context) or "unknown" for context in facts})) or "unknown"

@@ -23,7 +23,7 @@ routines: dict[str, Routine]
 ceilings: Routine
 gpp_tiles: Routine'''
 
-#: Annotations of the element types of operands that accept several ones.
+#: Annotations for operands that accept several element types.
 _VARIABLES = {"float32 or float64": "_Real", "int32 or int64": "np.int32 | np.int64"}
 _ANY_ELEMENT = "any type"
 
@@ -47,7 +47,7 @@ def text() -> str:
 
 
 def _overloads(routine: ado.Routine) -> list[str]:
-    """The types of a call: NumPy arrays, arrays on a device, and a given ``out``."""
+    """The signatures of a call: with NumPy arrays, with device arrays, and with ``out``."""
     inputs, options, outputs = (
         [p for p in routine.parameters if p.role == role] for role in ("input", "option", "output")
     )

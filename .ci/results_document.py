@@ -25,15 +25,15 @@ INDEX = f"""\
 {GENERATED}
 
 These pages show the ladders as they were measured on a GPU, with their hardware counters. The
-origin is stated below every set of tables. Builds between two releases have the number of the
-earlier release. [How numbers are made](../methods.md) explains the columns. All measurements are
-cold.
+origin is stated below every set of tables. Builds between two releases have the version number of
+the earlier release. [How numbers are made](../methods.md) explains the columns. All measurements
+are with cold caches.
 
 The tables below have one row per stored ladder. The speed-up is the ratio of the times of the first
-and the best variant. "Of roof" is the share of the ladder's ceiling.
+and the best variant. "Of roof" is the share of the [roof](../methods.md#columns).
 
-[Random shapes](../shapes.md) compares default calls with other libraries on random shapes and
-types. [CHANGELOG.md](../../CHANGELOG.md) contains the comparisons of each release.
+[Random shapes](../shapes.md) compares default calls with other libraries for random shapes
+and types. [CHANGELOG.md](../../CHANGELOG.md) contains the comparisons of each release.
 """
 
 
@@ -46,7 +46,7 @@ class Stored:
 
     @property
     def command(self) -> str | None:
-        """The command that measures the ladder again; None if the record has another source."""
+        """The command that measures the ladder again; None if another script made the record."""
         routine = self.sweep.routine
         arguments = TASKS[routine].benchmark_problems.get(self.name.removeprefix(f"{routine}-"))
         if arguments is None:

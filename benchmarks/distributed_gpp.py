@@ -1,4 +1,4 @@
-"""``ado.distributed.gpp`` on 1 to N ranks: strong and weak scaling, bits, and a projection.
+"""``ado.distributed.gpp`` on 1 to N ranks: strong and weak scaling, reproducibility, projection.
 
     mpirun -n 2 python -m mpi4py benchmarks/distributed_gpp.py            # mpi4py
     torchrun --nproc-per-node 2 benchmarks/distributed_gpp.py             # torch.distributed, gloo
@@ -6,16 +6,19 @@
     mpirun -n 2 python -m mpi4py benchmarks/distributed_gpp.py --device cpu --size 200x384x2000x2
 
 Rank r uses the GPU with the index of its local rank. On the CPU, set ``OMP_NUM_THREADS`` to the
-processors per rank. Rank 0 prints JSON; times are in seconds, and each is the median over the
-repetitions of the slowest rank's time, from a barrier to the results in host memory:
+number of processors per rank. Rank 0 prints JSON with times in seconds. The time of a repetition is
+that of the slowest rank, from a barrier to the results in host memory. Medians over the repetitions
+are reported:
 
 - `serial`: ``ado.gpp`` on one rank with all rows.
 - `strong`: ``ado.distributed.gpp`` on the first n ranks with the same rows, and the efficiency
   relative to `serial`.
-- `weak`: each rank has that many rows; the efficiency is the time of one rank over that of n ranks.
-- `same_bits`: whether all results of `strong` are equal.
-- `terms`: `fixed` and `per_tile` are the line through the times of one rank with different numbers
-  of tiles; `exchange` is the time of the collective operations and of the exact sum on all ranks.
+- `weak`: the first n ranks with all whole tiles of the problem on each rank. The efficiency is the
+  time of one rank divided by the time of n ranks.
+- `same_bits`: whether all results of `strong` are bitwise identical.
+- `terms`: `fixed` and `per_tile` are the intercept and the slope of the line fitted to the times of
+  one rank with different numbers of tiles. `exchange` is the time of the collective operations and
+  of the exact sum on all ranks.
 - `projection`: the times of ``projected_seconds`` for strong and weak scaling, and the share of the
   FP64 peak with weak scaling. BerkeleyGW's published share is for a whole calculation.
 """
@@ -49,7 +52,7 @@ LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "S
 
 
 class World(NamedTuple):
-    """The ranks of this run. groups[n] contains the first n ranks; None outside of it."""
+    """The ranks of this run. groups[n] is the communicator of the first n ranks."""
 
     comm: Any
     groups: dict[int, Any]
@@ -78,7 +81,7 @@ def world_of(backend: str) -> World:
 
 
 def group_sizes(size: int) -> list[int]:
-    """Powers of two, and all ranks."""
+    """The sizes of the groups: powers of two, and the number of all ranks."""
     return sorted({2**i for i in range(size.bit_length()) if 2**i <= size} | {size})
 
 
@@ -88,7 +91,7 @@ def local_rank(rank: int) -> int:
 
 
 def slowest(comm: Communicator, call: Callable[[], Any], repeats: int) -> list[float]:
-    """The time of each repetition on the slowest rank, after one call that is not timed."""
+    """The time of the slowest rank in each repetition, after one untimed warm-up call."""
     times = []
     for _ in range(1 + repeats):
         comm.all_gather(np.zeros(1))  # a barrier
@@ -116,9 +119,9 @@ class Terms(NamedTuple):
 def projected_seconds(terms: Terms, tiles: int, ranks: int) -> float:
     """The time of a call with `tiles` tiles on all ranks together.
 
-    The exchange is proportional to log2 of the number of ranks, as for a tree. Its messages have
-    the same size for any number of ranks, apart from 72 bytes per rank. The model has no
-    contention in the network and no differences between ranks.
+    The exchange is proportional to log2 of the number of ranks, as for tree algorithms. Its
+    messages have the same size for any number of ranks, except for 72 bytes per rank. The model
+    assumes no network contention and equally fast ranks.
     """
     exchange = 0.0
     if ranks > 1:
@@ -146,7 +149,7 @@ class Benchmark:
         return [ado.to_device(operand, self.device) for operand in operands]
 
     def on_rank_0(self, call: Callable[[], Any]) -> Any:
-        """Call a function on rank 0 while the others wait. Returns None on the others."""
+        """Call a function on rank 0 while the other ranks wait. Returns None on the other ranks."""
         result = call() if self.comm.rank == 0 else None
         self.comm.all_gather(np.zeros(1))
         return result
@@ -215,7 +218,8 @@ class Benchmark:
         def compute() -> tuple[float, float]:
             counts = sorted({max(1, self.whole_tiles // parts) for parts in (1, 2, 4, 8)})
             if len(counts) < 2:
-                raise SystemExit("the problem must have at least 16 rows")
+                rows = len(self.problem.wtilde)
+                raise SystemExit(f"the problem must have at least 16 rows, got {rows}")
             medians = []
             for count in counts:
                 share = self.share_of_tiles(count)
@@ -265,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", default="si214", help="a name, or BANDSxIGPxIGxFREQUENCIES")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="of torchrun")
+    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="with torchrun")
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
     if options.size not in GPP_SIZES:

@@ -24,7 +24,7 @@ extensions = [
     "sphinx_design",
 ]
 
-# Documents. Headings have the same anchors as on GitHub.
+# Documents: headings have the same anchors as on GitHub.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 6
 nb_execution_mode = "off"
@@ -46,7 +46,7 @@ add_module_names = False
 python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 
-# Pages. All assets are local.
+# Pages: all assets are local.
 html_theme = "furo"
 html_title = f"adokernels {release}"
 html_static_path = ["_static"]

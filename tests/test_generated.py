@@ -34,8 +34,8 @@ def test_markers_are_filled(generate):
     ("text", "message"),
     [
         ("<!-- generated: x -->\n<!-- end -->\n<!-- generated: z -->\n<!-- end -->", "'z' must be"),
-        ("<!-- generated: x -->\n<!-- end -->", "no <!-- generated: y -->"),
-        ("<!-- generated: x -->\nno end\n<!-- generated: y -->\n<!-- end -->", "'x' has no"),
+        ("<!-- generated: x -->\n<!-- end -->", "<!-- generated: y --> must exist"),
+        ("<!-- generated: x -->\nno end\n<!-- generated: y -->\n<!-- end -->", "must be closed"),
     ],
 )
 def test_a_marker_that_cannot_be_filled_is_an_error(generate, text, message):

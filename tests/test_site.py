@@ -88,9 +88,9 @@ def test_faults_of_built_pages_are_found(tmp_path):
     (tmp_path / "b.html").write_text('<p id="y"><img src="picture.png">')
     (tmp_path / "a.css").write_text("@font-face { src: url(https://a.b/font) }")
     assert checks.errors_in(tmp_path) == [
-        "a.html: loads https://a.b/c.js",
-        "a.html: #z has no such anchor",
-        "a.html: c.html does not exist",
-        "b.html: picture.png does not exist",
-        "a.css: loads url(https://a.b/font",
+        "a.html: assets must be local, got https://a.b/c.js",
+        "a.html: links must point to existing anchors, got #z",
+        "a.html: links must point to existing files, got c.html",
+        "b.html: links must point to existing files, got picture.png",
+        "a.css: assets must be local, got url(https://a.b/font",
     ]

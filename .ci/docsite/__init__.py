@@ -1,1 +1,1 @@
-"""The pages of the documentation site, made from the repository and the package."""
+"""Generates the pages of the documentation site from the repository and the package."""

@@ -67,7 +67,7 @@ def _stored(root: Path) -> dict[str, ado.Sweep]:
 
 
 def _in_order(records: Mapping[str, ado.Sweep]) -> dict[str, ado.Sweep]:
-    """Put the record with the most variants first, then the largest problem, then the newest."""
+    """Sort by the number of variants, the size of the problem and the date, all descending."""
 
     def rank(name: str) -> tuple[int, float, str]:
         sweep = records[name]

@@ -1,9 +1,9 @@
 """The sources of the site: copies of the repository's documents, with links between pages.
 
-In the repository, links are relative paths between files, so that they work where the repository
-is hosted. The site keeps the structure of the repository, except that ``docs/`` becomes its root.
-Links are rewritten accordingly. A link must lead to an existing file. Files that are not documents,
-such as source code, are copied and can be downloaded.
+In the repository, links are relative file paths, so that they work on the host of the repository.
+The site keeps the structure of the repository, except that ``docs/`` becomes its root. Links are
+rewritten accordingly. The target of a link must be an existing file. Linked files that are not
+documents, such as source code, are copied and can be downloaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 #: Documents outside docs/.
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "HACKING.md")
-#: The README is shown where the repository is hosted; the site has its own first page.
+#: The README is the first page on the host of the repository; the site has its own first page.
 REPLACED = {"README.md": "docs/index.md"}
 
 _CODE = r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)|`[^`\n]+`"
@@ -50,7 +50,7 @@ def copy_documents(root: Path, target: Path) -> None:
     Raises
     ------
     ValueError
-        If a link does not lead to a file.
+        If the target of a link is not a file of the repository.
     """
     pages = documents(root)
     linked: set[str] = set()
@@ -95,7 +95,8 @@ def rewrite(text: str, name: str, root: Path, linked: set[str]) -> str:
     Raises
     ------
     ValueError
-        If a link does not lead to a file, or if it is in HTML, where Sphinx cannot follow it.
+        If the target of a link is not a file of the repository, or if the link is in HTML, where
+        Sphinx does not resolve it.
     """
     errors = []
 
@@ -111,7 +112,7 @@ def rewrite(text: str, name: str, root: Path, linked: set[str]) -> str:
         path, _, anchor = target.partition("#")
         file = os.path.normpath(PurePosixPath(name).parent / unquote(path))
         if not (root / file).is_file():
-            errors.append(f"links must lead to a file of the repository, got {target}")
+            errors.append(f"links must point to files of the repository, got {target}")
             return match[0]
         linked.add(file)
         page = os.path.relpath(place(file), PurePosixPath(place(name)).parent)

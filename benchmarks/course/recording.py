@@ -1,4 +1,4 @@
-"""Code of the scripts that record the notebooks' data: arguments, files, errors, exit status."""
+"""Shared code of the scripts that record the notebooks' data: arguments, files, errors, status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import adokernels as ado
 
 
 class Recorder:
-    """Saves records in a folder, and collects what is missing or wrong.
+    """Saves records in a folder, and collects errors.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Recorder:
             self.errors.append(f"{name}: {missing} is missing: {sweep.skipped.get(missing)}")
 
     def require(self, condition: object, message: str) -> None:
-        """Note an error if a condition is false."""
+        """Add `message` to the errors if a condition is false."""
         if not condition:
             self.errors.append(message)
 
@@ -70,7 +70,7 @@ def run(
     seconds: float,
     names: Sequence[str] = (),
 ) -> None:
-    """Parse the arguments, record, and exit with status 1 if something is missing or wrong.
+    """Parse the arguments, make the records, and exit with status 1 if there are errors.
 
     Parameters
     ----------

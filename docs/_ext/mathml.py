@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers show without scripts, fonts or network."""
+"""Formulas as MathML, which browsers render without scripts, fonts or network."""
 
 from __future__ import annotations
 

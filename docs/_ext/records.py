@@ -15,14 +15,14 @@ _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")
 def _without_constructor(
     app: Sphinx, kind: str, name: str, found: object, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
-    """Omit the signature: functions of the package make the records, and users do not."""
+    """Omit the signature: records are created by functions of the package, not by users."""
     return ("", "") if kind == "class" and dataclasses.is_dataclass(found) else None
 
 
 def _with_short_types(
     app: Sphinx, kind: str, name: str, found: object, options: Any, lines: list[str]
 ) -> None:
-    """Omit the modules of the types that napoleon inserts: ``Mapping``, ``Measurement``."""
+    """Omit the modules in the types that napoleon inserts, such as ``Mapping``."""
     for place, line in enumerate(lines):
         if match := _ENTRY.match(line):
             lines[place] = _MODULE.sub("", match[0]) + line[match.end() :]

@@ -1,4 +1,4 @@
-"""The self-energy sums of a GPP problem over processes.
+"""The self-energy sums of a GPP problem, computed by several processes.
 
     mpirun -n 2 python -m mpi4py examples/distributed/gpp.py
     torchrun --nproc-per-node 2 examples/distributed/gpp.py
