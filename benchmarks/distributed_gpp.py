@@ -7,8 +7,8 @@
 
 Rank r uses the GPU with the index of its local rank. On the CPU, set ``OMP_NUM_THREADS`` to the
 number of processors per rank. Rank 0 prints JSON with times in seconds. The time of a repetition is
-that of the slowest rank, from a barrier to the results in host memory. Medians over the repetitions
-are reported:
+that of the slowest rank, from a barrier to the results in host memory. The report
+contains these times and their medians:
 
 - `serial`: ``ado.gpp`` on one rank with all rows.
 - `strong`: ``ado.distributed.gpp`` on the first n ranks with the same rows, and the efficiency
