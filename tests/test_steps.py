@@ -19,7 +19,7 @@ from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
 from adokernels.comparing import compare
-from adokernels.tables.numbers import quantity
+from adokernels.tables.numbers import number, quantity
 
 SWEEPS = {
     "transpose": make_transpose,
@@ -152,6 +152,19 @@ def test_the_title_has_the_total_gain():
     title = draw(sweep).get_title(loc="left").replace("\n", " ")
     assert title.startswith(f"{sweep.fastest.variant} is ")
     assert float(title.split()[2]) == pytest.approx(ratio, rel=0.01)
+
+
+def test_the_title_has_the_gain_of_the_table():
+    """The median of the ratios per round differs from the ratio of the medians."""
+    sweep = make_transpose()
+    first, best = sweep.variants[0], sweep.fastest
+    rounds = np.linspace(1.0, 3.0, 31)
+    slow = dataclasses.replace(first, session="s", samples=first.seconds * rounds)
+    fast = dataclasses.replace(best, session="s", samples=best.seconds * np.roll(rounds, 10))
+    sweep = dataclasses.replace(sweep, measurements=(slow, fast))
+    gain = next(r["speedup"] for r in sweep.records() if r["variant"] == fast.variant)
+    assert number(gain) != number(slow.seconds / fast.seconds)
+    assert f"{number(gain)} times as fast" in draw(sweep).get_title("left")
 
 
 def test_the_title_compares_with_the_fastest_peer_if_the_difference_is_clear():

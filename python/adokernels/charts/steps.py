@@ -246,7 +246,7 @@ def _finding(sweep: Sweep) -> str:
     if best is first:
         parts = [f"{best.variant}: {quantity(best.seconds, 's')}"]
     else:
-        gain = number(first.seconds / best.seconds)
+        gain = number(best.speedup_over(first))
         parts = [f"{best.variant} is {gain} times as fast as {first.variant}"]
     parts += [f"{percent(share)} of the roof"] if share and share <= NO_LIMIT else []
     return ", ".join([*parts, *beside_peers(best, sweep.peers)])
