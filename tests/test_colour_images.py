@@ -1,4 +1,4 @@
-"""Filters of gray images refuse colour images, unless ``batch=True`` says that they are a batch."""
+"""Filters of gray images reject arrays of the shape of colour images, unless ``batch=True``."""
 
 from functools import partial
 

@@ -23,7 +23,7 @@ from adokernels.tasks.gpp import GPP_SIZES
 SEED = run_seed()
 SIZES = [1, 2, 3, 4, 8]
 MOST = np.finfo(np.float64).max
-#: Fewer and more tiles than ranks, a last tile of fewer rows, no rows, no terms.
+#: Fewer tiles than ranks, more tiles than ranks, an incomplete last tile, no rows, no terms.
 SHAPES = [(24, 131, 67, 2), (9, 64, 40, 1), (5, 17, 9, 3), (3, 8, 4, 1)]
 EMPTY = [(0, 9, 4, 2), (3, 0, 4, 1), (3, 9, 0, 2)]
 
@@ -70,7 +70,7 @@ def test_more_ranks_than_tiles():
 
 
 def test_the_sum_of_the_sums_of_ranks_depends_on_their_number():
-    """Proof that the bits of the test above would show sums in another order."""
+    """Another order of additions changes the bits, so the test above can detect it."""
     operands = ado.gpp_problem((24, 131, 67, 2), seed=1)
 
     def partial_sums(comm):
@@ -150,7 +150,7 @@ def test_exact_sums(numbers, size):
         ([1.0, -np.inf], -np.inf),
         ([np.inf, 1.0, -np.inf], np.nan),
         ([1.0, np.nan], np.nan),
-        # Halfway between two numbers: rounded to even, unless a small number decides.
+        # Halfway between two numbers: rounded to even, unless a smaller addend breaks the tie.
         ([1.0, 2.0**-53], 1.0),
         ([1.0, 2.0**-53, 5e-324], 1 + 2.0**-52),
         ([1 + 2.0**-52, 2.0**-53], 1 + 2.0**-51),
@@ -274,7 +274,7 @@ def test_balance_of_the_benchmark(size):
 
 
 class Sliced:
-    """An array of a library without NumPy's types, that stores which parts were read."""
+    """An array without NumPy's types, which records the parts that were read."""
 
     def __init__(self, array):
         self.array, self.shape, self.read = array, array.shape, []
@@ -315,7 +315,7 @@ def test_split_of_memory_mapped_arrays(tmp_path):
 
 
 def raised(size, function, rank):
-    """The error of one rank. All other ranks must raise RuntimeError that names it."""
+    """The error of one rank. All other ranks must raise a RuntimeError that contains it."""
     errors = run_ranks(size, function)
     for other in set(range(size)) - {rank}:
         assert type(errors[other]) is RuntimeError
@@ -462,7 +462,7 @@ def test_long_texts_of_errors(monkeypatch):
     ],
 )
 def test_operands_that_do_not_match(change, options, text):
-    """All ranks find this, so all raise the same error."""
+    """All ranks detect the mismatch, so all raise the same error."""
     operands = problem((5, 35, 9, 3))
 
     def rank(comm):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-#: A longer README hides what a new user needs.
+#: Maximum number of lines of the README, so that a new user finds the essentials.
 MOST_LINES = 170
 
 

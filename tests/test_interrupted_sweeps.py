@@ -1,4 +1,4 @@
-"""Ctrl-C during a sweep, a scan or a tuning: the result has what was measured until then."""
+"""Ctrl-C during a sweep, a scan or a tuning: the result contains the measurements until then."""
 
 import dataclasses
 import random

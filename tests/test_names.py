@@ -1,4 +1,4 @@
-"""Names of the package are imported at their first use: what loads when, and that all are found."""
+"""Import of the package's names at their first use: loaded modules, and names that exist."""
 
 import importlib
 import pkgutil

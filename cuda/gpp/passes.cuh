@@ -149,8 +149,8 @@ __device__ void store_result(const Pass<kF>& pass, int number, double sum, Compl
   (imaginary ? to.im : to.re) = screened ? 0 - sum : sum;
 }
 
-// Sums partial_at(0) to partial_at(count - 1) with kThreads threads, the whole block. The order of
-// the additions depends on `count` only. Thread 0 returns the sum.
+// Sums partial_at(0) to partial_at(count - 1) with all kThreads threads of the block. The order of
+// the additions depends only on `count`. Thread 0 returns the sum; the other threads return 0.
 template <int kThreads, class PartialAt>
 __device__ double sum_of_partials(std::int64_t count, PartialAt partial_at) {
   __shared__ double sums_of_warps[kThreads / kWarpSize];
@@ -169,7 +169,8 @@ __device__ double sum_of_partials(std::int64_t count, PartialAt partial_at) {
 
 inline constexpr int kAddingThreads = 1024;
 
-// Each block adds the partial sums of all blocks of the first kernel, for one of the sums.
+// Each block computes one sum: it adds the partial sums that all blocks of the previous kernels
+// stored for it.
 template <int kF>
 __global__ void __launch_bounds__(kAddingThreads)
     gpp_add_partials(Pass<kF> pass, Complex* asx, Complex* ach) {
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(kAddingThreads)
 }
 
 // Calls run_pass(pass) for passes of at most kMost frequencies. The partial sums of the blocks of
-// `go` lie at the start of the scratch memory.
+// `go` are stored at the start of the scratch memory.
 template <int kMost, class RunPass>
 void for_passes(const Gpp& p, const Launch& go, RunPass run_pass) {
   static_assert(kMost <= kMaxFrequencies);
@@ -195,8 +196,8 @@ void for_passes(const Gpp& p, const Launch& go, RunPass run_pass) {
   if (first < p.frequencies()) run_pass(pass_of(first, std::integral_constant<int, 1>{}));
 }
 
-// In each pass, `launch_pass` launches kernels whose blocks store their partial sums, and another
-// kernel adds them.
+// In each pass, `launch_pass` launches kernels whose blocks store partial sums. Another kernel then
+// adds these partial sums.
 template <int kMost, class LaunchPass>
 void run_passes(const Gpp& p, const Launch& go, LaunchPass launch_pass) {
   for_passes<kMost>(p, go, [&]<int kF>(const Pass<kF>& pass) {

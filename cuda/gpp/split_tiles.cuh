@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kSplitBlocks)
   sums.store(pass);
 }
 
-// The grid of `go` is that of one of the two kernels.
+// Launches two kernels, each with the grid of `go`.
 template <int kF>
 void launch_split_tiles(const Gpp& p, const Launch& go, Pass<kF> pass, const SortedBands& sorted,
                         const Tiling& tiling) {

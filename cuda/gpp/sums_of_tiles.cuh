@@ -1,8 +1,8 @@
 // gpp_tiles: the kernels of `moments`, with one sum per tile of igp instead of one sum in total.
 //
 // The sums of a tile must have the same bits in every call that contains the tile. The tiles of a
-// block do not depend on the number of rows, and the warps whose lanes vote belong to one tile. The
-// segments must not depend on the number of rows either, so the tiling does not aim at a number of
+// block do not depend on the number of rows, and all lanes of a warp that votes belong to one tile.
+// The segments must not depend on the number of rows either, so the tiling has no minimum number of
 // blocks.
 #pragma once
 
@@ -28,12 +28,13 @@ inline std::size_t scratch_of_tile_sums(const GppTiles& p) {
 
 inline constexpr int kTileAddingThreads = 128;
 
-// The partial sums of a kernel: that of block (x, y) has index y * width + x.
+// The grid that stores partial sums. The partial sum of block (x, y) has index y * width + x.
 struct PartialsOfGrid {
   std::int64_t width, volume;
 };
 
-// Each block adds the partial sums of both kernels for one tile of igp (x) and one of the sums (y).
+// Each block adds the partial sums of both kernels for one tile of igp (block x) and one sum of the
+// pass (block y).
 template <int kF>
 __global__ void __launch_bounds__(kTileAddingThreads)
     gpp_add_partials_of_tile(Pass<kF> pass, Tiling tiling, PartialsOfGrid grid,

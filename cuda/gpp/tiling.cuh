@@ -42,7 +42,7 @@ struct Tiling {
   std::int64_t segments = 0, segment_length = 0;
 };
 
-// With at least `enough_blocks` blocks, if there are enough bands.
+// Returns a tiling with at least `enough_blocks` blocks, if there are enough bands.
 template <int kRowsPerThread>
 Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
   Tiling tiling;
@@ -59,7 +59,7 @@ Tiling tiling_with_blocks(const Gpp& p, std::int64_t enough_blocks) {
 
 template <int kRowsPerThread>
 Tiling tiling_of(const Gpp& p) {
-  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200, which runs 132 x 4 at a time
+  constexpr std::int64_t kEnoughBlocks = 2048;  // tuned on an H200: 132 x 4 blocks are resident
   return tiling_with_blocks<kRowsPerThread>(p, kEnoughBlocks);
 }
 

@@ -139,17 +139,17 @@ def encoded(value: Any) -> Any:
 def equal(one: Fields, other: Fields) -> bool:
     """Whether the stored fields of two dataclasses of the same type have equal JSON values.
 
-    NaN is then equal to NaN, a tuple to a list, and an array to the list of its elements.
+    NaN is equal to NaN, a tuple to a list, and an array to the list of its elements.
     """
     kind: Any = type(one)
     return all(encoded(getattr(one, n)) == encoded(getattr(other, n)) for n in _stored(kind))
 
 
 def text_hash(record: Fields) -> int:
-    """A hash that is the same for dataclasses that are :func:`equal`: that of their text fields.
+    """A hash of the text fields, which is the same for dataclasses that are :func:`equal`.
 
     It distinguishes most records, for example by the names of routine and variant. Fields of other
-    types have equal values with different hashes, or none.
+    types are omitted: their equal values can have different hashes, or no hash.
     """
     kind: Any = type(record)
     values = (getattr(record, name) for name in _stored(kind))

@@ -1,8 +1,8 @@
 """The names of the package, and the modules that define them.
 
-Names are imported at their first use. A method may also use a name of a package that imports its
-own, such as ``Scan.plot`` a chart. ``make generate`` writes ``__init__.pyi``, which type checkers
-read, from these names.
+Names are imported at their first use. A method can therefore use a name of a package that imports
+the method's own package: ``Scan.plot`` uses a chart. ``make generate`` writes ``__init__.pyi``,
+which type checkers read, from these names.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _DEFINED_IN = {
     "adokernels.report.page": "write_report",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
-#: Names that methods of a lower package use, besides public ones.
+#: Names that are not public, but that methods of a lower package use.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
 }
 
 
-#: Routines of the core without a ladder of their own: parts of another module's computation.
+#: Routines of the core that are not public: other modules use them for part of a computation.
 _PARTS = {"gpp_tiles"}
 
 

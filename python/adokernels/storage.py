@@ -30,7 +30,8 @@ _MODE = 0o666  # the system applies the user's umask
 class StoredRecord(Fields):
     """Base class of records that are stored in files.
 
-    Records are equal if their files would be: ``load(path) == record`` after ``record.save(path)``.
+    Records are equal if their files would be equal: after ``record.save(path)``,
+    ``load(path) == record``.
     Subclasses are dataclasses with ``eq=False``.
     """
 

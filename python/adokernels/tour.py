@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     Operands = tuple[NDArray[Any], ...]
 
-#: The ladders of the short tour, with lengths that a CPU solves in a fraction of a second. On a
-#: GPU, their lengths are the usual ones.
+#: The ladders of the short tour, with lengths for which a CPU takes a fraction of a second. On a
+#: GPU, the default lengths are used.
 _SHORT = {"transpose": (2048, 4096), "average_matvec": (128, 256, 256)}
 #: Maximum sampling time per variant in seconds.
 _SECONDS = 1.0
@@ -56,9 +56,9 @@ class Tour:
     Parameters
     ----------
     folder
-        The folder, which is created if there is none.
+        The folder, which is created if it does not exist.
     console
-        Where to print one line per ladder, and to show the progress.
+        The console that shows one line per ladder and the progress.
     size
         The upper limit for every length of the ladders.
     everything
@@ -78,7 +78,7 @@ class Tour:
         Returns
         -------
         bool
-            Whether it was interrupted. The report then contains what was measured.
+            Whether the tour was interrupted. The report then contains the measurements until then.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Tour:
         ValueError
             If the detected edges differ from the reference result.
         KeyboardInterrupt
-            If it was interrupted before anything was measured.
+            If the tour was interrupted before the first measurement.
         """
         photo = photograph() if image is None else read_image(image)
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
     return text_from_python(who, object);
   }
   if (kind == ScalarKind::kBool) {
-    py::detail::make_caster<bool> truth;  // accepts NumPy's bool, too
+    py::detail::make_caster<bool> truth;  // also accepts NumPy's bool
     if (!truth.load(object, false)) throw TypeError(who + " must be bool" + got(object));
     return py::detail::cast_op<bool>(truth);
   }

@@ -68,8 +68,8 @@ constexpr int64_t kNanosecondsPerVector = 64;
 template <class T>
 using LaneIndices = std::make_integer_sequence<int, kLanes<T>>;
 
-// Elements per group of simd, which computes both formulas for every element and discards one. It
-// is even, so that each group begins at an even flat index.
+// Elements per group of the simd variant, which computes both formulas for every element and
+// discards one result. The number is even, so each group begins at an even flat index.
 template <class T>
 constexpr int64_t kElementsOfBoth = kChains* kLanes<T>;
 static_assert(kChains % 2 == 0);

@@ -1,8 +1,8 @@
 // asx[t, f], ach[t, f]: the sums of routines/gpp.hpp for each tile of kTileRows rows (igp).
 //
 // adokernels.distributed adds these sums over all tiles of all processes. The sums of a tile have
-// the same bits wherever the tile is among the rows of a call. The result therefore does not depend
-// on the distribution of the tiles over calls.
+// the same bits at every position of the tile among the rows of a call. The result therefore does
+// not depend on the distribution of the tiles over calls.
 #pragma once
 
 #include "routines/gpp.hpp"

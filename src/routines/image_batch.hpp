@@ -1,5 +1,5 @@
 // Batches of gray images. A colour image has the shape of a batch of images with three or four
-// columns, so the filters of gray images refuse such a batch unless the caller confirms it.
+// columns, so the filters of gray images reject such a batch unless the caller confirms it.
 #pragma once
 
 #include "core/array.hpp"
@@ -10,10 +10,10 @@ namespace ado {
 inline constexpr Option kBatchOption{
     "batch",
     "Whether ``gray`` may be a batch of images with 3 or 4 columns. Without it, an array with "
-    "three or more dimensions and a last axis of 3 or 4 is refused, because a colour image has "
+    "three or more dimensions and a last axis of 3 or 4 is rejected, because a colour image has "
     "this shape."};
 
-// Returns the reason why `gray` is refused, or nullptr.
+// Returns the reason why `gray` is rejected, or nullptr.
 constexpr const char* why_not_gray(const Array& gray, bool batch) {
   if (batch || gray.rank < 3) return nullptr;
   const std::int64_t cols = gray.shape[gray.rank - 1];

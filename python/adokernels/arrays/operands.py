@@ -60,7 +60,8 @@ def operand_types(
 def batch_option(routine: Routine, operand: Any) -> dict[str, Any]:
     """The option ``batch=True`` if a filter of gray images needs it for a batch, else no option.
 
-    Without it, the filter refuses images with 3 or 4 columns, because they look like colour images.
+    Without this option, the filter rejects images with 3 or 4 columns, because a colour image has
+    the same shape.
     """
     shape = np.shape(operand)
     narrow = len(shape) > 2 and shape[-1] in (3, 4)

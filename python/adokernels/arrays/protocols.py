@@ -1,4 +1,4 @@
-"""Types of the arrays of other libraries in annotations."""
+"""Types for annotations: arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ class CudaArray(Protocol):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Address, shape, strides and type of the array."""
+        """Address, shape, strides and element type of the array."""
 
 
 class DLPackArray(Protocol):
-    """An array with DLPack that can be moved to another device, such as those of JAX.
+    """An array that supports DLPack and can be moved to another device, such as a JAX array.
 
-    A NumPy array has DLPack, too. Its ``to_device`` accepts the CPU only, so it does not match.
+    A NumPy array also supports DLPack, but its ``to_device`` accepts only the CPU. It does not
+    match this type.
     """
 
     def __dlpack__(self) -> Any:

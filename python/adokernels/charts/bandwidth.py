@@ -32,7 +32,7 @@ _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
 _NAME, _BAR = -0.27, 0.2  # vertical position of a row's name and bar
 _FONT = 0.39  # largest font relative to the height of a row
 _MARKS = 0.7  # size of the markers relative to those of a roofline
-#: Height of the heading of a group, in lines of its header.
+#: Height of a group's heading, in lines of its header.
 _HEADING = 1.3
 #: Ratio of the roofs of two machines above which the axis is logarithmic.
 _WIDEST_SPAN = 20
@@ -44,8 +44,8 @@ _DIFFERS = 0.02
 class _Group:
     """The rows of a sweep.
 
-    `top` is the position above its header, `first` that of its first row. `ceilings` have their
-    labels in the header; they continue to the rows of the next groups of the same machine.
+    `top` is the position above the header, `first` the position of the first row. The header has
+    the labels of the `ceilings`, whose lines continue through the next groups of the same machine.
     """
 
     series: Series
@@ -63,7 +63,7 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
     """Draw one row per variant, then one per peer, from top to bottom; return the finding.
 
     A header above the rows contains the labels of the ceilings. A column at the right shows the
-    steps. Several sweeps are groups of rows.
+    steps. With several sweeps, each sweep is a group of rows.
     """
     axis = _Axis.of(series)
     if canvas.annotate:
@@ -93,7 +93,7 @@ def draw_bandwidth(canvas: Canvas, series: Sequence[Series], wrong: Sequence[Mea
 
 
 def _finding(series: Series) -> str:
-    """Format the bandwidths of the first and of the fastest variant; of several, the fastest."""
+    """Format the bandwidths of the first and fastest variants; of several sweeps, the fastest."""
     sweep = series.sweep
     fastest = [sweep.fastest] if sweep.variants else []
     parts = []
@@ -195,7 +195,7 @@ def _draw_ceilings(canvas: Canvas, group: _Group, end: float) -> None:
 
 
 def _heading(canvas: Canvas, group: _Group) -> None:
-    """Write what was measured above the rows of a sweep."""
+    """Write the subject of a sweep above its rows."""
     canvas.label(
         f"{group.series.name}: {group.series.subject.partition(', ')[2]}",
         position=(0, group.top),
@@ -283,7 +283,7 @@ def _frame(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group
 
 
 def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str, Any]) -> None:
-    """Draw a bar; on a logarithmic axis, which has no zero, only its end."""
+    """Draw a bar. A logarithmic axis has no zero, so only the end of the bar is drawn there."""
     rate, requested = m.bytes_per_second, m.requested_bytes / m.seconds
     low, high = (m.bytes / t for t in reversed(m.interval))
     if axis.low:
@@ -335,7 +335,7 @@ def _share(canvas: Canvas, m: Measurement, y: float, roof: float, axis: _Axis) -
 def _steps(canvas: Canvas, group: _Group) -> None:
     """Draw the speed-up of each step in a column at the right.
 
-    A ratio within the noise carries no information, so the verdict replaces it.
+    The verdict replaces a ratio that is within the noise.
     """
     column = canvas.ax.get_yaxis_transform()
     rows = {m: row + _BAR for m, row in group.rows.items()}

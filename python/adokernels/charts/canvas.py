@@ -75,16 +75,16 @@ class Canvas:
         self._numbers = itertools.count()
 
     def settle(self) -> None:
-        """Lay the figure out, so that the width is that beside the names of the rows."""
+        """Compute the layout, so that `width` excludes the names of the rows."""
         root = self.ax.figure.figure  # also if the axes are in a SubFigure
         assert isinstance(root, Figure)
         root.draw_without_rendering()
         self.width = self.ax.get_window_extent().width * 72 / self.ax.figure.dpi
 
     def identify(self, groups: Iterable[Sequence[Measurement]]) -> None:
-        """Give each measurement an identifier, for the elements that belong to it in an SVG file.
+        """Give each measurement an identifier, for its elements in an SVG file.
 
-        It consists of the position of its group and its position within the group.
+        The identifier contains the position of the group and the position within the group.
         """
         self._points = {
             id(m): f"point-{g}-{row}"
@@ -325,7 +325,7 @@ def level_entries(
 ) -> list[Line2D]:
     """Make one legend entry per distinct memory level, smallest marker first.
 
-    The default colour is that of the level.
+    By default, an entry has the colour of its level.
     """
     found = []
     for level in sorted(set(levels), key=level_size):

@@ -1,4 +1,4 @@
-"""The kinds of roofline charts, and what each needs."""
+"""The kinds of roofline charts, and the data that each requires."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Kind = Literal["roofline", "bandwidth", "instructions"]
 
 #: Intensities that differ by less than this factor count as equal.
 _SAME_INTENSITY = 1.01
-#: Most names in a message, and most characters of each.
+#: Maximum number of names in a message, and maximum number of characters per name.
 _MOST_NAMES, _LONGEST_NAME = 4, 60
 
 
 def checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
-    """Return the kind, or the default one; check that the chart has what it needs.
+    """Return the kind, or the default kind; check that the required data is available.
 
     Raises
     ------
     ValueError
-        If there is no such kind, or if something is missing: the message has the remedy.
+        If the kind is unknown, or if required data is missing. The message states the remedy.
     """
     chosen = kind or _default(series)
     if chosen not in get_args(Kind):
@@ -93,7 +93,7 @@ def _need(
     name: str,
     remedy: str,
 ) -> None:
-    """Check that a measurement has a quantity; the others are named in the chart."""
+    """Check that at least one measurement has a quantity. The chart names those without it."""
     everything = [m for s in series for m in s.everything]
     if everything and not any(map(quantity, everything)):
         lacking = [f"{m.routine}[{m.variant}]" for m in everything]
@@ -104,7 +104,7 @@ def _need(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """List the first names, and the number of the others."""
+    """List the first names, and the number of other names."""
     shown = ", ".join(printable(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
     others = len(names) - _MOST_NAMES
     return f"{shown} and {others} more" if others > 0 else shown

@@ -19,15 +19,15 @@ Point = tuple[float, float]
 
 
 class Labels(Artist):
-    """Moves each label to the best of its candidate places whenever the chart is drawn.
+    """Moves each label to the best of its candidate positions whenever the chart is drawn.
 
-    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy, in
-    the order in which labels were added, and depends only on the chart.
+    This artist is drawn first, so labels are moved before they are drawn. The choice is greedy: it
+    processes labels in the order in which they were added. It depends only on the chart.
 
     Attributes
     ----------
     points, lines
-        Points and end points of straight lines that labels avoid, in data coordinates.
+        Points, and end points of straight lines, that labels avoid, in data coordinates.
     """
 
     _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05
@@ -41,7 +41,7 @@ class Labels(Artist):
         self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
 
     def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
-        """Add a label with functions that move it to each place, the preferred one first."""
+        """Add a label, with one function per position that moves it there, preferred one first."""
         self._items.append((artist, places))
 
     def draw(self, renderer: RendererBase) -> None:

@@ -19,7 +19,7 @@ _WIDEST_SPAN = 20
 def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     """Draw the steps of a ladder whose times span more than 20x, and the roofline of any other.
 
-    Without the ceilings of a machine, the bandwidths replace the roofline.
+    Without the ceilings of a machine, the bandwidth chart replaces the roofline.
 
     Parameters
     ----------

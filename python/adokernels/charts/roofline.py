@@ -75,8 +75,8 @@ def roofline(
         ``"bandwidth"`` if all variants are memory-bound with the same intensity.
     highlight
         Names of the variants with large markers and labels; the others are small. The default is
-        the first, the fastest, and the variant with the largest step; of several sweeps, the
-        fastest variant of each. The bandwidth chart always labels all rows.
+        the first, the fastest, and the variant with the largest step. With several sweeps, it is
+        the fastest variant of each sweep. The bandwidth chart always labels all rows.
     levels
         The memory levels whose points and ceilings a ``"roofline"`` shows, for example ``["DRAM"]``
         for the classic roofline. The axes contain part of each of these ceilings. Default: all
@@ -107,10 +107,10 @@ def roofline(
     Raises
     ------
     ValueError
-        If the kind needs ceilings of a machine, FLOPs, compulsory bytes or counters and there are
-        none, if `highlight` contains a variant that was not measured, if a machine has no ceiling
-        of one of the `levels`, if there are more than four machines, or if there is nothing to
-        draw.
+        If the kind requires ceilings of a machine, FLOPs, compulsory bytes or counters that are
+        missing, if `highlight` contains a variant that was not measured, if a machine has no
+        ceiling of one of the `levels`, if there are more than four machines, or if there is nothing
+        to draw.
     Unavailable
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """

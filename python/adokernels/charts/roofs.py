@@ -297,7 +297,7 @@ def roofs_of(
 ) -> list[Roof]:
     """Adapt roofs to a chart of several sweeps, whose points do not have the colours of the roofs.
 
-    The line style of a roof is that of its machine. Theoretical roofs are omitted.
+    Each roof has the line style of its machine. Theoretical roofs are omitted.
     """
     if len(series) == 1:
         return list(roofs)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
 #: Line styles, one per machine.
 _LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dash-dotted": "-."}
-#: Parts of the names of processors that do not tell them apart.
+#: Parts of the names of processors that do not distinguish them.
 _COMMON = re.compile(
     r"\b(NVIDIA|AMD|Intel|Processor|CPU|GPU|Graphics|\d+-Core)\b|\((R|TM)\)|@.*$|, .*$", re.I
 )
-#: Up to this number of variants, all are shown in colour.
+#: Maximum number of variants that are all shown in colour.
 _FEW = 3
 
 
@@ -32,7 +32,7 @@ class Host:
     Attributes
     ----------
     machine
-        Its ceilings: the highest ones, if several sweeps have measured them.
+        Its ceilings; if several sweeps have measured them, the highest ones.
     name
         A short name for labels; empty if the chart has only this machine.
     line
@@ -54,7 +54,7 @@ class Host:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Series:
-    """A sweep with the look of its points.
+    """A sweep, and the style of its points.
 
     Attributes
     ----------
@@ -65,11 +65,11 @@ class Series:
     host
         The machine; None if its ceilings are unknown.
     name
-        What distinguishes the sweep from the others: its routine, with the machine if there are
-        several; empty if it is the only one.
+        The name that distinguishes the sweep: its routine, with the machine if there are several;
+        empty if there is only one sweep.
     colour
-        The colour of its points; None if it is the only sweep, whose points have the colours of
-        their memory levels.
+        The colour of its points; None if there is only one sweep, because its points then have the
+        colours of their memory levels.
     """
 
     sweep: Sweep
@@ -85,7 +85,7 @@ class Series:
 
     @property
     def subject(self) -> str:
-        """What was measured: routine, problem, cold or warm; empty for a machine alone."""
+        """Routine, problem, and cold or warm caches; empty for a machine alone."""
         found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
         return ", ".join(found)
 
@@ -132,7 +132,7 @@ def hosts_of(series: Iterable[Series]) -> list[Host]:
 
 
 def subject(series: Sequence[Series]) -> str:
-    """Describe what was measured, and each machine with its line style, for the title."""
+    """Describe the measurements, and each machine with its line style, for the title."""
     measured = [s for s in series if len(s.sweep)]
     if len(measured) == 1:
         parts = [measured[0].subject]
@@ -203,7 +203,7 @@ def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
 
 
 def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
-    """Distinct names of several sweeps: routine and machine, if necessary also the problem."""
+    """Distinct names of several sweeps: routine and machine, and the problem if necessary."""
     measured = [sweep for sweep in sweeps if len(sweep)]
     if len(measured) < 2:
         return [""] * len(sweeps)
@@ -232,7 +232,7 @@ def _place(host: Host) -> list[str]:
 
 
 def _details(sweep: Sweep) -> tuple[str, str, str]:
-    """What may distinguish sweeps of a routine: state of the caches, element type, lengths."""
+    """Properties that can distinguish sweeps of a routine: cache state, element type, lengths."""
     first = sweep.measurements[0]
     for operand in first.problem.operands[:1]:
         return first.cache, operand.dtype, " x ".join(map(str, operand.shape))
@@ -242,8 +242,8 @@ def _details(sweep: Sweep) -> tuple[str, str, str]:
 def _highlighted(sweeps: Sequence[Sweep], names: Iterable[str] | None) -> list[frozenset[str]]:
     """Select the variants in colour of each sweep.
 
-    The default is the first, the fastest and the variant with the largest step; of several sweeps,
-    only the fastest of each.
+    The default is the first, the fastest, and the variant with the largest step. With several
+    sweeps, it is the fastest variant of each sweep.
     """
     if names is not None:
         asked = frozenset([names] if isinstance(names, str) else names)
@@ -269,7 +269,7 @@ def _default_highlight(sweep: Sweep, *, alone: bool) -> frozenset[str]:
 
 
 def _merged(machines: Sequence[Machine]) -> Machine:
-    """Combine several measurements of one machine: no code should exceed the best of them."""
+    """Combine several records of one machine: no code should exceed the highest ceilings."""
     everything = itertools.chain.from_iterable(machine.ceilings for machine in machines)
     highest = {c.name: c for c in sorted(everything, key=lambda c: c.measured)}
     first = machines[0]

@@ -60,7 +60,7 @@ def draw_slopes(
     for i, change in enumerate(changes):
         verdict = change.comparison.verdict
         line = line_of(verdict, _FASTER)
-        # Lines of times that are the same would hide the others.
+        # Otherwise, the lines of unchanged times would hide the other lines.
         front = 0 if verdict is Verdict.SAME else 1
         ends = [before[i], after[i]]
         canvas.line([_BEFORE, _AFTER], ends, lw=1.4, zorder=2 + front, **line)

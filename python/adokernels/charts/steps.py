@@ -34,7 +34,7 @@ _VARIANT, _PEER = "#0072B2", "#E69F00"
 #: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.
 _TIME, _STEP, _VERDICT, _SHARE = "time", "step", "step is", "of roof"
 _COLUMNS = (_TIME, _STEP, _VERDICT, _SHARE)
-#: Columns that a narrow chart omits, in this order: the lines show the steps, too.
+#: Columns that a narrow chart omits, in this order: the lines also show the steps.
 _OMITTED = (_VERDICT, _STEP)
 #: Widest table, as a fraction of the width of the axes.
 _WIDEST = 0.5
@@ -182,7 +182,7 @@ class _Table:
         return _Table({n: cells for n, cells in self.columns.items() if n != name})
 
     def draw(self, canvas: Canvas) -> None:
-        """Write the cells; the last column ends at the right edge of the axes."""
+        """Draw the cells; the last column ends at the right edge of the axes."""
         end = self.width(canvas)
         for name in self.columns:
             end -= self._width_of(name, canvas)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-#: Candidates for ticks, as multiples of powers of ten. The first with enough ticks is used.
+#: Candidates for ticks, as multiples of powers of ten. The first candidate with enough ticks is
+#: used.
 _MULTIPLES: tuple[tuple[float, ...], ...] = (
     (1,),
     (1, 3),
@@ -18,7 +19,7 @@ _FEWEST_TICKS = 4
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round times within the range: powers of ten, with their multiples if there are few."""
+    """Round times within the range: powers of ten, and their multiples if there are few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for multiples in _MULTIPLES:
         found = [m * 10.0**p for p in powers for m in multiples if low <= m * 10.0**p <= high]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from adokernels.charts.series import Host, Series
     from adokernels.measuring.records import Measurement
 
-#: Level name of a point whose bytes are from the formula of the variant, not from counters.
+#: Level name of a point whose bytes come from the formula of the variant, not from counters.
 REQUESTED = "requested"
-#: Distance in typographic points below which the labels of markers keep the markers' order.
+#: Distance in typographic points below which labels have the vertical order of their markers.
 _NEAR = 40.0
 
 
@@ -39,10 +39,10 @@ class Track:
     """The points of one measurement: one height, and one intensity per memory level.
 
     `amount` is the work per call, for example in FLOPs. `compulsory` is the highest possible DRAM
-    intensity, if the DRAM bytes were not counted. `own` are roofs only for this measurement, such
-    as that of its instruction mix. `extra` are further points with their style. `precision` is the
-    precision of the work, if the FLOPs of each precision have their own points. `series` is the
-    sweep of the measurement.
+    intensity, if the DRAM bytes were not counted. `own` contains roofs only for this measurement,
+    such as that of its instruction mix. `extra` contains further points with their style.
+    `precision` is the precision of the work, if the FLOPs of each precision have their own points.
+    `series` is the sweep of the measurement.
     """
 
     m: Measurement
@@ -62,7 +62,7 @@ class Track:
 
     @property
     def peer(self) -> bool:
-        """Whether this is the code of another library."""
+        """Whether this is a measurement of code of another library."""
         return self.m in self.series.sweep.peers
 
     @property
@@ -76,7 +76,7 @@ class Track:
         return self.amount / self.m.seconds
 
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
-        """The roof with the largest share reached by this measurement, and that share."""
+        """The roof of which this measurement reaches the largest share, and that share."""
         shares = []
         for roof in (*roofs, *self.own):
             xs = [x for level, x in self.intensities.items() if level in roof.levels]
@@ -91,7 +91,7 @@ class Track:
 class Below:
     """The roofs of a machine, and the points below them.
 
-    `roofs` are drawn; `limits` are those with which points are compared.
+    `roofs` are drawn. Points are compared with `limits`.
     """
 
     host: Host
@@ -147,7 +147,7 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
     limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
     spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
     for t, spot in zip(chosen, spots, strict=True):
-        # Labels of adjacent points are in the order of the points.
+        # Labels of adjacent points have the vertical order of the points.
         close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
         lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
         compass = [
@@ -171,7 +171,7 @@ def track_entries(
 ) -> list[Artist]:
     """Make the legend entries of the sweeps, the memory levels, and the small points.
 
-    `words` has a place for the memory level.
+    `words` has a placeholder for the memory level.
     """
     levels = {level for t in tracks if t.chosen for level in t.intensities} - {REQUESTED}
     several = any(s.colour for s in series)

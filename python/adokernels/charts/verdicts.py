@@ -1,4 +1,4 @@
-"""How charts show the verdict on a step or on a peer: colour, line style, font and words."""
+"""Styles for the verdict on a step or a peer in charts: colour, line style, font and words."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def ink_of(verdict: Verdict, faster: str) -> str:
 
 
 def line_of(verdict: Verdict, faster: str) -> dict[str, Any]:
-    """Colour and style of the line of a step: only that of an unclear step is dashed."""
+    """Colour and style of the line of a step. Only the line of an unclear step is dashed."""
     dashed = verdict is Verdict.UNCLEAR
     return {"color": ink_of(verdict, faster), "ls": _DASHES if dashed else "-"}
 
 
 def text_of(verdict: Verdict, faster: str) -> dict[str, Any]:
-    """Colour and font of a text about a step: only that of an unclear step is italic."""
+    """Colour and font of a text about a step. Only the text of an unclear step is italic."""
     style = "italic" if verdict is Verdict.UNCLEAR else "normal"
     return {"color": ink_of(verdict, faster), "fontstyle": style}
 

@@ -1,4 +1,4 @@
-"""Arguments of the command line: conversion of their texts, and arguments of several commands."""
+"""Arguments that several commands have in common, and the conversion of their text."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def add_variants(parser: argparse.ArgumentParser, seconds: float) -> None:
-    """Add the device, the variants to measure, and their time."""
+    """Add the device, the variants to measure, and the maximum time per variant."""
     parser.add_argument("--device", metavar="{cpu,cuda,cuda:N}")
     parser.add_argument("--variants", type=names, help="comma-separated names")
     parser.add_argument(
@@ -103,12 +103,12 @@ def add_variants(parser: argparse.ArgumentParser, seconds: float) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the file of the result."""
+    """Add the output file for the result."""
     parser.add_argument("--json", type=output_file(), help="output file for the result")
 
 
 def add_plot(parser: argparse.ArgumentParser) -> None:
-    """Add the file of the chart."""
+    """Add the output file for the chart."""
     parser.add_argument(
         "--plot",
         type=output_file(*_CHARTS),
@@ -125,7 +125,7 @@ def routine_named(name: str) -> ado.Routine:
 
 
 def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
-    """The options of the routine, each given once."""
+    """The options of the routine; raise ValueError if one is unknown or given twice."""
     known = list(routine.options)
     for name, _ in options.set:
         if name not in known:
@@ -222,7 +222,7 @@ def output_file(*suffixes: str) -> Callable[[str], Path]:
 
 
 def output_folder(text: str) -> Path:
-    """Convert the path of a folder, which the command creates if there is none."""
+    """Convert the path of a folder, which the command creates if it does not exist."""
     path = Path(text)
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     _require_folder(nearest)

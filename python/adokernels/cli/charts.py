@@ -14,7 +14,7 @@ _DOTS_PER_INCH = 150
 
 
 def save_chart(draw: Callable[..., Any], what: object, path: Path | None, console: Console) -> None:
-    """Draw `what` on axes of a new figure and save it, if there is a path."""
+    """Draw `what` on axes of a new figure and save it, unless `path` is None."""
     if path is None:
         return
     from adokernels.charts.drawing import closing  # loads matplotlib

@@ -69,7 +69,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     commands = Commands(parser)
     for module in (information, measuring, stored):
         module.add_commands(commands)
-    # argparse would list the commands without a suggestion.
+    # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in commands.names:
         parser.error(f"no command {name!r}{_core.suggest(name, commands.names)}")

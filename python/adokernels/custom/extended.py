@@ -57,7 +57,7 @@ class ExtendedRoutine(AnyLadder[AnyVariant]):
 
     @property
     def keywords(self) -> tuple[str, ...] | None:
-        """The names of the routine's operands, then of its options."""
+        """Names of the routine's operands, then of its options."""
         return self.routine.keywords
 
     def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The operations between processes, for communicators of mpi4py and ``torch.distributed``."""
+"""Communication between processes, through mpi4py or ``torch.distributed``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-#: The largest message in bytes. MPI counts elements with 32 bits.
+#: Maximum size of a message in bytes. MPI counts elements with 32-bit integers.
 _MOST_BYTES = 1 << 30
 
 
 @runtime_checkable
 class Communicator(Protocol):
-    """What this package needs of a communicator. Every array is a NumPy array.
+    """The methods of a communicator that this package requires. All arrays are NumPy arrays.
 
     All ranks call ``all_gather``, ``all_sum`` and ``broadcast`` in the same order. Arrays are
     packed, and have the same shape and type on all ranks.
@@ -23,7 +23,7 @@ class Communicator(Protocol):
 
     @property
     def rank(self) -> int:
-        """Index of this process, from 0 on."""
+        """Index of this process, starting at 0."""
 
     @property
     def size(self) -> int:
@@ -33,16 +33,16 @@ class Communicator(Protocol):
         """Return the arrays of all ranks, stacked along a new first axis."""
 
     def all_sum(self, array: NDArray[np.int64]) -> None:
-        """Overwrite the array with the sum of those of all ranks."""
+        """Overwrite the array with the sum of the arrays of all ranks."""
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
-        """Overwrite the array with that of rank `root`."""
+        """Overwrite the array with the array of rank `root`."""
 
     def send(self, array: NDArray[Any], to: int) -> None:
         """Send the array to rank `to`, which calls ``receive``."""
 
     def receive(self, array: NDArray[Any], source: int) -> None:
-        """Overwrite the array with the one that rank `source` sends."""
+        """Overwrite the array with the array that rank `source` sends."""
 
 
 def communicator_of(comm: Any) -> Communicator:
@@ -51,7 +51,7 @@ def communicator_of(comm: Any) -> Communicator:
     Raises
     ------
     TypeError
-        If `comm` is no communicator.
+        If `comm` is not a communicator.
     ValueError
         If it does not connect the processes of one group, or this process is not one of them.
     """
@@ -71,7 +71,7 @@ def communicator_of(comm: Any) -> Communicator:
 
 
 class _NoGroups:
-    """Stands for the class of torch.distributed in a build without it."""
+    """Replaces ``GroupMember`` if torch was built without distributed support."""
 
     NON_GROUP_MEMBER = object()
 

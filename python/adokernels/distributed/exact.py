@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 #: The smallest positive float64 is 2^-_SCALE.
 _SCALE = 1074
-#: Limbs of 32 bits for sums of up to 2^64 numbers. The highest limb has the sign.
+#: Number of 32-bit limbs for sums of up to 2^64 numbers. The highest limb contains the sign.
 _LIMBS = (_SCALE + 1024 + 64) // 32 + 1
-#: The limbs, and then the numbers of infinities, of negative infinities and of NaNs.
+#: Length of a sum: the limbs, then the counts of positive infinities, negative infinities and NaNs.
 LIMBS_PER_SUM = _LIMBS + 3
 
 
 def to_limbs(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The sum of each column: limbs, and the numbers of special values."""
+    """The sum of each column: limbs, and the counts of infinities and NaNs."""
     columns = numbers.T.tolist()
     limbs = np.zeros((len(columns), LIMBS_PER_SUM), np.int64)
     finite = np.isfinite(numbers)
@@ -38,7 +38,7 @@ def to_limbs(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def from_limbs(limbs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The sums, correctly rounded, from limbs that have been added over the ranks."""
+    """The correctly rounded sums, from limbs that have been added over all ranks."""
     return np.array([_number(row) for row in limbs], np.float64)
 
 
@@ -46,7 +46,7 @@ def _exact_sum(numbers: list[float]) -> int:
     """The sum of finite numbers, in units of 2^-_SCALE."""
     rest, total = list(numbers), 0
     try:
-        while part := math.fsum(rest):  # two or three times, for numbers of similar size
+        while part := math.fsum(rest):  # two or three iterations, for numbers of similar size
             total += _units(part)
             rest.append(-part)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Errors of single ranks, raised on all ranks so that no rank waits for another one."""
+"""Errors of single ranks, raised on all ranks so that no rank waits forever for a failed one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-#: Bytes of the message with the text of an error.
+#: Size in bytes of the message with the text of an error.
 _TEXT_BYTES = 512
 
 
 def raise_on_all_ranks(communicator: Communicator, error: Exception | None) -> NoReturn:
-    """Raise the error of this rank, or else one that contains the text of the first failed rank.
+    """Raise the error of this rank, or an error with the text of the first failed rank.
 
-    All ranks must call it, and at least one of them with an error.
+    All ranks must call this function, at least one of them with an error.
 
     Raises
     ------

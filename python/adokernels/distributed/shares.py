@@ -24,7 +24,7 @@ TILE_ROWS = 8
 
 
 def tile_count(rows: int) -> int:
-    """Number of tiles of `rows` rows; the last one may have fewer rows."""
+    """Number of tiles that contain `rows` rows; the last tile can be incomplete."""
     return -(-rows // TILE_ROWS)
 
 
@@ -37,24 +37,24 @@ def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
     Parameters
     ----------
     ngpown
-        Number of rows of all ranks.
+        Total number of rows over all ranks.
     comm
         A communicator, as in :func:`gpp`.
     rank
-        Default: the calling rank.
+        The rank. Default: the calling rank.
 
     Returns
     -------
     slice
-        With these rows, a rank can read its share from a file: ``wtilde[rows]``, ``i_eps[rows]``,
-        ``aqsm[:, rows]`` and ``vcoul[rows]``.
+        The rows. A rank can use them to read its share from a file: ``wtilde[rows]``,
+        ``i_eps[rows]``, ``aqsm[:, rows]`` and ``vcoul[rows]``.
 
     Raises
     ------
     ValueError
-        If `ngpown` is negative, or there is no such rank.
+        If `ngpown` is negative, or `rank` does not exist.
     TypeError
-        If `comm` is no communicator.
+        If `comm` is not a communicator.
     """
     communicator = communicator_of(comm)
     if ngpown < 0:
@@ -85,8 +85,8 @@ def split(
     comm
         A communicator, as in :func:`gpp`.
     root
-        If given, only this rank needs operands, in host memory, and sends the shares to the other
-        ranks. The other ranks can pass None. Default: each rank has or maps all operands.
+        If given, only this rank needs the operands, as NumPy arrays. It sends the shares to the
+        other ranks, which can pass None. Default: each rank has or maps all operands.
     device
         If given, the share is copied to this GPU, for example ``"cuda:1"``.
 
@@ -118,7 +118,7 @@ def split(
     return GppProblem(*on_all_ranks(communicator, on_device))
 
 
-#: The axis along which the rows of an operand are split. All ranks need the other operands.
+#: The axis along which each operand is split. Operands without an entry are needed on all ranks.
 _ROW_AXES = {"wtilde": 0, "i_eps": 0, "aqsm": 1, "vcoul": 0}
 
 
@@ -203,7 +203,7 @@ def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> Gp
 def _share_from(
     root: int, operands: Sequence[Any] | None, communicator: Communicator
 ) -> GppProblem:
-    """The share of this rank, from a rank that has all operands."""
+    """The share of this rank, sent by rank `root`, which has all operands."""
     is_root = communicator.rank == root
 
     def check() -> tuple[dict[str, Any], _Lengths]:

@@ -30,16 +30,17 @@ def gpp(
 ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Compute ``ado.gpp`` over the processes of a communicator.
 
-    All ranks must call it. Each rank computes sums for its tiles of 8 rows of G'. These are added
-    exactly over all tiles of all ranks, and the result is rounded once, as by ``math.fsum``. It has
-    the same bits on all ranks and for any number of ranks, if all ranks compute on the same kind of
-    device: the CPU with the same instruction set, or GPUs of one architecture.
+    All ranks must call this function. Each rank computes the sums of its tiles of 8 rows of G'.
+    These sums are added exactly over all tiles of all ranks, and the result is rounded once, as by
+    ``math.fsum``. The result has the same bits on all ranks and for any number of ranks, if all
+    ranks compute on the same kind of device: the CPU with the same instruction set, or GPUs of one
+    architecture.
 
     Parameters
     ----------
     local_operands
         The operands of ``ado.gpp`` for the rows of this rank, from :func:`split` or for the rows
-        of :func:`rows_of_rank`. `aqsn`, `wx` and `occ` must be the same on all ranks. A rank may
+        of :func:`rows_of_rank`. `aqsn`, `wx` and `occ` must be the same on all ranks. A rank can
         have no rows.
     comm
         A communicator of mpi4py, a process group of ``torch.distributed``, or an object with the
@@ -47,8 +48,8 @@ def gpp(
     gamma, sexcut, tol
         As for ``ado.gpp``, the same on all ranks.
     device
-        Where to compute, for example ``"cuda:1"``. Default: the device of the operands, or else the
-        default device.
+        The device that computes, for example ``"cuda:1"``. Default: the device of the operands, or
+        else the default device.
     stream
         As for ``ado.gpp``.
 
@@ -60,8 +61,8 @@ def gpp(
     Raises
     ------
     ValueError, TypeError, Unavailable
-        If the operands of this rank are wrong, or it cannot compute; on all ranks if the operands
-        of the ranks do not match.
+        If the operands of this rank are invalid, or this rank cannot compute; on all ranks if the
+        operands of the ranks do not match.
     RuntimeError
         If another rank has raised an error.
 
@@ -103,7 +104,7 @@ def gpp(
 
 
 class _Header(NamedTuple):
-    """What the ranks must know of each other. All numbers are exact in float64."""
+    """The values that the ranks compare. All of them are exact in float64."""
 
     rows: float
     nbands: float

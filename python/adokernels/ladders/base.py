@@ -185,7 +185,7 @@ class AnyLadder(ShownAsTables, ABC, Generic[V]):
 
     @property
     def keywords(self) -> tuple[str, ...] | None:
-        """The names of its operands, then of its options; None if they are unknown."""
+        """Names of the operands, then of the options; None if they are unknown."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Unknown keywords of calls and of functions that pass keywords on to a ladder."""
+"""Checks for unknown keywords, in functions that pass keywords on to a ladder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def check_options(
     function: Callable[..., Any],
     name: str = "",
 ) -> None:
-    """Refuse keywords that neither a ladder nor the function that was called has.
+    """Reject keywords that are neither of the ladder nor of the called function.
 
     Parameters
     ----------
     ladder
         The ladder to which the function passes `args` and `options`.
     args, options
-        The operands of the call by position, and its keywords that the function does not have.
+        The positional operands of the call, and the keywords that the function does not have.
     function
         The function that was called. The error message also contains its keywords.
     name
-        Its name in the message. Default: that of the function and of the ladder.
+        The name in the message. Default: the function and the ladder, ``"sweep(sobel)"``.
 
     Raises
     ------
@@ -44,6 +44,6 @@ def check_options(
     parameters = inspect.signature(function).parameters.values()
     own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     unknown = next(option for option in options if option not in known)
-    valid = [*known[len(args) :], *own]  # without the operands that are given by position
+    valid = [*known[len(args) :], *own]  # without the positional operands
     who = name or f"{function.__name__}({ladder.name})"
     raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")

@@ -254,7 +254,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The names of its operands, then of its options."""
+        """Names of the operands, then of the options."""
         return tuple(p.name for p in self.parameters if p.role != "output")
 
     def problem(

@@ -1,4 +1,4 @@
-"""Measurement of the variants of a ladder: checks, timing in alternation, counters."""
+"""Measures the variants of a ladder: checks, interleaved timing, counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A variant to measure, and its block shape; None is the default shape."""
+    """A variant to measure, and its block shape; None selects the default shape."""
 
     variant: str
     block: Block | None = None
@@ -45,14 +45,14 @@ def measure_ladder(
     with_stages: bool = False,
     metrics: str | None = None,
 ) -> Sweep:
-    """Check and time variants of a ladder in alternation; the keys of `runs` name the results.
+    """Check variants of a ladder and time them interleaved. The keys of `runs` name the results.
 
     Ctrl-C after the first sample ends the measurement; the result is marked as interrupted.
 
     Raises
     ------
     KeyboardInterrupt
-        If no variant has a sample yet, or for a second Ctrl-C.
+        If Ctrl-C is pressed before any variant has a sample, or a second time.
     """
     device, device_id = problem.device, problem.device_id
     display.phase("computing the reference result")
@@ -146,14 +146,14 @@ def measure_ladder(
 
 
 class _Checks:
-    """Checks variants and peers before the timing, and variants again after it.
+    """Checks variants and peers before timing, and variants again after timing.
 
     Attributes
     ----------
     errors
         The error of each variant and peer in its last check; None if it has no checked result.
     skipped
-        The reason why each other variant or peer has no measurement.
+        The reason why each of the other variants and peers has no measurement.
     """
 
     def __init__(self, checker: AnyChecker, display: ProgressDisplay) -> None:
@@ -202,7 +202,7 @@ class _Checks:
         return right
 
     def repeat(self, calls: Mapping[str, AnyCall]) -> None:
-        """Check the variants again after timing; those with a wrong result become skipped."""
+        """Check the variants again after timing; skip those with a wrong result."""
         for name in self._display.each("checking again", calls):
             try:
                 self.errors[name] = self._checker.after(calls[name])
@@ -215,7 +215,7 @@ def _of_variant(
 ) -> dict[str, Any]:
     """The fields of a Measurement that come from the variant and its prepared call."""
     kernels = tuple(map(Kernel.from_core, call.kernels()))
-    if not kernels and profile:  # a function's kernels are known from the counters
+    if not kernels and profile:  # the kernels of a Python function are known only from the counters
         kernels = tuple(counted.kernel for counted in profile.kernels)
     return {
         "routine": variant.ladder.name,

@@ -35,18 +35,18 @@ _LONGEST = 200  # characters of a title or of the name of a variant
 class ProgressDisplay:
     """A line that shows the phase of a measurement, the elapsed time and the budget.
 
-    It is a context manager. The line disappears at its end. Nothing is shown unless the console is
-    a terminal or Jupyter.
+    This is a context manager. It removes the line at its end. The line is shown only in a terminal
+    or in Jupyter.
 
     Parameters
     ----------
     measurements
-        The number of sweeps that use this display, one after the other. If it is greater than 1,
-        the line begins with the number of the current one: ``"2/12"``.
+        The number of sweeps that use this display, one after another. If it is greater than 1, the
+        line begins with the number of the current sweep: ``"2/12"``.
     console
-        Where to show it. Default: standard error.
+        Where to show the line. Default: standard error.
     enabled
-        Whether to show anything.
+        Whether to show the line.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class ProgressDisplay:
         self._phase, self._items = "", 0
         self._updated = 0.0
         self._closed = threading.Event()
-        self._refreshing = threading.Event()  # unset during timing, which a thread would disturb
+        # Unset during timing, because updates by the thread would disturb it.
+        self._refreshing = threading.Event()
         self._thread = threading.Thread(target=self._refresh_regularly, daemon=True)
 
     def __enter__(self) -> Self:
@@ -94,7 +95,7 @@ class ProgressDisplay:
             self._output.show("")
 
     def print(self, *what: Any) -> None:
-        """Print above the line; also if the line is not shown."""
+        """Print above the line, or normally if the line is not shown."""
         self._console.print(*what)
 
     @contextmanager
@@ -113,7 +114,7 @@ class ProgressDisplay:
             self._bar.update(self._task, visible=False)
 
     def each(self, phase: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
-        """Yield the items, and show the name of each one while the caller works on it."""
+        """Yield the items, and show the name of each item while the caller processes it."""
         listed = list(items)
         self.phase(phase, len(listed))
         for place, item in enumerate(listed):
@@ -121,7 +122,7 @@ class ProgressDisplay:
             yield item
 
     def phase(self, name: str, items: int = 0) -> None:
-        """Begin a phase, of a number of items that :meth:`show` shows."""
+        """Begin a phase with a number of items, which :meth:`show` displays."""
         self._begin(name, items, None)
         self.show("", 0, 0)
         self._refreshing.set()
@@ -144,7 +145,7 @@ class ProgressDisplay:
         return self._shown and time.monotonic() - self._updated >= _INTERVAL
 
     def show(self, name: str, count: int, done: float) -> None:
-        """Show the current item, how many items are finished, and how much of them is done."""
+        """Show the current item, the number of finished items, and the progress in items."""
         doing = printable(f"{self._phase} {name}", _LONGEST)
         counted = f"{count}/{self._items}" if self._items else ""
         self._bar.update(self._task, doing=doing, count=counted, completed=done)
@@ -156,7 +157,7 @@ class ProgressDisplay:
         self._bar.update(self._task, total=max(items, 1), completed=0, budget=budget)
 
     def _refresh_regularly(self) -> None:
-        """Let the time advance while a reference result or a slow check is computed."""
+        """Update the elapsed time while a reference result or a slow check is computed."""
         while not self._closed.wait(_INTERVAL):
             if self._refreshing.is_set():
                 self._refresh()
@@ -173,7 +174,7 @@ class ProgressDisplay:
 
 @contextmanager
 def displayed(progress: bool | ProgressDisplay, measurements: int = 1) -> Iterator[ProgressDisplay]:
-    """The display of a caller, which starts and stops it, or one for this context."""
+    """Yield the display of the caller, or a new one that is closed at the end of the context."""
     if isinstance(progress, ProgressDisplay):
         yield progress
     else:
@@ -182,7 +183,7 @@ def displayed(progress: bool | ProgressDisplay, measurements: int = 1) -> Iterat
 
 
 class _Clock(ProgressColumn):
-    """The elapsed time, and the upper limit that is known while variants are timed."""
+    """The elapsed time, and during timing its upper limit."""
 
     max_refresh = None
 
@@ -205,7 +206,7 @@ def _shortened(ratio: int) -> Column:
 class _JupyterOutput:
     """An output of the current cell that can be replaced.
 
-    The display of rich needs ipywidgets. It stays in a saved notebook as the word "Output()".
+    The display of rich requires ipywidgets, and leaves the text "Output()" in a saved notebook.
     """
 
     def __init__(self) -> None:

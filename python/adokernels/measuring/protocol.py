@@ -72,8 +72,8 @@ def measure(
         Stop when half the 95 % interval of the median is below this fraction of the median; default
         0.5 % on CUDA and 1 % on the CPU.
     seconds
-        Upper limit of the sampling time. To take the 11 samples of a 95 % interval, it is exceeded
-        up to fourfold; to take 5 samples, without limit.
+        Upper limit of the sampling time. It is exceeded up to fourfold to take the 11 samples that
+        a 95 % interval requires, and without limit to take 5 samples.
 
     Raises
     ------
@@ -187,13 +187,13 @@ def sweep(
     Sweep
         Variants that decline the problem, are unavailable or compute a wrong result are not timed;
         ``skipped`` gives the reasons. The stages of pipelines are also timed, each separately, and
-        ranked as hotspots. After Ctrl-C, the sweep contains what was measured until then, and its
+        ranked as hotspots. After Ctrl-C, the sweep contains the measurements until then, and its
         attribute ``interrupted`` is true.
 
     Raises
     ------
     KeyboardInterrupt
-        For Ctrl-C before the first sample of a variant, and for a second Ctrl-C.
+        If Ctrl-C is pressed before the first sample of a variant, or a second time.
     Unavailable
         If `counters` is set and the counters cannot be read here.
     """

@@ -279,9 +279,9 @@ class Measurement(StoredRecord):
         return Comparison(*found, ours=names[0], theirs=names[1], samples=samples)
 
     def speedup_over(self, other: Measurement) -> float:
-        """The ratio of times, above 1 if this measurement is faster.
+        """The ratio of times; above 1 if this measurement is faster.
 
-        The median of the ratios per round if the two were interleaved, else the ratio of the
+        It is the median of the ratios per round if the two were interleaved, else the ratio of the
         medians.
         """
         paired = self._is_paired(other)
@@ -518,8 +518,8 @@ class Sweep(StoredRecord, ShownAsTables):
         """The step table as one dictionary per measurement, in SI units; peers come last.
 
         Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
-        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one; both are
-        ratios of times as by :meth:`Measurement.speedup_over`. ``confidence`` is that of the
+        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
+        are computed by :meth:`Measurement.speedup_over`. ``confidence`` is the level of the
         interval from ``ci_low`` to ``ci_high``. A value that does not apply is None.
         """
         return sweep_records(self)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 Sample = tuple[float, float, bool]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-# If the time is used up: the samples that an interval needs, but not for more than this multiple of
-# the time; and a minimum in every case.
+# Sampling continues after the time limit until there are enough samples for an interval, up to this
+# multiple of the limit; and until there is this minimum number of samples, without a limit.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
@@ -57,7 +57,7 @@ class Sampler:
     device
         ``"cpu"`` or ``"cuda"``.
     name
-        The name of the function, for the display of progress.
+        The name of the function, for the progress display.
     before
         A function that is called before each sample, outside of the timed interval.
     calls
@@ -150,7 +150,7 @@ class Sampler:
             self.stopped = "time" if late else "count"
 
     def done(self, budget: float) -> float:
-        """The part of the sampling that is done: 1 if it has stopped, else the part of the time."""
+        """The fraction of the sampling that is done: 1 if stopped, else of the time budget."""
         return 1.0 if self.stopped else min(self.spent / max(budget, 1e-9), 0.99)
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:

@@ -69,13 +69,13 @@ def scan(
     Returns
     -------
     Scan
-        One sweep per problem. Its method ``plot`` draws it. After Ctrl-C, it contains the problems
-        measured until then, and its attribute ``interrupted`` is true.
+        One sweep per problem. The method ``plot`` draws the scan. After Ctrl-C, the scan contains
+        the problems measured until then, and its attribute ``interrupted`` is true.
 
     Raises
     ------
     KeyboardInterrupt
-        For Ctrl-C before the first sample, and for a second Ctrl-C.
+        If Ctrl-C is pressed before the first sample, or a second time.
     TypeError
         If `routine` is not a routine of this library.
     ValueError

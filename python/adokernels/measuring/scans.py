@@ -57,19 +57,20 @@ class Scan(StoredRecord, ShownAsTables):
         ----------
         kind
             ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call. ``"both"``: one
-            above the other in a new figure. Default: ``"both"``, on given axes ``"bandwidth"``.
+            above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given, else
+            ``"both"``.
         ax
             The axes to draw on; by default those of a new figure.
 
         Returns
         -------
         Axes
-            The axes drawn on; for ``"both"``, those of the bandwidth.
+            The axes drawn on; for ``"both"``, the axes of the bandwidth.
 
         Raises
         ------
         ValueError
-            If there is no such kind, or if `ax` is given for ``"both"``.
+            If the kind is unknown, or if `ax` is given for ``"both"``.
         """
         drawn: Axes = find("draw_scan")(self, kind, ax)
         return drawn

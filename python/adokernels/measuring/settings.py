@@ -1,4 +1,4 @@
-"""The settings that all timings have in common."""
+"""Settings that all timings have in common."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Settings:
         return self.cache == "cold"
 
     def sample(self, samplers: Sequence[Sampler], device: str, display: ProgressDisplay) -> None:
-        """Sample in alternation until all medians have converged or the time is used up."""
+        """Sample interleaved until all medians have converged or the time is used up."""
         default = _DEFAULT_PRECISION[device]
         sample_interleaved(
             samplers,

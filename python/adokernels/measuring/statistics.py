@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Z95 = 1.96
 Z999 = 3.29
 _LONGEST_NAME = 200  # characters
-#: The fewest samples from which an interval is given. Their range contains the median in 99.9 % of
-#: all cases, 1 - 2 ** -10. For 95 %, 6 samples would do if they were independent, but successive
-#: samples are not.
+#: Minimum number of samples for an interval. The range of 11 independent samples contains the
+#: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
+#: enough, but successive samples are not independent.
 FEWEST_SAMPLES = 11
 
 
@@ -58,8 +58,8 @@ class Comparison(_Ratio):
     ours, theirs
         The names of the measurements.
     samples
-        The number of rounds; for measurements that were not interleaved, the number of samples of
-        the one with fewer.
+        The number of rounds. For measurements that were not interleaved, the smaller of the two
+        numbers of samples.
     """
 
     ours: str
@@ -110,7 +110,7 @@ def median_interval(
 ) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
-    Fewer than 11 samples give no confidence interval; the result is then their range.
+    Fewer than 11 samples give no confidence interval. The result is then the range of the samples.
     """
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = len(ordered)
@@ -127,7 +127,8 @@ def ratio_of_times(
 ) -> float:
     """The ratio of times; above 1 if ``ours`` took less time.
 
-    The median of the ratios per round if the samples are paired, else the ratio of the medians.
+    It is the median of the ratios per round if the samples are paired, else the ratio of the
+    medians.
     """
     if paired:
         return float(np.median(_per_round(ours, theirs)))

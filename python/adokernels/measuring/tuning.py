@@ -134,12 +134,12 @@ def tune(
     Tuning
         A table that compares each setting with the default. Its attribute ``best`` is the best
         setting. ``use()`` makes this setting the default for this session. After Ctrl-C, the table
-        contains what was measured until then.
+        contains the measurements until then.
 
     Raises
     ------
     KeyboardInterrupt
-        For Ctrl-C before the first sample, and for a second Ctrl-C.
+        If Ctrl-C is pressed before the first sample, or a second time.
     TypeError
         If `variant` is not a variant.
     ValueError

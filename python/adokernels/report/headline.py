@@ -56,7 +56,7 @@ def known_limiter(m: Measurement) -> str:
 
 
 def _row(sweep: Sweep) -> dict[str, str]:
-    """The cells of a sweep by column; empty if unknown."""
+    """The cells of a sweep by column; unknown cells are empty."""
     device = sweep.machine.title if sweep.machine else ""
     row = dict.fromkeys(_COLUMNS, "") | {
         "routine": f"{sweep.routine} (interrupted)" if sweep.interrupted else sweep.routine,

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 #: Maximum number of characters of an alternative text.
 _LONGEST_LABEL = 10_000
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
-#: Matplotlib's metadata, which contains addresses, and its style sheet, which would apply to the
-#: whole page. The style sheet of the page contains the same rule.
+#: Elements to omit: Matplotlib's metadata, which contains addresses, and its style sheet, which
+#: would apply to the whole page. The style sheet of the page contains the same rule.
 _DROPPED = ("metadata", "style")
 
 
 def inline_svg(figure: Figure, prefix: str, label: str) -> str:
-    """Render a figure as an ``svg`` element without size, which the page determines.
+    """Render a figure as an ``svg`` element without a size. The page determines the size.
 
     Matplotlib uses the same identifiers in each figure, for example for glyphs and clip paths.
 
@@ -30,7 +30,7 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     figure
         The figure.
     prefix
-        The prefix of all identifiers; different for each figure of a page.
+        The prefix of all identifiers, unique for each figure of a page.
     label
         The alternative text.
     """

@@ -1,10 +1,10 @@
-// Shows the numbers of the variant that is pointed at, and marks it in all charts and tables of its
-// section. The page is complete without this script: the numbers are those of the section's table
-// "Each variant". Marks of row R of a sweep have identifiers that contain "point-0-R-".
+// Shows the numbers of the variant under the pointer, and highlights it in all charts and tables of
+// its section. The page is complete without this script: the section's table "Each variant"
+// contains the same numbers. The identifiers of the marks of row R of a sweep contain "point-0-R-".
 "use strict";
 (() => {
-  const REACH = 30; // Farthest distance from the pointer to a mark, in pixels.
-  const LONG = 40; // Longer texts have a line of their own.
+  const REACH = 30; // Maximum distance from the pointer to a mark, in pixels.
+  const LONG = 40; // Longer texts have their own line; in characters.
   const readout = document.createElement("div");
   readout.id = "readout";
   readout.setAttribute("role", "status");
@@ -30,7 +30,7 @@
     readout.hidden = false;
   }
 
-  // Place the readout beside the pointer, or at the bottom of the window without a pointer.
+  // Place the readout beside the pointer, or at the bottom of the window if there is no pointer.
   function place(pointer) {
     readout.className = pointer ? "" : "docked";
     readout.style.left = readout.style.top = "";
@@ -86,7 +86,7 @@
       place(pointer);
     }
 
-    // A box that the keyboard reaches shows a variant; arrow keys pick the next and the previous one.
+    // A box with the keyboard focus shows a variant. Arrow keys pick the next or previous variant.
     function addKeys(box) {
       box.addEventListener("keydown", onKey);
       box.addEventListener("focus", () => {
@@ -137,7 +137,7 @@
     }
   }
 
-  // A finger leaves the screen after each tap: then the readout stays until the next tap.
+  // A touch ends after each tap, so the readout then stays until the next tap.
   function leave(event) {
     if (event.pointerType === "mouse") clear();
   }

@@ -46,8 +46,8 @@ def write_report(
     """Write the tables and charts of several sweeps, and their context, as one HTML file.
 
     The first table has one row per sweep. Pointing at a variant, in a chart or in a table, shows
-    its numbers. The file is self-contained and complete without its script. It follows the reader's
-    light or dark colour scheme. Equal data gives equal bytes.
+    its numbers. The file is self-contained and complete without its script. It uses the light or
+    dark colour scheme of the browser. Equal data gives equal bytes.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def write_report(
 _METHOD = (
     "Times are medians. Cold: caches were overwritten before each sample. Warm: calls ran back to "
     "back. The speed-up of the fastest variant is relative to the first one. Useful bandwidth "
-    "counts compulsory bytes, not those that the variant moved."
+    "counts compulsory bytes, not the bytes that the variant moved."
 )
 
 
@@ -137,7 +137,7 @@ def _titled(table: Table, style: str = "") -> str:
 
 
 def _table(table: Table, style: str, label: str) -> str:
-    """A table without its title, in a box that scrolls and that the keyboard reaches."""
+    """A table without its title, in a box that scrolls and can have the keyboard focus."""
     table.title = None
     classes = f"scroll {style}".strip()
     return (
@@ -149,7 +149,7 @@ def _table(table: Table, style: str, label: str) -> str:
 def _chart(
     draw: Callable[[Sweep], Axes], sweep: Sweep, alternative: str, numbers: Iterator[int]
 ) -> str:
-    """A chart whose title is text of the page, without its subject, which the section states."""
+    """A chart whose title is text of the page. The section states its subject."""
     with closing(draw, sweep) as figure:
         title = _take_title(figure)
         svg = inline_svg(figure, f"chart-{next(numbers)}-", alternative)

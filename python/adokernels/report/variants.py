@@ -1,4 +1,4 @@
-"""The table of a report with everything known about each variant of a sweep."""
+"""The table of a report with all data about each variant of a sweep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIGITS = 4
 def variants_table(sweep: Sweep) -> Table:
     """Build a table with one row per measurement, in the order of the step table.
 
-    The script of the page shows a row next to the point of the chart with the same number. Columns
+    The script of the page shows a row beside the point with the same number in a chart. Columns
     without a known value are omitted.
     """
     measured = (*sweep.measurements, *sweep.peers)
@@ -39,7 +39,7 @@ def variants_table(sweep: Sweep) -> Table:
 
 
 def _row(sweep: Sweep, m: Measurement) -> dict[str, str]:
-    """The cells of a measurement by column; empty if unknown."""
+    """The cells of a measurement by column; unknown cells are empty."""
     share = sweep.share_of_roof(m)
     kind = " (peer)" if m in sweep.peers else " (ceiling)" if m.ceiling else ""
     low, high = (quantity(bound, "s", _DIGITS) for bound in m.interval)
@@ -56,6 +56,6 @@ def _row(sweep: Sweep, m: Measurement) -> dict[str, str]:
 
 
 def _intensity(m: Measurement, level: str) -> str:
-    """The counted FLOPs per byte counted at a memory level."""
+    """The counted FLOPs per counted byte of a memory level."""
     moved = m.counted_bytes.get(level)
     return number(m.counted_flops / moved) if moved and m.counted_flops else ""

@@ -71,9 +71,9 @@ def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
     """Compute the step table, one dictionary per measurement, in SI units; peers come last.
 
     ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both are the
-    median ratio of the rounds in which both were sampled. ``verdict`` says whether that step
+    median ratio of the rounds in which both were sampled. ``verdict`` states whether that step
     exceeds the noise. All three are None if there is nothing to compare with. ``confidence`` is
-    that of the interval from ``ci_low`` to ``ci_high``, and None if there are too few samples.
+    the level of the interval from ``ci_low`` to ``ci_high``, and None if there are too few samples.
     ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes) and of arithmetic
     (executed FLOPs). The FLOPs that a peer executes are unknown.
     """
@@ -110,7 +110,7 @@ def sweep_table(sweep: Sweep) -> Table:
 
 
 def interval_cell(m: Measurement) -> str:
-    """The ends of the interval of the median, or of the range; a single sample has neither."""
+    """The bounds of the interval of the median, or of the range; empty for a single sample."""
     if len(m.samples) == 1:
         return ""
     low, high = m.interval
@@ -119,7 +119,7 @@ def interval_cell(m: Measurement) -> str:
 
 
 def interval_notes(sweep: Sweep) -> list[str]:
-    """Say that the sweep was interrupted, and that intervals are ranges, if they are."""
+    """Notes for an interrupted sweep, and for intervals that are ranges."""
     missing = "samples, checks after timing, counters or ceilings may be missing"
     notes = [f"interrupted: {missing}"] if sweep.interrupted else []
     few = any(m.confidence is None for m in (*sweep, *sweep.peers))

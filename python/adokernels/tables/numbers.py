@@ -62,7 +62,7 @@ def percent(value: float) -> str:
 
 
 def bounds(low: float, centre: float, high: float) -> str:
-    """Write the ends of an interval relative to its centre: ``"-0.8 +1.5 %"``."""
+    """Format the bounds of an interval relative to its centre: ``"-0.8 +1.5 %"``."""
     below, above = (100 * abs(end / centre - 1) for end in (low, high))
     return f"-{_short(below)} +{_short(above)} %"
 

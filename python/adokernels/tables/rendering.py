@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _WIDTH = 110
-#: The style of a row that is less important, and that of a cell in italics, in all three forms.
-#: Colours are shown in terminals only.
+#: Styles of a less important row and of a cell in italics, in all three output formats. Colours are
+#: shown only in terminals.
 FADED, ITALIC = "dim", "italic"
 #: A longer name is folded over several lines instead of widening the table.
 _LONGEST_NAME = 24

@@ -1,4 +1,4 @@
-"""How tables show the verdict of a comparison."""
+"""The verdict of a comparison in tables."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ FEW_SAMPLES = (
 
 
 def verdict_cell(verdict: str) -> Text:
-    """The verdict in its style: "unclear" differs from "same" at a glance."""
+    """The verdict in its style, which distinguishes "unclear" from "same"."""
     return Text(verdict, style=_STYLES.get(verdict, ""))

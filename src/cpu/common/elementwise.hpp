@@ -16,8 +16,8 @@ namespace ado::ADO_ISA {
 namespace {
 
 // An operand and a result of the same shape, as rows with a constant stride. Dimensions that form
-// one row in both arrays are merged: packed arrays are one row, and so are an array of shape (n, 1)
-// and a packed array that is reversed along all dimensions.
+// one row in both arrays are merged. A packed array, an array of shape (n, 1), and a packed array
+// that is reversed along all dimensions each form one row.
 struct Rows {
   Array in, out;
   int64_t count, length, in_stride, out_stride;
@@ -86,8 +86,8 @@ ADO_INLINE void one_by_one(const Rows& rows, const Compute& compute) {
   }
 }
 
-// The division of rows into groups of kGroup elements with consecutive flat indices. The last group
-// can be incomplete.
+// Divides rows into groups of kGroup elements with consecutive flat indices. The last group can be
+// incomplete.
 template <int64_t kGroup>
 struct Groups {
   Rows rows;

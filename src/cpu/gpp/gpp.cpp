@@ -246,7 +246,7 @@ using V = Reals<double>;
 // For each block of 256 bands, the aqsn of the panel (32 KiB) is packed once. It stays in the
 // caches of the core while the rows of the item use it.
 //
-// An item has one sum per group of kRows consecutive rows: one sum for all its rows in gpp, and one
+// An item has one sum per group of kRows consecutive rows: one sum for all its rows in gpp, one sum
 // per tile in gpp_tiles.
 constexpr int64_t kPanel = 8;
 constexpr int64_t kBlockRows = 64;  // enough that packing aqsn costs little
@@ -386,7 +386,7 @@ struct Kinds {
   int64_t any, full;
 };
 
-// Stores the sums of kEnergies frequencies of an item, from `sums` on.
+// Stores the sums of an item for kEnergies frequencies, beginning at `sums`.
 template <int64_t kRows, int kEnergies>
 void add_kinds(const Gpp& p, const PackedOperands& packed, const Kinds& kinds, const WorkItem& item,
                SelfEnergy<double>* sums, Checkpoints& checkpoints) {
@@ -423,7 +423,7 @@ Kinds sort_bands(const Gpp& p, const PackedOperands& packed) {
   return {any, full};
 }
 
-// Computes the sums of all work items. They lie in scratch memory.
+// Computes the sums of all work items and stores them in scratch memory.
 template <bool kByKind, int kTogether, int64_t kRows>
 PackedOperands add_items(const Gpp& p, const Launch& go) {
   const PackedOperands packed = packed_at<kRows>(p, reinterpret_cast<std::uintptr_t>(go.scratch));
@@ -478,8 +478,8 @@ void add_tiles(const GppTiles& p, const Launch& go) {
 
   const PackedOperands packed = add_items<true, 2, kRows>(p, go);
   const int64_t panels = block_count(p.columns(), kPanel);
-  // An item is a panel of a block of rows, and the items of a panel are consecutive. Their sums are
-  // the tiles of the panel, and at the end of the last block, sums of no rows.
+  // An item is a panel of a block of rows, and the items of a panel are consecutive. They contain
+  // one sum per tile. At the end of the last block, sums can belong to no tile; these are unused.
   const int64_t sums_of_panel = block_count(p.rows(), kBlockRows) * kSumsOfItem<kRows>;
   Checkpoints checkpoints;
   for_tiles([&](int64_t tile, int64_t f) {
