@@ -333,7 +333,7 @@ def raised(size, function, rank):
         (
             lambda p: p._replace(wtilde=p.wtilde.astype(np.complex64)),
             TypeError,
-            r"wtilde must have complex128, got complex64",
+            r"wtilde must have elements of type complex128, got complex64",
         ),
         (
             lambda p: p._replace(wx=p.wx[0]),

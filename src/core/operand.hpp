@@ -17,7 +17,7 @@
 //   const char* why_not() const            why the values of the options, or the inputs with these
 //                                          options, are invalid. The text begins with the name of
 //                                          the option or input. It can end with ": " and a remedy.
-//                                          The error message has the value or shape before the ": "
+//                                          The value or shape is inserted before the remedy.
 //   const char* why_not_overlap() const    why the results must not overlap these operands; without
 //                                          this member they never may
 //   std::int64_t result_length() const     the length that only results have; called after why_not

@@ -59,7 +59,9 @@ def communicator_of(comm: Any) -> Communicator:
     if mpi is not None and isinstance(comm, mpi.Comm):
         return _MpiCommunicator(comm, mpi)
     if torch is not None and comm is getattr(torch, "GroupMember", _NoGroups).NON_GROUP_MEMBER:
-        raise ValueError("comm must be a process group that contains this process")
+        raise ValueError(
+            "comm must be a process group that contains this process, got NON_GROUP_MEMBER"
+        )
     if torch is not None and isinstance(comm, getattr(torch, "ProcessGroup", ())):
         return _TorchCommunicator(comm, torch)
     if isinstance(comm, type) or not isinstance(comm, Communicator):
@@ -88,7 +90,9 @@ class _MpiCommunicator:
 
     def __init__(self, comm: Any, mpi: Any) -> None:
         if comm == mpi.COMM_NULL:
-            raise ValueError("comm must be a communicator that contains this process")
+            raise ValueError(
+                "comm must be a communicator that contains this process, got COMM_NULL"
+            )
         if comm.Is_inter():
             raise ValueError("comm must be an intracommunicator, got an intercommunicator")
         self._comm, self._mpi = comm, mpi

@@ -161,7 +161,9 @@ def _checked(operands: Sequence[Any] | None) -> tuple[dict[str, Any], _Lengths]:
         if not hasattr(operand, "shape"):
             raise TypeError(f"{name} must be an array, got {type(operand).__name__}")
         if isinstance(operand, np.ndarray) and operand.dtype != _type_of(name):
-            raise TypeError(f"{name} must have {_type_of(name)}, got {operand.dtype}")
+            raise TypeError(
+                f"{name} must have elements of type {_type_of(name)}, got {operand.dtype}"
+            )
     lengths = _Lengths.of(whole)
     for name, shape in lengths.shapes().items():
         if tuple(whole[name].shape) != shape:

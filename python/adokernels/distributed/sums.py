@@ -156,7 +156,7 @@ def _require_matching(headers: NDArray[np.float64]) -> None:
     for rank in np.setdiff1d(np.flatnonzero(rows % TILE_ROWS), last)[:1]:
         raise ValueError(
             f"the number of rows of wtilde on rank {rank} must be a multiple of {TILE_ROWS}, got "
-            f"{rows[rank]:g}; adokernels.distributed.split divides the rows"
+            f"{rows[rank]:g}; use adokernels.distributed.split to divide the rows"
         )
 
 

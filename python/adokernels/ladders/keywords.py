@@ -20,14 +20,15 @@ def check_options(
     function: Callable[..., Any],
     name: str = "",
 ) -> None:
-    """Reject keywords that are neither of the ladder nor of the called function.
+    """Reject keywords that neither the ladder nor the called function accepts.
 
     Parameters
     ----------
     ladder
         The ladder to which the function passes `args` and `options`.
     args, options
-        The positional operands of the call, and the keywords that the function does not have.
+        The positional operands of the call, and the keywords that are not parameters of
+        `function`.
     function
         The function that was called. The error message also contains its keywords.
     name

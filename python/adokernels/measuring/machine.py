@@ -30,7 +30,8 @@ from adokernels.storage import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Number of samples per ceiling; the smaller number if sampling exceeds the time in seconds.
+#: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
+#: soon as the minimum is reached.
 _SAMPLES, _MIN_SAMPLES, _SAMPLING_SECONDS = 20, 5, 1.5
 _GIB = 1 << 30
 #: Maximum size of a file of ceilings in bytes, and maximum number of such files.
@@ -103,7 +104,7 @@ def machine(device: str | None = None, *, refresh: bool = False) -> Machine:
 
 
 def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = False) -> Machine:
-    """The ceilings of a device, as :func:`machine`. The display shows the one that is measured."""
+    """Return the ceilings of a device, as :func:`machine`. Show which one is being measured."""
     facts = context(device)
     path = _cache_path(device, facts)
     if not refresh and (known := _known(path, device)):

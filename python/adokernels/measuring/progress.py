@@ -35,8 +35,8 @@ _LONGEST = 200  # characters of a title or of the name of a variant
 class ProgressDisplay:
     """A line that shows the phase of a measurement, the elapsed time and the budget.
 
-    This is a context manager. It removes the line at its end. The line is shown only in a terminal
-    or in Jupyter.
+    This is a context manager. The line is removed on exit. The line is shown only in a terminal or
+    in Jupyter.
 
     Parameters
     ----------

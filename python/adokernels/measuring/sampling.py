@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 Sample = tuple[float, float, bool]
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 2000
-# Sampling continues after the time limit until there are enough samples for an interval, up to this
-# multiple of the limit; and until there is this minimum number of samples, without a limit.
+# After the time limit, sampling continues until there are FEWEST_SAMPLES samples, but at most up to
+# this multiple of the limit. Regardless of the limit, it continues until there are at least
+# _MIN_SAMPLES_IF_SLOW samples.
 _OVERTIME, _MIN_SAMPLES_IF_SLOW = 4, 5
 _WARM_UP_SECONDS = 0.1
 # Target duration of a warm sample, far above the clock's resolution.
@@ -150,7 +151,7 @@ class Sampler:
             self.stopped = "time" if late else "count"
 
     def done(self, budget: float) -> float:
-        """The fraction of the sampling that is done: 1 if stopped, else of the time budget."""
+        """The completed fraction: 1 if stopped, else the fraction of the budget that is used."""
         return 1.0 if self.stopped else min(self.spent / max(budget, 1e-9), 0.99)
 
     def flags(self, reached: float, *, checked: bool = True) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def median_interval(
 ) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
-    Fewer than 11 samples give no confidence interval. The result is then the range of the samples.
+    With fewer than 11 samples, the result is the range of the samples, not a confidence interval.
     """
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = len(ordered)
@@ -160,7 +160,7 @@ def compare(
         within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so the
         verdict is then "unclear".
     ratio
-        As by :func:`ratio_of_times`.
+        The ratio of times that :func:`ratio_of_times` returns.
     interval
         Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
     """

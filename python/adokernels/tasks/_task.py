@@ -24,7 +24,7 @@ class SanitizerCases:
 
     ``benchmarks/sanitize.py`` runs all of them. ``tests/test_contract.py`` uses `shapes`, `dtypes`,
     `options` and `in_place`. List every accepted dtype and at least two values of every option that
-    changes the result: they do not test what is not listed.
+    changes the result: other dtypes and values are not tested.
 
     Attributes
     ----------
