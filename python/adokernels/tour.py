@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: GPU, the default lengths are used.
 _SHORT = {"transpose": (2048, 4096), "average_matvec": (128, 256, 256)}
 #: Maximum sampling time per variant in seconds.
-_SECONDS = 1.0
+_SECONDS = 0.25
 _NEXT_STEPS = """\
 A notebook that explains each step: notebooks/01_transpose.ipynb in the repository
 A command: adokernels bench transpose --shape 4096x4096 --plot transpose.png
