@@ -292,6 +292,20 @@ threading.Thread(target=work, daemon=True).start(); time.sleep(0.1)
     assert python(code).returncode == 0
 
 
+def test_python_may_exit_while_a_daemon_thread_starts_its_first_call():
+    # Between pow, which holds the GIL, and the call, the thread executes no bytecode. The main
+    # thread thus waits for the GIL until the call releases it, and then ends the process.
+    code = """
+import itertools, threading, numpy as np, adokernels as ado
+from functools import partial
+transpose = partial(ado.transpose, device="cpu")
+calls = map(transpose, itertools.compress([np.zeros((1500, 1500))], map(pow, [7**20000], [30])))
+threading.Thread(target=list, args=(calls,), daemon=True).start()
+"""
+    answer = python(code)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_the_library_does_not_print(capfd):
     ado.transpose(A)
     with pytest.raises(ValueError, match="shape"):
