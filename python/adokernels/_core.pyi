@@ -395,6 +395,11 @@ class Routine:
     @property
     def dimensions(self) -> list[str]: ...
     @property
+    def halo(self) -> int | None:
+        """
+        The largest distance, in pixels, of a pixel that affects a result pixel; None if the routine is no image filter.
+        """
+    @property
     def name(self) -> str: ...
     @property
     def parameters(self) -> list[Parameter]: ...

@@ -220,6 +220,9 @@ void bind_routines(py::module_& m) {
       .def_readonly("source", &Routine::source)
       .def_readonly("dimensions", &Routine::dimensions)
       .def_property_readonly("batched", &Routine::batched)
+      .def_readonly("halo", &Routine::halo,
+                    "The largest distance, in pixels, of a pixel that affects a result pixel; None "
+                    "if the routine is no image filter.")
       .def_property_readonly("parameters", &parameters_of)
       .def_property_readonly("variants",
                              [](const Routine& r) {

@@ -4,6 +4,8 @@
 
 #include "core/array.hpp"
 #include "core/operand.hpp"
+#include "routines/gaussian_blur.hpp"
+#include "routines/sobel.hpp"
 
 namespace ado {
 
@@ -13,6 +15,8 @@ struct EdgeDetect {
       "Edges of a colour image: ``sobel(gaussian_blur(grayscale(rgba)))``.";
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
+
+  static constexpr int kHalo = GaussianBlur::kHalo + Sobel::kHalo;
 
   Array rgba, out;
 

@@ -29,6 +29,7 @@ struct GaussianBlur {
 
   static constexpr int kTaps = 7;
   static constexpr int kRadius = kTaps / 2;
+  static constexpr int kHalo = kRadius;
   static constexpr int kDefaultTaps[kTaps] = {1, 2, 3, 4, 3, 2, 1};
   static constexpr int kLargestSum = 256;  // of the taps: 255 * 256 fits into 16 bits
 

@@ -19,6 +19,8 @@ struct Grayscale {
   // weights.
   static constexpr int kRed = 19585, kGreen = 38457, kBlue = 7494, kShift = 16;
 
+  static constexpr int kHalo = 0;
+
   Array rgba, out;
 
   template <class Visitor>

@@ -14,6 +14,8 @@ struct Sobel {
   static constexpr const char* kSource =
       "CUDA Optimization with NVIDIA Nsight Eclipse Edition (GTC 2015), companion code.";
 
+  static constexpr int kHalo = 1;
+
   Array gray, out;
   bool batch = false;
 

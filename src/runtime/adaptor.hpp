@@ -201,6 +201,7 @@ class RoutineBuilder {
     routine.name = R::kName;
     routine.summary = R::kSummary;
     routine.source = R::kSource;
+    if constexpr (requires { R::kHalo; }) routine.halo = R::kHalo;
     routine.make_problem_ = [] { return std::make_unique<ProblemOf<R>>(); };
     R().operands(builder);
     const std::size_t computed = routine.lengths.size() - routine.dimensions.size();

@@ -231,6 +231,9 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         The names of the lengths in the operands' shapes, in order of first appearance.
     batched : bool
         Whether operands may have leading batch dimensions.
+    halo : int or None
+        The largest distance, in pixels, of a pixel that affects a result pixel; None if the routine
+        is no image filter.
     """
 
     def __init__(self, core: _core.Routine) -> None:
@@ -241,6 +244,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
         self.dimensions: tuple[str, ...] = tuple(core.dimensions)
         self.batched: bool = core.batched
+        self.halo: int | None = core.halo
 
     @property
     def variants(self) -> tuple[Variant, ...]:
