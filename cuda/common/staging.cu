@@ -13,6 +13,8 @@
 #ifdef __CUDACC__
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <new>
 
 namespace ado::cuda {
@@ -42,6 +44,16 @@ class Chunks {
   void mark(std::size_t i, cudaStream_t stream) const {
     ADO_CUDA(cudaEventRecord(chunks_[i % kChunks].transferred, stream));
   }
+  // Returns true if the last transfer of chunk i has ended, or if there was none.
+  bool transferred(std::size_t i) const {
+    const cudaError_t status = cudaEventQuery(chunks_[i % kChunks].transferred);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    ADO_CUDA(status);
+    return true;
+  }
   // Waits for the last transfer of chunk i, if there was one.
   void wait(std::size_t i) const {
     ADO_CUDA(cudaEventSynchronize(chunks_[i % kChunks].transferred));
@@ -55,14 +67,20 @@ class Chunks {
   Chunk chunks_[kChunks];
 };
 
-struct Staging {
+// The chunks for one direction, and the turn of the thread that uses them.
+struct Ring {
   Chunks chunks;
   std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
 };
 
-Staging& staging() {
-  static PerDevice<Staging> of_device;
-  return of_device.current([] { return Staging(); });
+// Both return the ring of the current device.
+Ring& upload_ring() {
+  static PerDevice<Ring> of_device;
+  return of_device.current([] { return Ring(); });
+}
+Ring& download_ring() {
+  static PerDevice<Ring> of_device;
+  return of_device.current([] { return Ring(); });
 }
 
 std::size_t chunks_of(std::size_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
@@ -71,13 +89,77 @@ std::size_t size_of(std::size_t chunk, std::size_t bytes) {
   return std::min(kChunkBytes, bytes - chunk * kChunkBytes);
 }
 
-// Copies while no other thread copies. The threads that fill or empty a chunk do not poll, because
-// a Python signal handler, which poll() calls, may copy too. It would wait for its own thread.
-template <class Copy>
-void in_turn(const Staging& s, const Copy& copy) {
+// The chunks of an upload. Each step fills one and enqueues its transfer.
+class UploadSteps {
+ public:
+  UploadSteps(const Upload& upload, const Chunks& chunks) : upload_(upload), chunks_(chunks) {}
+
+  bool ended() const { return next_ == chunks_of(upload_.bytes); }
+  bool ready() const { return chunks_.transferred(next_); }
+  void wait() const { chunks_.wait(next_); }
+  void step() {
+    const std::size_t first = next_ * kChunkBytes, size = size_of(next_, upload_.bytes);
+    std::byte* const memory = chunks_.memory(next_);
+    upload_.fill(memory, first, size);
+    ADO_CUDA(cudaMemcpyAsync(upload_.device + first, memory, size, cudaMemcpyHostToDevice,
+                             raw(upload_.stream)));
+    chunks_.mark(next_, raw(upload_.stream));
+    ++next_;
+  }
+
+ private:
+  const Upload& upload_;
+  const Chunks& chunks_;
+  std::size_t next_ = 0;
+};
+
+// The chunks of a download. Each step empties one and enqueues the next transfer into it.
+class DownloadSteps {
+ public:
+  DownloadSteps(const Download& download, const Chunks& chunks)
+      : download_(download), chunks_(chunks) {
+    for (std::size_t i = 0; i < std::min(kChunks, chunks_of(download.bytes)); ++i) transfer(i);
+  }
+
+  bool ended() const { return next_ == chunks_of(download_.bytes); }
+  bool ready() const { return chunks_.transferred(next_); }
+  void wait() const { chunks_.wait(next_); }
+  void step() {
+    download_.empty(chunks_.memory(next_), next_ * kChunkBytes, size_of(next_, download_.bytes));
+    if (next_ + kChunks < chunks_of(download_.bytes)) transfer(next_ + kChunks);
+    ++next_;
+  }
+
+ private:
+  void transfer(std::size_t i) const {
+    chunks_.wait(i);
+    ADO_CUDA(cudaMemcpyAsync(chunks_.memory(i), download_.device + i * kChunkBytes,
+                             size_of(i, download_.bytes), cudaMemcpyDeviceToHost,
+                             raw(download_.stream)));
+    chunks_.mark(i, raw(download_.stream));
+  }
+
+  const Download& download_;
+  const Chunks& chunks_;
+  std::size_t next_ = 0;
+};
+
+template <class Steps>
+void finish(Steps& steps) {
+  while (!steps.ended()) {
+    steps.wait();
+    steps.step();
+  }
+}
+
+// Copies while no other thread uses the rings. The threads that fill or empty a chunk do not poll,
+// because a Python signal handler, which poll() calls, may copy too. It would wait for its own
+// thread.
+template <class Copy, class... Rings>
+void in_turn(const Copy& copy, const Rings&... rings) {
   poll();
   {
-    const std::lock_guard lock(*s.turn);
+    const std::scoped_lock lock(*rings.turn...);
     const WorksFor no_call(nullptr);
     copy();
   }
@@ -86,40 +168,43 @@ void in_turn(const Staging& s, const Copy& copy) {
 
 }  // namespace
 
-void upload(std::byte* device, std::size_t bytes, const Fill& fill, const Stream& stream) {
-  const DeviceScope scope(stream.device);
-  const Staging& s = staging();
-  in_turn(s, [&] {
-    for (std::size_t i = 0; i < chunks_of(bytes); ++i) {
-      const std::size_t first = i * kChunkBytes, size = size_of(i, bytes);
-      s.chunks.wait(i);
-      fill(s.chunks.memory(i), first, size);
-      ADO_CUDA(cudaMemcpyAsync(device + first, s.chunks.memory(i), size, cudaMemcpyHostToDevice,
-                               raw(stream)));
-      s.chunks.mark(i, raw(stream));
-    }
-  });
+void run(const Upload& upload) {
+  const DeviceScope scope(upload.stream.device);
+  const Ring& ring = upload_ring();
+  in_turn(
+      [&] {
+        UploadSteps steps(upload, ring.chunks);
+        finish(steps);
+      },
+      ring);
 }
 
-void download(const std::byte* device, std::size_t bytes, const Empty& empty,
-              const Stream& stream) {
-  const DeviceScope scope(stream.device);
-  const Staging& s = staging();
-  in_turn(s, [&] {
-    const std::size_t count = chunks_of(bytes);
-    const auto transfer = [&](std::size_t i) {
-      s.chunks.wait(i);
-      ADO_CUDA(cudaMemcpyAsync(s.chunks.memory(i), device + i * kChunkBytes, size_of(i, bytes),
-                               cudaMemcpyDeviceToHost, raw(stream)));
-      s.chunks.mark(i, raw(stream));
-    };
-    for (std::size_t i = 0; i < std::min(count, kChunks); ++i) transfer(i);
-    for (std::size_t i = 0; i < count; ++i) {
-      s.chunks.wait(i);
-      empty(s.chunks.memory(i), i * kChunkBytes, size_of(i, bytes));
-      if (i + kChunks < count) transfer(i + kChunks);
-    }
-  });
+void run(const Download& download) {
+  const DeviceScope scope(download.stream.device);
+  const Ring& ring = download_ring();
+  in_turn(
+      [&] {
+        DownloadSteps steps(download, ring.chunks);
+        finish(steps);
+      },
+      ring);
+}
+
+void run(const Upload& upload, const Download& download) {
+  const DeviceScope scope(upload.stream.device);
+  const Ring &to_device = upload_ring(), &from_device = download_ring();
+  in_turn(
+      [&] {
+        DownloadSteps down(download, from_device.chunks);
+        UploadSteps up(upload, to_device.chunks);
+        while (!up.ended() && !down.ended()) {
+          if (up.ready()) up.step();
+          if (down.ready()) down.step();
+        }
+        finish(up);
+        finish(down);
+      },
+      to_device, from_device);
 }
 
 }  // namespace ado::cuda

@@ -39,6 +39,15 @@ void synchronize(const Stream& stream) {
   ADO_CUDA(cudaStreamSynchronize(raw(stream)));
 }
 
+OwnStream::OwnStream(int device) : stream_{device} {
+  const DeviceScope scope(device);
+  cudaStream_t stream;
+  ADO_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream_.handle = stream;
+}
+
+OwnStream::~OwnStream() { cudaStreamDestroy(static_cast<cudaStream_t>(stream_.handle)); }
+
 Event::Event(const Stream& stream) : stream_(stream) {
   const DeviceScope scope(stream.device);
   cudaEvent_t event;

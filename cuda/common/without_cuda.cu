@@ -27,6 +27,8 @@ Stream stream_of(int, std::uintptr_t) { unavailable(); }
 std::uintptr_t handle_of(const Stream&) { unavailable(); }
 Stream nameable(const Stream& stream) { return stream; }
 void synchronize(const Stream&) { unavailable(); }
+OwnStream::OwnStream(int) { unavailable(); }
+OwnStream::~OwnStream() = default;
 Event::Event(const Stream&) { unavailable(); }
 Event::~Event() = default;
 void Event::block(const Stream&) const {}
@@ -43,8 +45,9 @@ void copy_to_host(void*, const std::byte*, std::size_t, const Stream&) { unavail
 void copy_strided(const Array&, const Array&, const Stream&) { unavailable(); }
 void fill(std::byte*, unsigned char, std::size_t) { unavailable(); }
 void synchronize() { unavailable(); }
-void upload(std::byte*, std::size_t, const Fill&, const Stream&) { unavailable(); }
-void download(const std::byte*, std::size_t, const Empty&, const Stream&) { unavailable(); }
+void run(const Upload&) { unavailable(); }
+void run(const Download&) { unavailable(); }
+void run(const Upload&, const Download&) { unavailable(); }
 Sample sample(const std::function<void()>&, bool, int, void*) { unavailable(); }
 
 }  // namespace ado::cuda

@@ -71,6 +71,7 @@ from adokernels.patterns.divergence import divergence as divergence
 from adokernels.patterns.sectors import Sectors as Sectors
 from adokernels.patterns.sectors import sectors as sectors
 from adokernels.report.page import write_report as write_report
+from adokernels.streaming.stream import stream as stream
 from adokernels.tasks.gpp import GppProblem as GppProblem
 from adokernels.tasks.gpp import gpp_problem as gpp_problem
 

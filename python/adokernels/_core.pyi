@@ -8,6 +8,7 @@ import numpy
 import typing
 
 __all__: list[str] = [
+    "BlockCopies",
     "BlockedStream",
     "Call",
     "Cost",
@@ -132,6 +133,49 @@ class DeviceArray:
     def shape(self) -> tuple: ...
     @property
     def size(self) -> int: ...
+
+class BlockCopies:
+    """
+    Copies of blocks of large arrays to and from a GPU.
+
+    Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits only for
+    earlier work on its own array.
+    """
+    def __init__(self, device: str) -> None: ...
+    def download(
+        self, sink: typing.Any, from_: DeviceArray, first: typing.SupportsInt | typing.SupportsIndex
+    ) -> None:
+        """
+        Copy the elements of an array on the GPU from number `first` on to `sink`.
+        """
+    def empty(
+        self,
+        shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        dtype: numpy.dtype[typing.Any],
+    ) -> DeviceArray:
+        """
+        Return an uninitialised array on the GPU.
+        """
+    def exchange(
+        self,
+        to: DeviceArray,
+        source: typing.Any,
+        sink: typing.Any,
+        from_: DeviceArray,
+        first: typing.SupportsInt | typing.SupportsIndex,
+    ) -> None:
+        """
+        Upload and download at the same time.
+        """
+    def upload(self, to: DeviceArray, source: typing.Any) -> None:
+        """
+        Copy a NumPy array to an array on the GPU. Returns when `source` may be overwritten.
+        """
+    @property
+    def stream(self) -> int:
+        """
+        The cudaStream_t for kernels.
+        """
 
 class OptionType:
     """

@@ -56,6 +56,7 @@ _DEFINED_IN = {
     "adokernels.patterns.divergence": "Divergence divergence",
     "adokernels.patterns.sectors": "Sectors sectors",
     "adokernels.report.page": "write_report",
+    "adokernels.streaming.stream": "stream",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
 #: Names that are not public, but that methods of a lower package use.

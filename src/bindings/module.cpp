@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The C++ core of adokernels.";
   bind_errors(m);
   bind_arrays(m);
+  bind_block_copies(m);
   bind_variants(m);
   bind_routines(m);
   bind_machine(m);

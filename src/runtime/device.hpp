@@ -104,18 +104,31 @@ void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();  // waits for all work of the current device
 
 // Copies between host and device in chunks of pinned memory, so that the host fills or empties one
-// chunk while others are transferred. They return after the copy is complete, or after the last
-// call of `fill` or `empty`, respectively. Only one thread per GPU copies at a time.
-//
-// Each chunk but the last has kChunkBytes.
+// chunk while others are transferred. Each chunk but the last has kChunkBytes. Per GPU and
+// direction, only one thread copies at a time.
 //
 // fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
 // empty(from, first, bytes) reads them.
 inline constexpr std::size_t kChunkBytes = 8 << 20;
-using Fill = std::function<void(std::byte* to, std::size_t first, std::size_t bytes)>;
-using Empty = std::function<void(const std::byte* from, std::size_t first, std::size_t bytes)>;
-void upload(std::byte* device, std::size_t bytes, const Fill& fill, const Stream& stream);
-void download(const std::byte* device, std::size_t bytes, const Empty& empty, const Stream& stream);
+struct Upload {
+  std::byte* device;
+  std::size_t bytes;
+  std::function<void(std::byte* to, std::size_t first, std::size_t bytes)> fill;
+  Stream stream;
+};
+struct Download {
+  const std::byte* device;
+  std::size_t bytes;
+  std::function<void(const std::byte* from, std::size_t first, std::size_t bytes)> empty;
+  Stream stream;
+};
+// Returns after the last call of `fill`.
+void run(const Upload& upload);
+// Returns after the copy is complete.
+void run(const Download& download);
+// Executes both at the same time, on the same GPU. Returns after the last call of `fill` and after
+// the download is complete.
+void run(const Upload& upload, const Download& download);
 
 // The resource usage of a kernel on this device, for one block shape.
 struct Kernel {

@@ -27,15 +27,27 @@ Array in_order_of(const Array& device, const Array& host) {
   return device.packed() ? host : transposed(host);
 }
 
+cuda::Upload upload_in_chunks(std::byte* device, const Array& host, const cuda::Stream& stream) {
+  const auto fill = [&host](std::byte* to, std::size_t first, std::size_t count) {
+    pack_bytes(to, host, first, count);
+  };
+  return {device, size_of(host), fill, stream};
+}
+
+cuda::Download download_in_chunks(const Array& host, const std::byte* device,
+                                  const cuda::Stream& stream) {
+  const auto empty = [&host](const std::byte* from, std::size_t first, std::size_t count) {
+    unpack_bytes(host, from, first, count);
+  };
+  return {device, size_of(host), empty, stream};
+}
+
 }  // namespace
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
   if (in_chunks(host)) {
-    const auto fill = [&](std::byte* to, std::size_t first, std::size_t count) {
-      pack_bytes(to, host, first, count);
-    };
-    cuda::upload(device, bytes, fill, stream);
+    cuda::run(upload_in_chunks(device, host, stream));
   } else if (host.packed()) {
     cuda::copy_to_device(device, host.data, bytes, stream);
   } else {
@@ -48,16 +60,23 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
   if (in_chunks(host)) {
-    const auto empty = [&](const std::byte* from, std::size_t first, std::size_t count) {
-      unpack_bytes(host, from, first, count);
-    };
-    cuda::download(device, bytes, empty, stream);
+    cuda::run(download_in_chunks(host, device, stream));
   } else if (host.packed()) {
     cuda::copy_to_host(host.data, device, bytes, stream);
   } else {
     const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
     cuda::copy_to_host(packed.get(), device, bytes, stream);
     unpack_bytes(host, packed.get(), 0, bytes);
+  }
+}
+
+void exchange(const StagedCopy& up, const StagedCopy& down) {
+  if (in_chunks(up.host) && in_chunks(down.host)) {
+    cuda::run(upload_in_chunks(up.device, up.host, up.stream),
+              download_in_chunks(down.host, down.device, down.stream));
+  } else {
+    upload(up.device, up.host, up.stream);
+    download(down.host, down.device, down.stream);
   }
 }
 

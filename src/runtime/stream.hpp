@@ -32,6 +32,21 @@ Stream nameable(const Stream& stream);
 // Waits on the host until the work on a stream has finished.
 void synchronize(const Stream& stream);
 
+// A stream that does not synchronise with the legacy default stream. Work that is enqueued when the
+// object is destroyed still runs.
+class OwnStream {
+ public:
+  explicit OwnStream(int device);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  const Stream& stream() const { return stream_; }
+
+ private:
+  Stream stream_;
+};
+
 // A CUDA event, recorded after the work that has been enqueued on a stream so far.
 class Event {
  public:

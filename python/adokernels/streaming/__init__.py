@@ -1,0 +1,1 @@
+"""Arrays that are larger than the memory of a device, computed in blocks."""

@@ -1,0 +1,143 @@
+"""Blocks of an image or a matrix that can be computed one after the other.
+
+All blocks have the same shape, so that arrays on the device can be used again. The last block along
+an axis therefore begins earlier than its results, which overlap with those of the block before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Tiles of a matrix have multiples of this number of rows and columns if they are larger, so that
+#: rows of tiles begin at the boundary of a sector for each type.
+TILE_ALIGNMENT = 64
+
+
+class Block(NamedTuple):
+    """One block: what to read and where to write its results."""
+
+    #: Part of the source array that the block reads.
+    source: tuple[slice, ...]
+    #: Number of the first element of the block's result that is stored. The stored elements are
+    #: contiguous.
+    first: int
+    #: Part of the sink array that the block writes.
+    sink: tuple[slice, ...]
+
+
+class Plan(NamedTuple):
+    """The blocks of an array and their common shapes."""
+
+    source_shape: tuple[int, ...]
+    result_shape: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+
+class _Window(NamedTuple):
+    """A range of indices along one axis, and the range of the results that are stored."""
+
+    start: int
+    kept: slice
+
+
+def _windows(length: int, extent: int, halo: int = 0) -> Iterator[_Window]:
+    """Ranges of `extent` indices whose stored results cover an axis."""
+    if extent == length:
+        yield _Window(0, slice(0, length))
+        return
+    step = extent - 2 * halo
+    for first in range(0, length, step):
+        last = min(first + step, length)
+        yield _Window(min(max(first - halo, 0), length - extent), slice(first, last))
+
+
+def _too_small(needed: int) -> ValueError:
+    return ValueError(f"memory must hold the smallest block, {needed} bytes")
+
+
+def image_plan(
+    images: Sequence[int], pixels: tuple[int, int], channels: int | None, halo: int, memory: int
+) -> Plan:
+    """Divide images into bands of rows, or a batch of images into smaller batches.
+
+    Parameters
+    ----------
+    images
+        The batch dimensions.
+    pixels
+        Rows and columns.
+    channels
+        The length of the last axis of the source, or None if the source has no channels.
+    halo
+        A result pixel depends on the pixels up to this distance.
+    memory
+        The largest number of bytes of a block and its result. Elements have one byte.
+    """
+    rows, cols = pixels
+    row_bytes = cols * ((channels or 1) + 1)
+    smallest = min(rows, 2 * halo + 1)
+    if memory < smallest * row_bytes:
+        raise _too_small(smallest * row_bytes)
+    band = min(rows, memory // row_bytes)
+    extents: list[int] = []
+    left = memory // (rows * row_bytes)  # images per block
+    for length in reversed(images):
+        extents.insert(0, max(1, min(length, left)))
+        left //= length
+    tail = () if channels is None else (channels,)
+    everything = tuple(slice(0, length) for length in tail)
+    axes = [list(_windows(length, extent)) for length, extent in zip(images, extents, strict=True)]
+    blocks = []
+    for *batch, row in itertools.product(*axes, list(_windows(rows, band, halo))):
+        outer = tuple(
+            slice(w.start, w.start + extent) for w, extent in zip(batch, extents, strict=True)
+        )
+        blocks.append(
+            Block(
+                (*outer, slice(row.start, row.start + band), slice(0, cols), *everything),
+                (row.kept.start - row.start) * cols,
+                (*outer, row.kept, slice(0, cols)),
+            )
+        )
+    return Plan((*extents, band, cols, *tail), (*extents, band, cols), tuple(blocks))
+
+
+def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
+    """Divide a matrix into tiles, which are about square.
+
+    Parameters
+    ----------
+    shape
+        Rows and columns of the source.
+    itemsize
+        Bytes per element.
+    memory
+        The largest number of bytes of a tile and its result.
+    """
+    elements = memory // (2 * itemsize)
+    if elements < 1:
+        raise _too_small(2 * itemsize)
+    rows, cols = shape
+    side = math.isqrt(elements)
+    tile_rows = _aligned(min(rows, max(side, elements // cols)), rows)
+    tile_cols = _aligned(min(cols, elements // tile_rows), cols)
+    blocks = []
+    for down, across in itertools.product(_windows(rows, tile_rows), _windows(cols, tile_cols)):
+        part = (
+            slice(down.start, down.start + tile_rows),
+            slice(across.start, across.start + tile_cols),
+        )
+        blocks.append(Block(part, 0, part[::-1]))
+    return Plan((tile_rows, tile_cols), (tile_cols, tile_rows), tuple(blocks))
+
+
+def _aligned(extent: int, length: int) -> int:
+    """Round down to a multiple of TILE_ALIGNMENT, if this is neither 0 nor the whole axis."""
+    if extent == length or extent < TILE_ALIGNMENT:
+        return extent
+    return extent - extent % TILE_ALIGNMENT

@@ -1,0 +1,226 @@
+"""Routines on arrays that are larger than the memory of a device."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.ladders.registry import routines, transpose
+from adokernels.ladders.routine import Routine, Variant
+from adokernels.streaming.blocks import Plan, image_plan, transpose_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+#: Blocks and results on the device: one is copied to the device, one from the device, while the
+#: kernel works on one of them.
+SLOTS = 2
+#: The largest number of bytes of a block and its result. Larger blocks only lengthen the first
+#: upload and the last download, during which nothing else works.
+LARGEST_BLOCK = 512 << 20
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def stream(
+    routine: Routine | Variant | str,
+    source: NDArray[Any],
+    sink: NDArray[Any] | None = None,
+    *,
+    memory: int | str = "8 GiB",
+    device: str | None = None,
+    **options: Any,
+) -> NDArray[Any]:
+    """Compute an image filter or a transpose of an array that does not fit on the device.
+
+    The array is computed in blocks. While a kernel computes one block, the next block is copied to
+    the GPU and the previous result is copied to the host. The result has the same bits as that of
+    one call. Source and sink can be memory-mapped files (``numpy.memmap``,
+    ``numpy.load(..., mmap_mode="r")``).
+
+    Parameters
+    ----------
+    routine : Routine, Variant or str
+        An image filter (``grayscale``, ``gaussian_blur``, ``sobel``, ``edge_detect``),
+        ``transpose``, or one of their variants.
+    source : ndarray
+        The image, batch of images or matrix, as for a call of the routine.
+    sink : ndarray, optional
+        The result is stored here. Default: a new array. It must not overlap with `source`.
+    memory : int or str, default "8 GiB"
+        Bytes of device memory for the blocks and their results, for example ``"512 MiB"``. A
+        variant that stores intermediate results needs more.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of `routine` if it is a variant,
+        else the default device.
+    **options
+        Options of the routine.
+
+    Returns
+    -------
+    ndarray
+        `sink`, or the new array.
+
+    Raises
+    ------
+    TypeError
+        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` are no
+        NumPy arrays.
+    ValueError
+        If `memory` cannot hold the smallest block, if `sink` has the wrong shape or type, or if it
+        overlaps with `source`.
+    Unavailable
+        If the device is not available.
+
+    Examples
+    --------
+    >>> image = np.lib.format.open_memmap("scan.npy", mode="r")  # doctest: +SKIP
+    >>> edges = np.lib.format.open_memmap(
+    ...     "edges.npy", mode="w+", dtype=np.uint8, shape=image.shape[:2]
+    ... )  # doctest: +SKIP
+    >>> ado.stream(ado.edge_detect, image, edges, memory="2 GiB")  # doctest: +SKIP
+    """
+    for name in ("out", "stream", "variant"):
+        if name in options:
+            raise TypeError(f"stream: {name}= is not supported; the routine can be a variant")
+    call = routines[routine] if isinstance(routine, str) else routine
+    ladder = call.routine if isinstance(call, Variant) else call
+    if ladder is not transpose and getattr(ladder, "halo", None) is None:
+        raise TypeError(
+            "stream: the routine must be an image filter or transpose, "
+            f"got {getattr(ladder, 'name', type(ladder).__name__)}"
+        )
+    for name, array in (("source", source), ("sink", sink)):
+        if not isinstance(array, np.ndarray) and not (name == "sink" and array is None):
+            raise TypeError(f"stream: {name} must be a NumPy array, got {type(array).__name__}")
+    budget = _bytes(memory) // SLOTS
+    if device is None:
+        device = call.device if isinstance(call, Variant) else _core.device()
+    # One row has the errors of the whole array: of types, dimensions and options.
+    row = (slice(0, 1),) * (source.ndim - 1 - _has_channels(ladder))
+    dtype = call(source[row], device="cpu" if call is ladder else device, **options).dtype
+    plan = _plan(ladder, source, min(budget, LARGEST_BLOCK))
+    sink = _checked_sink(sink, _result_shape(ladder, source.shape), dtype, source)
+    if source.size == 0:
+        return sink
+    if device == "cpu":
+        _in_turn(call, plan, source, sink, options)
+    else:
+        _overlapped(call, _core.BlockCopies(device), plan, source, sink, options)
+    return sink
+
+
+def _has_channels(ladder: Routine) -> bool:
+    return len(ladder.parameters[0].shape) > len(ladder.parameters[-1].shape)
+
+
+def _result_shape(ladder: Routine, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if ladder is transpose:
+        return shape[::-1]
+    return shape[:-1] if _has_channels(ladder) else shape
+
+
+def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
+    if source.size == 0:
+        return Plan(source.shape, _result_shape(ladder, source.shape), ())
+    if ladder.halo is None:
+        rows, cols = source.shape
+        return transpose_plan((rows, cols), source.itemsize, memory)
+    *images, rows, cols = _result_shape(ladder, source.shape)
+    channels = source.shape[-1] if _has_channels(ladder) else None
+    return image_plan(images, (rows, cols), channels, ladder.halo, memory)
+
+
+def _checked_sink(
+    sink: NDArray[Any] | None, shape: tuple[int, ...], dtype: DTypeLike, source: NDArray[Any]
+) -> NDArray[Any]:
+    if sink is None:
+        return np.empty(shape, dtype)
+    if sink.shape != shape or sink.dtype != dtype:
+        raise ValueError(
+            f"stream: sink must have shape {shape} and type {dtype}, "
+            f"got {sink.shape} and {sink.dtype}"
+        )
+    if not sink.flags.writeable:
+        raise ValueError("stream: sink is read-only")
+    if np.may_share_memory(source, sink):
+        raise ValueError("stream: sink must not overlap with source")
+    return sink
+
+
+def _bytes(memory: int | str) -> int:
+    """The number of bytes: an integer, or a number with a unit."""
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", memory)
+        unit = _UNITS.get(found[2] or "B") if found else None
+        if found is None or unit is None:
+            raise ValueError(
+                f"stream: memory must be a number of bytes or a text like '8 GiB', got {memory!r}"
+            )
+        return int(float(found[1]) * unit)
+    if isinstance(memory, bool) or not isinstance(memory, (int, np.integer)):
+        raise TypeError(f"stream: memory must be an integer or a text, got {memory!r}")
+    return int(memory)
+
+
+def _in_turn(
+    call: Any, plan: Plan, source: NDArray[Any], sink: NDArray[Any], options: dict[str, Any]
+) -> None:
+    """Compute the blocks on the CPU."""
+    result = np.empty(plan.result_shape, sink.dtype)
+    for block in plan.blocks:
+        call(source[block.source], out=result, device="cpu", **options)
+        stored = sink[block.sink]
+        last = block.first + stored.size
+        stored[...] = result.reshape(-1)[block.first : last].reshape(stored.shape)
+
+
+class _Copies(Protocol):
+    """What `_overlapped` uses of BlockCopies."""
+
+    @property
+    def stream(self) -> int: ...
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
+    def upload(self, to: Any, source: Any) -> None: ...
+    def download(self, sink: Any, from_: Any, first: int) -> None: ...
+    def exchange(self, to: Any, source: Any, sink: Any, from_: Any, first: int) -> None: ...
+
+
+def _overlapped(
+    call: Any,
+    copies: _Copies,
+    plan: Plan,
+    source: NDArray[Any],
+    sink: NDArray[Any],
+    options: dict[str, Any],
+) -> None:
+    """Compute the blocks on the GPU. In each step, the three blocks in flight advance."""
+    count = len(plan.blocks)
+    blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
+    results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
+    for step in range(count + 2):
+        loaded, computed, stored = step, step - 1, step - 2
+        if 0 <= computed < count:
+            slot = computed % len(blocks)
+            call(blocks[slot], out=results[slot], stream=copies.stream, **options)
+        if stored < 0 and loaded < count:
+            copies.upload(blocks[loaded % len(blocks)], source[plan.blocks[loaded].source])
+        if stored < 0:
+            continue
+        block = plan.blocks[stored]
+        result = results[stored % len(blocks)]
+        if loaded < count:
+            copies.exchange(
+                blocks[loaded % len(blocks)],
+                source[plan.blocks[loaded].source],
+                sink[block.sink],
+                result,
+                block.first,
+            )
+        else:
+            copies.download(sink[block.sink], result, block.first)

@@ -1,0 +1,150 @@
+// The Python class BlockCopies: copies of blocks of large arrays to and from a GPU.
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
+#include "core/error.hpp"
+#include "runtime/device.hpp"
+#include "runtime/staging.hpp"
+
+namespace ado::bindings {
+namespace {
+
+// Copies that overlap with each other and with kernels, on streams of their own.
+class BlockCopies {
+ public:
+  explicit BlockCopies(const std::string& device)
+      : device_(resolve_gpu(device_named(device)).ordinal),
+        uploads_(device_),
+        downloads_(device_),
+        kernels_(device_) {}
+
+  std::uintptr_t stream() const { return cuda::handle_of(kernels_.stream()); }
+
+  // Returns an array of the legacy default stream. The copies do not wait for kernels on other
+  // arrays then, as they would if the array was of the stream of the kernels.
+  DeviceArray empty(const std::vector<std::int64_t>& shape, const py::dtype& dtype) const {
+    if (shape.size() > kMaxRank)
+      throw ValueError("empty: shape must have at most " + std::to_string(kMaxRank) +
+                       " dimensions");
+    Array view;
+    view.type = element_type(dtype);
+    view.rank = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), view.shape);
+    return DeviceArray({dtype}, view, cuda::Stream{device_});
+  }
+
+  void upload(const DeviceArray& to, const py::object& source) const {
+    const HostArray host("upload: source", source, false);
+    const StagedCopy copy = upload_of(to, host);
+    const ReleaseGil release;
+    const Uses uses(copy, to, true);
+    ado::upload(copy.device, copy.host, copy.stream);
+  }
+
+  void download(const py::object& sink, const DeviceArray& from, std::int64_t first) const {
+    const HostArray host("download: sink", sink, true);
+    const StagedCopy copy = download_of(host, from, first);
+    const ReleaseGil release;
+    const Uses uses(copy, from, false);
+    ado::download(copy.host, copy.device, copy.stream);
+  }
+
+  void exchange(const DeviceArray& to, const py::object& source, const py::object& sink,
+                const DeviceArray& from, std::int64_t first) const {
+    const HostArray read("exchange: source", source, false), written("exchange: sink", sink, true);
+    const StagedCopy up = upload_of(to, read), down = download_of(written, from, first);
+    if (to.memory == from.memory)
+      throw ValueError("exchange: the arrays on the GPU must be different");
+    const ReleaseGil release;
+    const Uses writes(up, to, true), reads(down, from, false);
+    ado::exchange(up, down);
+  }
+
+ private:
+  // An operand in host memory.
+  struct HostArray {
+    HostArray(const std::string& name, const py::object& object, bool output)
+        : who(name), array(name, object, output) {
+      if (array.memory() != kHost) throw ValueError(who + " must be in host memory");
+      array.open(std::nullopt);
+      view = array.argument().view;
+    }
+    std::string who;
+    PyArray array;
+    Array view;
+  };
+
+  // States that a copy uses an array.
+  class Uses {
+   public:
+    Uses(const StagedCopy& copy, const DeviceArray& array, bool writes)
+        : copy_(copy), memory_(*array.memory), writes_(writes) {
+      memory_.before_use(copy.stream, writes);
+    }
+    ~Uses() {
+      try {
+        memory_.after_use(copy_.stream, writes_);
+      } catch (...) {
+        // The driver has failed, and the copy has failed as well.
+      }
+    }
+    Uses(const Uses&) = delete;
+    Uses& operator=(const Uses&) = delete;
+
+   private:
+    const StagedCopy& copy_;
+    cuda::Buffer& memory_;
+    bool writes_;
+  };
+
+  void check(const HostArray& host, const DeviceArray& array) const {
+    if (!host.array.element().equal(array.element) || array.device() != device_)
+      throw ValueError(host.who + " must have the type of the array on " + name_of(gpu(device_)));
+  }
+
+  StagedCopy upload_of(const DeviceArray& to, const HostArray& host) const {
+    check(host, to);
+    if (!shape_of(host.view).equal(shape_of(to.view)))
+      throw ValueError(host.who + " must have the shape of the array on the GPU");
+    return {to.view.data, host.view, uploads_.stream()};
+  }
+
+  StagedCopy download_of(const HostArray& host, const DeviceArray& from, std::int64_t first) const {
+    check(host, from);
+    if (first < 0 || first > from.view.elements() - host.view.elements())
+      throw ValueError(host.who + " must fit into the elements from `first` on");
+    return {from.view.data + first * from.view.type.size, host.view, downloads_.stream()};
+  }
+
+  int device_;
+  cuda::OwnStream uploads_, downloads_, kernels_;
+};
+
+}  // namespace
+
+void bind_block_copies(py::module_& m) {
+  py::class_<BlockCopies>(m, "BlockCopies", R"(Copies of blocks of large arrays to and from a GPU.
+
+Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits only for
+earlier work on its own array.)")
+      .def(py::init<const std::string&>(), py::arg("device"))
+      .def_property_readonly("stream", &BlockCopies::stream, "The cudaStream_t for kernels.")
+      .def("empty", &BlockCopies::empty, py::arg("shape"), py::arg("dtype"),
+           "Return an uninitialised array on the GPU.")
+      .def("upload", &BlockCopies::upload, py::arg("to"), py::arg("source"),
+           "Copy a NumPy array to an array on the GPU. Returns when `source` may be overwritten.")
+      .def("download", &BlockCopies::download, py::arg("sink"), py::arg("from_"), py::arg("first"),
+           "Copy the elements of an array on the GPU from number `first` on to `sink`.")
+      .def("exchange", &BlockCopies::exchange, py::arg("to"), py::arg("source"), py::arg("sink"),
+           py::arg("from_"), py::arg("first"), "Upload and download at the same time.");
+}
+
+}  // namespace ado::bindings

@@ -1,0 +1,224 @@
+"""ado.stream: the blocks of large arrays, and their order on a device."""
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels.streaming import stream as streaming
+from adokernels.streaming.blocks import image_plan, transpose_plan
+
+FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
+BORDERS = ("constant", "replicate", "reflect101")
+
+
+def image(name, rng, images, rows, cols):
+    tail = (4,) if name in ("grayscale", "edge_detect") else ()
+    return rng.integers(0, 256, (*images, rows, cols, *tail), dtype=np.uint8)
+
+
+class CopiesOnHost:
+    """BlockCopies with NumPy arrays, which records the copies."""
+
+    stream = None
+
+    def __init__(self):
+        self.log = []
+
+    def empty(self, shape, dtype):
+        return np.full(shape, 205).astype(dtype)
+
+    def upload(self, to, source):
+        self.log.append("upload")
+        to[...] = source
+
+    def download(self, sink, from_, first):
+        self.log.append("download")
+        sink[...] = from_.reshape(-1)[first : first + sink.size].reshape(sink.shape)
+
+    def exchange(self, to, source, sink, from_, first):
+        assert not np.shares_memory(to, from_)
+        self.download(sink, from_, first)
+        self.upload(to, source)
+        self.log[-2:] = ["exchange"]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.given(
+    images=st.lists(st.integers(1, 3), max_size=2),
+    rows=st.integers(1, 40),
+    cols=st.integers(5, 12),
+    share=st.floats(0.02, 1.2),
+    border=st.sampled_from(BORDERS),
+    seed=st.integers(0, 2**32 - 1),
+    overlapped=st.booleans(),
+)
+def test_blocks_of_images_have_the_bits_of_one_call(
+    name, images, rows, cols, share, border, seed, overlapped
+):
+    source = image(name, np.random.default_rng(seed), images, rows, cols)
+    options = {"border": border} if name == "gaussian_blur" else {}
+    if name in ("gaussian_blur", "sobel") and cols in (3, 4):
+        options["batch"] = True
+    routine = ado.routines[name]
+    expected = routine(source, device="cpu", **options)
+    smallest = min(rows, 2 * routine.halo + 1) * (source.nbytes + expected.nbytes)
+    smallest //= rows * int(np.prod(images))
+    memory = 2 * max(smallest, int(share * (source.nbytes + expected.nbytes)))
+    if not overlapped:
+        result = ado.stream(routine, source, memory=memory, device="cpu", **options)
+    else:
+        plan = streaming._plan(routine, source, memory // 2)
+        result = np.zeros_like(expected)
+
+        def call(a, **keywords):
+            return routine(a, device="cpu", **keywords)
+
+        streaming._overlapped(call, CopiesOnHost(), plan, source, result, options)
+    np.testing.assert_array_equal(result, expected)
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(
+    rows=st.integers(1, 300),
+    cols=st.integers(1, 300),
+    elements=st.integers(1, 100_000),
+    dtype=st.sampled_from(["u1", "<f4", ">f8", "c16", "V2"]),
+)
+def test_tiles_of_matrices_have_the_bits_of_one_call(rows, cols, elements, dtype):
+    hypothesis.assume(rows * cols < 2000 * elements)  # else there are too many tiles
+    size = rows * cols * np.dtype(dtype).itemsize
+    source = (np.arange(size) % 251).astype(np.uint8).view(dtype).reshape(rows, cols)
+    memory = 4 * elements * source.itemsize
+    result = ado.stream("transpose", source, memory=memory, device="cpu")
+    assert result.tobytes() == source.T.tobytes()
+
+
+@pytest.mark.parametrize("name", ["gaussian_blur", "sobel", "edge_detect"])
+def test_a_smaller_halo_gives_another_result(name, rng):
+    routine = ado.routines[name]
+    source = image(name, rng, (), 64, 40)
+    channels = 4 if name == "edge_detect" else None
+    result = np.empty((64, 40), np.uint8)
+    for halo in (routine.halo, routine.halo - 1):
+        plan = image_plan((), (64, 40), channels, halo, 16 * 40 * ((channels or 1) + 1))
+        assert len(plan.blocks) > 3
+        streaming._in_turn(routine, plan, source, result, {})
+        equal = np.array_equal(result, routine(source, device="cpu"))
+        assert equal == (halo == routine.halo)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_copies_overlap(count):
+    copies = CopiesOnHost()
+    source = np.arange(8 * count * 10, dtype=np.float32).reshape(8 * count, 10)
+    plan = transpose_plan(source.shape, 4, 2 * 4 * 80)
+    assert len(plan.blocks) == count
+    sink = np.empty(source.T.shape, np.float32)
+
+    def call(a, out, stream):
+        assert stream is copies.stream
+        out[...] = a.T
+
+    streaming._overlapped(call, copies, plan, source, sink, {})
+    np.testing.assert_array_equal(sink, source.T)
+    first = ["upload"] * min(count, 2)
+    assert copies.log == [
+        *first,
+        *["exchange"] * max(count - 2, 0),
+        *["download"] * min(count, 2),
+    ]
+
+
+@pytest.mark.parametrize("plan", ["image", "transpose"])
+def test_blocks_keep_within_the_memory(plan):
+    for memory in (5_000, 50_000, 500_000, 50_000_000):
+        if plan == "image":
+            shape = (3, 700, 300, 4)
+            made = image_plan((3,), (700, 300), 4, 4, max(memory, 9 * 300 * 5))
+            used = np.prod(made.source_shape) + np.prod(made.result_shape)
+            assert used <= max(memory, 9 * 300 * 5)
+        else:
+            shape = (700, 300)
+            made = transpose_plan(shape, 4, memory)
+            assert 8 * np.prod(made.source_shape) <= memory
+        for block in made.blocks:
+            assert np.empty(shape, "V0")[block.source].shape == made.source_shape
+
+
+def test_memory_mapped_files(tmp_path, rng):
+    source = np.lib.format.open_memmap(
+        tmp_path / "in.npy", mode="w+", dtype=np.uint8, shape=(500, 300, 4)
+    )
+    source[...] = rng.integers(0, 256, source.shape, dtype=np.uint8)
+    source.flush()
+    sink = np.lib.format.open_memmap(
+        tmp_path / "out.npy", mode="w+", dtype=np.uint8, shape=(500, 300)
+    )
+    source = np.load(tmp_path / "in.npy", mmap_mode="r")
+    assert ado.stream(ado.edge_detect, source, sink, memory="200 KiB", device="cpu") is sink
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), ado.edge_detect(np.array(source)))
+
+
+def test_strided_source_and_sink(rng):
+    source = rng.integers(0, 256, (90, 140), dtype=np.uint8)[::-1, ::2]
+    sink = np.zeros((180, 70), np.uint8)[::2]
+    ado.stream(ado.sobel, source, sink, memory=3000, device="cpu")
+    np.testing.assert_array_equal(sink, ado.sobel(np.ascontiguousarray(source), device="cpu"))
+
+
+def test_a_variant_computes_the_blocks(rng):
+    a = rng.random((70, 90))
+    for variant in ado.transpose.variants:
+        if variant.device == "cpu" and not variant.ceiling:
+            np.testing.assert_array_equal(ado.stream(variant, a, memory=10_000), a.T)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_empty_arrays(shape):
+    assert ado.stream("transpose", np.empty(shape), device="cpu").shape == shape[::-1]
+
+
+GRAY = np.zeros((40, 30), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "text"),
+    [
+        (("max_plus", GRAY), {}, TypeError, "image filter or transpose, got max_plus"),
+        (("sobel", GRAY.tolist()), {}, TypeError, "source must be a NumPy array, got list"),
+        (("sobel", GRAY, GRAY.tolist()), {}, TypeError, "sink must be a NumPy array"),
+        (("sobel", GRAY, GRAY), {}, ValueError, "must not overlap"),
+        (("sobel", GRAY, GRAY.astype(int)), {}, ValueError, "sink must have shape"),
+        (("sobel", GRAY, np.empty((30, 40), np.uint8)), {}, ValueError, "sink must have shape"),
+        (("sobel", GRAY), {"memory": "8 apples"}, ValueError, "8 apples"),
+        (("sobel", GRAY), {"memory": "100 B"}, ValueError, "smallest block"),
+        (("transpose", GRAY), {"memory": 1}, ValueError, "smallest block"),
+        (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a text"),
+        (("sobel", GRAY), {"memory": -1}, ValueError, "smallest block"),
+        (("sobel", GRAY), {"out": GRAY}, TypeError, "out= is not supported"),
+        (("sobel", GRAY.astype(float)), {}, TypeError, "uint8"),
+        (("sobel", np.zeros((5, 5, 3), np.uint8)), {}, ValueError, "batch=True"),
+        (("gaussian_blur", GRAY), {"border": "mirror"}, ValueError, "mirror"),
+        (("sobe", GRAY), {}, KeyError, "sobel"),
+    ],
+)
+def test_errors(arguments, options, error, text):
+    with pytest.raises(error, match=text):
+        ado.stream(*arguments, **{"device": "cpu", **options})
+
+
+def test_read_only_sink():
+    sink = np.empty_like(GRAY)
+    sink.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ado.stream("sobel", GRAY, sink, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("8 GiB", 8 << 30), ("1.5MiB", 3 << 19), ("100", 100), ("2 GB", 2 * 10**9)]
+)
+def test_units_of_memory(text, count):
+    assert streaming._bytes(text) == count
