@@ -1,0 +1,136 @@
+"""``ado.stream`` against the slower of the link to the GPU and the kernel.
+
+    python benchmarks/stream.py                       # 16 GiB sources
+    python benchmarks/stream.py --gib 4 --memory "2 GiB" "8 GiB"
+
+For each routine, the script measures:
+
+- `link`: copies of the same number of bytes to and from the GPU, at the same time, between pinned
+  memory and the GPU. No data is copied on the host.
+- `kernel`: the calls for all blocks, with the blocks in device memory.
+- `stream`: ``ado.stream`` from and to pageable memory, which is already mapped. The times with a
+  new sink contain page faults.
+
+The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+from numpy.typing import NDArray
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.streaming import stream as streaming
+
+#: Columns of the sources; the number of rows follows from their size.
+COLUMNS = 32768
+CHUNK = 64 << 20
+
+
+def source_of(name: str, gib: float) -> NDArray[Any]:
+    """An array of this size, with a repeated random tile."""
+    tile = np.random.default_rng(0).integers(0, 256, 64 << 20, dtype=np.uint8)
+    row = COLUMNS * (4 if name in ("edge_detect", "transpose") else 1)
+    source = np.empty(int(gib * 2**30) // row * row, np.uint8)
+    for first in range(0, source.size, tile.size):
+        part = source[first : first + tile.size]
+        part[...] = tile[: part.size]
+    if name == "transpose":
+        return source.view(np.float32).reshape(-1, COLUMNS)
+    return source.reshape(-1, COLUMNS, *((4,) if name == "edge_detect" else ()))
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        ado.synchronize()
+        start = time.perf_counter()
+        work()
+        ado.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def link(up: int, down: int) -> Callable[[], None]:
+    """Copies of `up` bytes to the GPU and `down` bytes from it, at the same time."""
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    host = [cupy.cuda.alloc_pinned_memory(CHUNK) for _ in range(2)]
+    device = [cupy.empty(CHUNK, cupy.uint8) for _ in range(2)]
+
+    def copy() -> None:
+        runtime = cupy.cuda.runtime
+        kinds = (runtime.memcpyHostToDevice, runtime.memcpyDeviceToHost)
+        left = [up, down]
+        while any(left):
+            for i, (stream, kind) in enumerate(zip(streams, kinds, strict=True)):
+                count = min(left[i], CHUNK)
+                pair = (device[i].data.ptr, host[i].ptr)
+                if count:
+                    runtime.memcpyAsync(*(pair if i == 0 else pair[::-1]), count, kind, stream.ptr)
+                left[i] -= count
+        for stream in streams:
+            stream.synchronize()
+
+    return copy
+
+
+def kernels(routine: Any, source: NDArray[Any], budget: int) -> Callable[[], None]:
+    """The calls of all blocks, on arrays in device memory."""
+    plan = streaming._plan(routine, source, min(budget, streaming.LARGEST_BLOCK))
+    copies = _core.BlockCopies("cuda")
+    block = copies.empty(plan.source_shape, source.dtype)
+    result = copies.empty(plan.result_shape, source.dtype)
+
+    def call() -> None:
+        for _ in plan.blocks:
+            routine(block, out=result, stream=copies.stream)
+
+    return call
+
+
+def measure(name: str, options: argparse.Namespace) -> None:
+    routine, source = ado.routines[name], source_of(name, options.gib)
+    sink = np.zeros(streaming._result_shape(routine, source.shape), source.dtype)
+    sink.fill(1)  # maps the pages
+    linked = seconds(link(source.nbytes, sink.nbytes), options.repeats)
+    up, down = (array.nbytes / linked / 1e9 for array in (source, sink))
+    print(f"{name}: link {linked:.3f} s, {up:.1f} GB/s up, {down:.1f} GB/s down", flush=True)
+    for memory in options.memory:
+
+        def streamed(to: NDArray[Any] | None, memory: str = memory) -> None:
+            ado.stream(routine, source, to, memory=memory, device="cuda")
+
+        budget = streaming._bytes(memory) // streaming.SLOTS
+        kernel = seconds(kernels(routine, source, budget), options.repeats)
+        time_of_stream = seconds(lambda: streamed(sink), options.repeats)
+        new_sink = seconds(lambda: streamed(None), 1)
+        print(
+            f"  memory {memory:>8}: kernel {kernel:.3f} s, stream {time_of_stream:.3f} s, share "
+            f"{max(linked, kernel) / time_of_stream:.2f}, new sink {new_sink:.3f} s",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gib", type=float, default=16.0, help="size of the sources")
+    parser.add_argument("--memory", nargs="+", default=["8 GiB"])
+    parser.add_argument(
+        "--routines", nargs="+", default=["edge_detect", "gaussian_blur", "transpose"]
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    for name in options.routines:
+        measure(name, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""ado.stream and its copies on the GPU."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import adokernels as ado
+from adokernels import _core
+from adokernels.streaming import stream as streaming
+from adokernels.streaming.blocks import image_plan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(_core.why_no_cuda()), reason="no CUDA device"),
+]
+
+MIB = 1 << 20
+
+
+def images(rng, *shape):
+    return rng.integers(0, 256, shape, dtype=np.uint8)
+
+
+# Blocks of 4 MiB and more are copied in chunks; smaller ones by the driver.
+@pytest.mark.parametrize("memory", [300_000, 24 * MIB, 400 * MIB])
+@pytest.mark.parametrize("name", ["grayscale", "gaussian_blur", "sobel", "edge_detect"])
+def test_filters(name, memory, rng):
+    channels = (4,) if name in ("grayscale", "edge_detect") else ()
+    source = (
+        images(rng, 3001, 4003, *channels) if memory > MIB else images(rng, 301, 403, *channels)
+    )
+    result = ado.stream(name, source, memory=memory, device="cuda")
+    np.testing.assert_array_equal(result, ado.routines[name](source, device="cpu"))
+
+
+@pytest.mark.parametrize("border", ["replicate", "reflect101"])
+def test_options_and_batches(border, rng):
+    source = images(rng, 2, 3, 1500, 1111)
+    for memory in (20 * MIB, 7 * MIB):
+        result = ado.stream("gaussian_blur", source, memory=memory, device="cuda", border=border)
+        expected = ado.gaussian_blur(source, border=border, device="cpu")
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "<f4", ">f4", "f8", "c16"])
+@pytest.mark.parametrize("memory", [300_000, 50 * MIB])
+def test_transposes(dtype, memory, rng):
+    rows, cols = (2049, 3333) if memory > MIB else (301, 403)
+    count = rows * cols * np.dtype(dtype).itemsize
+    source = images(rng, count).view(dtype).reshape(rows, cols)
+    result = ado.stream("transpose", source, memory=memory, device="cuda")
+    assert result.tobytes() == source.T.tobytes()
+
+
+@pytest.mark.parametrize(
+    "variant", [v for v in ado.transpose.variants if v.device == "cuda" and not v.ceiling]
+)
+def test_variants(variant, rng):
+    if variant.why_unavailable:
+        pytest.skip(variant.why_unavailable)
+    source = rng.random((1024, 2048), dtype=np.float32)
+    np.testing.assert_array_equal(ado.stream(variant, source, memory=12 * MIB), source.T)
+
+
+def test_strided_source_and_sink(rng):
+    source = images(rng, 4000, 6000)[::-1, ::2]
+    sink = np.zeros((8000, 3000), np.uint8)[1::2]
+    ado.stream("sobel", source, sink, memory=32 * MIB, device="cuda")
+    expected = ado.sobel(np.ascontiguousarray(source), device="cpu")
+    np.testing.assert_array_equal(sink, expected)
+
+
+def test_memory_mapped_files(tmp_path, rng):
+    source = images(rng, 3000, 4000, 4)
+    np.save(tmp_path / "in.npy", source)
+    sink = np.lib.format.open_memmap(
+        tmp_path / "out.npy", mode="w+", dtype=np.uint8, shape=source.shape[:2]
+    )
+    mapped = np.load(tmp_path / "in.npy", mmap_mode="r")
+    ado.stream(ado.edge_detect, mapped, sink, memory=32 * MIB, device="cuda")
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out.npy"), ado.edge_detect(source, device="cpu")
+    )
+
+
+def test_repeated_blocks_are_not_overwritten_too_early(rng):
+    """Many small steps, while other work delays the stream of the kernels."""
+    cupy = pytest.importorskip("cupy")
+    source = images(rng, 6000, 3000)
+    copies = _core.BlockCopies("cuda")
+    plan = image_plan((), source.shape, None, 1, 10 * MIB)
+    result = np.empty_like(source)
+    busy = cupy.ones(1 << 26, cupy.float32)
+
+    def call(a, **keywords):
+        with cupy.cuda.ExternalStream(copies.stream):
+            for _ in range(8):
+                cupy.sqrt(busy, out=busy)
+        return ado.sobel(a, **keywords)
+
+    streaming._overlapped(call, copies, plan, source, result, {})
+    np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))
+
+
+def test_several_threads(rng):
+    source = images(rng, 3000, 4000, 4)
+    expected = ado.edge_detect(source, device="cpu")
+    results = [None] * 4
+
+    def work(i):
+        results[i] = ado.stream("edge_detect", source, memory=40 * MIB, device="cuda")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_copies_check_their_arrays():
+    copies = _core.BlockCopies("cuda")
+    a, b = copies.empty((10, 4), np.dtype("f4")), copies.empty((10, 4), np.dtype("f4"))
+    host = np.ones((10, 4), "f4")
+    with pytest.raises(ValueError, match="shape"):
+        copies.upload(a, host[:9])
+    with pytest.raises(ValueError, match="type"):
+        copies.upload(a, host.astype("f8"))
+    for first in (-1, 1):
+        with pytest.raises(ValueError, match="fit"):
+            copies.download(host, a, first)
+    with pytest.raises(ValueError, match="different"):
+        copies.exchange(a, host, host, a, 0)
+    copies.upload(a, host)
+    copies.upload(b, host * 2)
+    sink = np.empty((3, 4), "f4")
+    copies.exchange(a, host * 3, sink, b, 8)
+    assert (sink == 2).all()
+    copies.download(sink, a, 28)
+    assert (sink == 3).all()
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_second_device(rng):
+    source = images(rng, 3000, 4000)
+    result = ado.stream("sobel", source, memory=32 * MIB, device="cuda:1")
+    np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))
