@@ -2,30 +2,39 @@
 //
 // The driver copies pageable memory through its own pinned buffer with one thread, which has a
 // lower bandwidth than the link to the GPU. Here, the threads of the CPU routines fill and empty
-// the pinned chunks.
+// pinned chunks. Each thread copies whole chunks and enqueues their transfers. No thread waits for
+// the others at the end of each chunk, and two threads seldom touch the same new page of a result.
 #include "common/launch.cuh"
 #include "common/per_device.cuh"
 #include "common/streams.cuh"
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
+#include "core/thread_pool.hpp"
+#include "core/threads.hpp"
 #include "runtime/device.hpp"
 
 #ifdef __CUDACC__
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <thread>
 
 namespace ado::cuda {
 namespace {
 
-constexpr std::size_t kChunks = 4;  // one is filled, one transferred; the others absorb jitter
+constexpr std::size_t kChunks = 16;  // per direction
+constexpr int kMaxThreads = 16;      // more threads do not copy faster than the link transfers
 
-// Chunks of pinned memory, which copies use in cyclic order.
-class Chunks {
+// Chunks of pinned memory, which the copies in one direction use in cyclic order, and the turn of
+// the call that uses them.
+class Ring {
  public:
-  Chunks() {
+  Ring() {
     void* memory = nullptr;
     const cudaError_t status = cudaHostAlloc(&memory, kChunks * kChunkBytes, cudaHostAllocDefault);
     if (status == cudaErrorMemoryAllocation) {
@@ -54,10 +63,8 @@ class Chunks {
     ADO_CUDA(status);
     return true;
   }
-  // Waits for the last transfer of chunk i, if there was one.
-  void wait(std::size_t i) const {
-    ADO_CUDA(cudaEventSynchronize(chunks_[i % kChunks].transferred));
-  }
+
+  std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
 
  private:
   struct Chunk {
@@ -65,12 +72,6 @@ class Chunks {
     cudaEvent_t transferred;
   };
   Chunk chunks_[kChunks];
-};
-
-// The chunks for one direction, and the turn of the thread that uses them.
-struct Ring {
-  Chunks chunks;
-  std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
 };
 
 // Both return the ring of the current device.
@@ -89,70 +90,138 @@ std::size_t size_of(std::size_t chunk, std::size_t bytes) {
   return std::min(kChunkBytes, bytes - chunk * kChunkBytes);
 }
 
-// The chunks of an upload. Each step fills one and enqueues its transfer.
-class UploadSteps {
+// The chunks of one copy. Any thread can execute steps, each for one chunk.
+class Steps {
  public:
-  UploadSteps(const Upload& upload, const Chunks& chunks) : upload_(upload), chunks_(chunks) {}
+  Steps(const Ring& ring, std::size_t bytes) : ring_(ring), bytes_(bytes) {}
+  virtual ~Steps() = default;
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
 
-  bool ended() const { return next_ == chunks_of(upload_.bytes); }
-  bool ready() const { return chunks_.transferred(next_); }
-  void wait() const { chunks_.wait(next_); }
-  void step() {
-    const std::size_t first = next_ * kChunkBytes, size = size_of(next_, upload_.bytes);
-    std::byte* const memory = chunks_.memory(next_);
-    upload_.fill(memory, first, size);
-    ADO_CUDA(cudaMemcpyAsync(upload_.device + first, memory, size, cudaMemcpyHostToDevice,
-                             raw(upload_.stream)));
-    chunks_.mark(next_, raw(upload_.stream));
-    ++next_;
+  bool ended() const { return next_.load(std::memory_order_relaxed) == chunks_of(bytes_); }
+
+  // Executes the next step. Returns false if no step is ready, or if another thread is looking for
+  // one.
+  bool step() {
+    std::unique_lock looking(mutex_, std::try_to_lock);
+    if (!looking || ended()) return false;
+    const std::size_t i = next_.load(std::memory_order_relaxed);
+    const bool enqueued =
+        enqueued_[i % kChunks].load(std::memory_order_acquire) == transfers_before(i);
+    if (!enqueued || !ring_.transferred(i)) return false;
+    next_.store(i + 1, std::memory_order_relaxed);
+    looking.unlock();
+    execute(i, size_of(i, bytes_));
+    return true;
   }
 
+ protected:
+  // The number of transfers of this copy with the memory of chunk i that must have ended before the
+  // step for chunk i.
+  virtual std::size_t transfers_before(std::size_t i) const = 0;
+  virtual void execute(std::size_t i, std::size_t bytes) = 0;
+
+  // Must be called after the transfer of chunk i has been enqueued.
+  void mark(std::size_t i, const Stream& stream) {
+    ring_.mark(i, raw(stream));
+    enqueued_[i % kChunks].store(i / kChunks + 1, std::memory_order_release);
+  }
+
+  const Ring& ring_;
+  const std::size_t bytes_;
+
  private:
-  const Upload& upload_;
-  const Chunks& chunks_;
-  std::size_t next_ = 0;
+  std::mutex mutex_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::size_t> enqueued_[kChunks] =
+      {};  // transfers of this copy, per chunk of the ring
 };
 
-// The chunks of a download. Each step empties one and enqueues the next transfer into it.
-class DownloadSteps {
+// Fills chunks and enqueues their transfers.
+class UploadSteps final : public Steps {
  public:
-  DownloadSteps(const Download& download, const Chunks& chunks)
-      : download_(download), chunks_(chunks) {
-    for (std::size_t i = 0; i < std::min(kChunks, chunks_of(download.bytes)); ++i) transfer(i);
+  UploadSteps(const Upload& upload, const Ring& ring)
+      : Steps(ring, upload.bytes), upload_(upload) {}
+
+ private:
+  std::size_t transfers_before(std::size_t i) const override { return i / kChunks; }
+  void execute(std::size_t i, std::size_t bytes) override {
+    const std::size_t first = i * kChunkBytes;
+    upload_.fill(ring_.memory(i), first, bytes);
+    ADO_CUDA(cudaMemcpyAsync(upload_.device + first, ring_.memory(i), bytes, cudaMemcpyHostToDevice,
+                             raw(upload_.stream)));
+    mark(i, upload_.stream);
   }
 
-  bool ended() const { return next_ == chunks_of(download_.bytes); }
-  bool ready() const { return chunks_.transferred(next_); }
-  void wait() const { chunks_.wait(next_); }
-  void step() {
-    download_.empty(chunks_.memory(next_), next_ * kChunkBytes, size_of(next_, download_.bytes));
-    if (next_ + kChunks < chunks_of(download_.bytes)) transfer(next_ + kChunks);
-    ++next_;
+  const Upload& upload_;
+};
+
+// Empties chunks and enqueues the next transfers into them.
+class DownloadSteps final : public Steps {
+ public:
+  DownloadSteps(const Download& download, const Ring& ring)
+      : Steps(ring, download.bytes), download_(download) {
+    for (std::size_t i = 0; i < std::min(kChunks, chunks_of(bytes_)); ++i) transfer(i);
   }
 
  private:
-  void transfer(std::size_t i) const {
-    chunks_.wait(i);
-    ADO_CUDA(cudaMemcpyAsync(chunks_.memory(i), download_.device + i * kChunkBytes,
-                             size_of(i, download_.bytes), cudaMemcpyDeviceToHost,
-                             raw(download_.stream)));
-    chunks_.mark(i, raw(download_.stream));
+  std::size_t transfers_before(std::size_t i) const override { return i / kChunks + 1; }
+  void execute(std::size_t i, std::size_t bytes) override {
+    download_.empty(ring_.memory(i), i * kChunkBytes, bytes);
+    if (i + kChunks < chunks_of(bytes_)) transfer(i + kChunks);
+  }
+
+  void transfer(std::size_t i) {
+    ADO_CUDA(cudaMemcpyAsync(ring_.memory(i), download_.device + i * kChunkBytes,
+                             size_of(i, bytes_), cudaMemcpyDeviceToHost, raw(download_.stream)));
+    mark(i, download_.stream);
   }
 
   const Download& download_;
-  const Chunks& chunks_;
-  std::size_t next_ = 0;
 };
 
-template <class Steps>
-void finish(Steps& steps) {
-  while (!steps.ended()) {
-    steps.wait();
-    steps.step();
-  }
-}
+// The steps of one or two copies, executed by several threads.
+class Copying {
+ public:
+  Copying(Steps* up, Steps* down) : up_(up), down_(down), device_(current_device()) {}
 
-// Copies while no other thread uses the rings. The threads that fill or empty a chunk do not poll,
+  void run(std::size_t bytes) {
+    const int threads = threads_for(2 * static_cast<std::int64_t>(bytes));
+    run_parts(
+        std::min(threads, kMaxThreads),
+        [](const void* work, int, int) {
+          static_cast<Copying*>(const_cast<void*>(work))->execute_steps();
+        },
+        this);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void execute_steps() {
+    try {
+      const DeviceScope scope(device_);
+      while (!failed_ && !(ended(up_) && ended(down_))) {
+        const bool uploaded = up_ != nullptr && up_->step();
+        const bool downloaded = down_ != nullptr && down_->step();
+        if (!uploaded && !downloaded) std::this_thread::yield();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+
+  static bool ended(const Steps* steps) { return steps == nullptr || steps->ended(); }
+
+  Steps *up_, *down_;
+  int device_;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+// Copies while no other call uses the rings. The threads that fill or empty a chunk do not poll,
 // because a Python signal handler, which poll() calls, may copy too. It would wait for its own
 // thread.
 template <class Copy, class... Rings>
@@ -173,8 +242,8 @@ void run(const Upload& upload) {
   const Ring& ring = upload_ring();
   in_turn(
       [&] {
-        UploadSteps steps(upload, ring.chunks);
-        finish(steps);
+        UploadSteps steps(upload, ring);
+        Copying(&steps, nullptr).run(upload.bytes);
       },
       ring);
 }
@@ -184,8 +253,8 @@ void run(const Download& download) {
   const Ring& ring = download_ring();
   in_turn(
       [&] {
-        DownloadSteps steps(download, ring.chunks);
-        finish(steps);
+        DownloadSteps steps(download, ring);
+        Copying(nullptr, &steps).run(download.bytes);
       },
       ring);
 }
@@ -195,14 +264,9 @@ void run(const Upload& upload, const Download& download) {
   const Ring &to_device = upload_ring(), &from_device = download_ring();
   in_turn(
       [&] {
-        DownloadSteps down(download, from_device.chunks);
-        UploadSteps up(upload, to_device.chunks);
-        while (!up.ended() && !down.ended()) {
-          if (up.ready()) up.step();
-          if (down.ready()) down.step();
-        }
-        finish(up);
-        finish(down);
+        DownloadSteps down(download, from_device);
+        UploadSteps up(upload, to_device);
+        Copying(&up, &down).run(upload.bytes + download.bytes);
       },
       to_device, from_device);
 }

@@ -103,13 +103,14 @@ void copy_strided(const Array& to, const Array& from, const Stream& stream);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();  // waits for all work of the current device
 
-// Copies between host and device in chunks of pinned memory, so that the host fills or empties one
-// chunk while others are transferred. Each chunk but the last has kChunkBytes. Per GPU and
-// direction, only one thread copies at a time.
+// Copies between host and device in chunks of pinned memory, so that the host fills or empties some
+// chunks while others are transferred. Each chunk but the last has kChunkBytes. Per GPU and
+// direction, only one copy is executed at a time.
 //
 // fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
-// empty(from, first, bytes) reads them.
-inline constexpr std::size_t kChunkBytes = 8 << 20;
+// empty(from, first, bytes) reads them. Several threads call them, with different chunks. They must
+// not throw.
+inline constexpr std::size_t kChunkBytes = 2 << 20;
 struct Upload {
   std::byte* device;
   std::size_t bytes;

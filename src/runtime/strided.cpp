@@ -1,5 +1,9 @@
 #include "runtime/strided.hpp"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -24,11 +28,42 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
         *reinterpret_cast<const Element*>(from + i * from_step);
 }
 
+// Shorter runs contain too few whole cache lines.
+constexpr std::size_t kShortestStream = 512;
+
+// Copies to memory that is not read soon. Non-temporal stores do not read the cache lines that they
+// overwrite, unlike ordinary stores.
+void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__x86_64__)
+  constexpr std::size_t kLine = 64;
+  const std::size_t head = std::min(-reinterpret_cast<std::uintptr_t>(to) & (kLine - 1), bytes);
+  std::memcpy(to, from, head);
+  std::size_t at = head;
+  for (; at + kLine <= bytes; at += kLine)
+    for (std::size_t i = at; i < at + kLine; i += sizeof(__m128i))
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+  std::memcpy(to + at, from + at, bytes - at);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 void copy_row(std::size_t size, std::byte* to, std::int64_t to_step, const std::byte* from,
-              std::int64_t from_step, std::int64_t length) {
+              std::int64_t from_step, std::int64_t length, bool streams) {
   const auto step = static_cast<std::int64_t>(size);
   if (to_step == step && from_step == step) {
-    std::memcpy(to, from, static_cast<std::size_t>(length) * size);
+    const std::size_t bytes = static_cast<std::size_t>(length) * size;
+    if (streams && bytes >= kShortestStream)
+      stream(to, from, bytes);
+    else
+      std::memcpy(to, from, bytes);
     return;
   }
   switch (size) {  // a compile-time size makes the copy a load and a store
@@ -75,6 +110,12 @@ struct Transfer {
   std::byte* packed;
   std::int64_t first, count;  // elements
   bool packs;
+
+  // Whether the strided array is written and does not stay in the caches.
+  bool streams() const {
+    constexpr std::int64_t kLargerThanCaches = 64 << 20;
+    return !packs && array.bytes() >= kLargerThanCaches;
+  }
 };
 
 void copy_part(const void* work, int part, int parts) {
@@ -82,15 +123,17 @@ void copy_part(const void* work, int part, int parts) {
   const std::int64_t begin = t.count * part / parts, end = t.count * (part + 1) / parts;
   const std::int64_t size = t.array.type.size;
   std::byte* packed = t.packed + begin * size;
+  const bool streams = t.streams();
   for_runs(t.array, t.first + begin, t.first + end,
            [&](std::byte* address, std::int64_t step, std::int64_t count) {
              const auto bytes = static_cast<std::size_t>(size);
              if (t.packs)
-               copy_row(bytes, packed, size, address, step, count);
+               copy_row(bytes, packed, size, address, step, count, false);
              else
-               copy_row(bytes, address, step, packed, size, count);
+               copy_row(bytes, address, step, packed, size, count, streams);
              packed += count * size;
            });
+  if (streams) finish_streaming();
 }
 
 void copy(const Transfer& transfer) {

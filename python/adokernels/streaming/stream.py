@@ -103,7 +103,8 @@ def stream(
         device = call.device if isinstance(call, Variant) else _core.device()
     # One row has the errors of the whole array: of types, dimensions and options.
     row = (slice(0, 1),) * (source.ndim - 1 - _has_channels(ladder))
-    dtype = call(source[row], device="cpu" if call is ladder else device, **options).dtype
+    checked = {name: value for name, value in options.items() if name != "block"}
+    dtype = ladder(source[row], device="cpu", **checked).dtype
     plan = _plan(ladder, source, min(budget, LARGEST_BLOCK))
     sink = _checked_sink(sink, _result_shape(ladder, source.shape), dtype, source)
     if source.size == 0:
