@@ -8,7 +8,7 @@ For each routine, the script measures:
 - `link`: copies of the same number of bytes to and from the GPU, at the same time, between pinned
   memory and the GPU. No data is copied on the host.
 - `kernel`: the calls for all blocks, with the blocks in device memory.
-- `stream`: ``ado.stream`` from and to pageable memory, which is already mapped. The times with a
+- `stream`: ``ado.stream`` from and to pageable memory (or page-locked memory), which is already mapped. The times with a
   new sink contain page faults.
 
 The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
@@ -98,7 +98,11 @@ def kernels(routine: Any, source: NDArray[Any], budget: int) -> Callable[[], Non
 
 def measure(name: str, options: argparse.Namespace) -> None:
     routine, source = ado.routines[name], source_of(name, options.gib)
-    sink = np.zeros(streaming._result_shape(routine, source.shape), source.dtype)
+    shape = streaming._result_shape(routine, source.shape)
+    if options.pinned:
+        pageable, source = source, ado.empty_pinned(source.shape, source.dtype)
+        source[...] = pageable
+    sink = (ado.empty_pinned if options.pinned else np.empty)(shape, source.dtype)
     sink.fill(1)  # maps the pages
     linked = seconds(link(source.nbytes, sink.nbytes), options.repeats)
     up, down = (array.nbytes / linked / 1e9 for array in (source, sink))
@@ -127,6 +131,7 @@ def main() -> None:
         "--routines", nargs="+", default=["edge_detect", "gaussian_blur", "transpose"]
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--pinned", action="store_true", help="source and sink are page-locked")
     options = parser.parse_args()
     for name in options.routines:
         measure(name, options)

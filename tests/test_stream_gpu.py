@@ -142,6 +142,34 @@ def test_copies_check_their_arrays():
     assert (sink == 3).all()
 
 
+@pytest.mark.parametrize("pinned", [(True, True), (True, False), (False, True)])
+def test_page_locked_arrays(pinned, rng):
+    source, sink = images(rng, 3000, 4000), np.zeros((4000, 3000), np.uint8)
+    if pinned[0]:
+        plain, source = source, ado.empty_pinned(source.shape, np.uint8)
+        source[...] = plain
+    if pinned[1]:
+        sink = ado.empty_pinned(sink.shape, "u1")
+        sink[...] = 7
+    for memory in (10 * MIB, 30 * MIB):  # tiles, whose rows are not contiguous
+        sink[...] = 0
+        ado.stream("transpose", source, sink, memory=memory, device="cuda")
+        np.testing.assert_array_equal(sink, source.T)
+    assert ado.to_device(source[::2]).numpy().tobytes() == source[::2].tobytes()
+
+
+def test_large_arrays_at_any_address(rng):
+    source = images(rng, (100 << 20) + 13)
+    for first in (0, 1, 13):
+        part = source[first:].reshape(1, -1)
+        np.testing.assert_array_equal(ado.to_device(part).numpy(), part)
+        sink = np.zeros(part.size + 100, np.uint8)
+        ado.stream("transpose", part, sink[first : first + part.size].reshape(-1, 1), device="cuda")
+        np.testing.assert_array_equal(sink[first : first + part.size], part[0])
+        assert not sink[:first].any()
+        assert not sink[first + part.size :].any()
+
+
 @pytest.mark.usefixtures("two_gpus")
 def test_second_device(rng):
     source = images(rng, 3000, 4000)

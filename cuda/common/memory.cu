@@ -7,6 +7,7 @@
 #ifdef __CUDACC__
 
 #include <algorithm>
+#include <new>
 
 namespace ado::cuda {
 namespace {
@@ -80,6 +81,45 @@ void copy_to_device(std::byte* device, const void* host, std::size_t bytes, cons
 
 void copy_to_host(void* host, const std::byte* device, std::size_t bytes, const Stream& stream) {
   copy(host, device, bytes, cudaMemcpyDeviceToHost, stream);
+}
+
+PageLockedMemory::PageLockedMemory(std::size_t bytes) {
+  require();
+  if (bytes == 0) return;
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw std::bad_alloc();
+  }
+  if (status != cudaSuccess) throw_error(status, "cudaHostAlloc(...)", __FILE__, __LINE__);
+  data_ = static_cast<std::byte*>(data);
+}
+
+PageLockedMemory::~PageLockedMemory() { cudaFreeHost(data_); }
+
+bool page_locked(const std::byte* first, std::size_t bytes) {
+  for (const std::byte* address : {first, first + bytes - 1}) {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    if (attributes.type != cudaMemoryTypeHost) return false;
+  }
+  return true;
+}
+
+void enqueue_upload(std::byte* device, const PageLockedRows& host, const Stream& stream) {
+  const DeviceScope scope(stream.device);
+  ADO_CUDA(cudaMemcpy2DAsync(device, host.width, host.first, host.pitch, host.width, host.count,
+                             cudaMemcpyHostToDevice, raw(stream)));
+}
+
+void enqueue_download(const PageLockedRows& host, const std::byte* device, const Stream& stream) {
+  const DeviceScope scope(stream.device);
+  ADO_CUDA(cudaMemcpy2DAsync(host.first, host.pitch, device, host.width, host.width, host.count,
+                             cudaMemcpyDeviceToHost, raw(stream)));
 }
 
 void fill(std::byte* device, unsigned char value, std::size_t bytes) {

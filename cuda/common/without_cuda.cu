@@ -45,6 +45,11 @@ void copy_to_host(void*, const std::byte*, std::size_t, const Stream&) { unavail
 void copy_strided(const Array&, const Array&, const Stream&) { unavailable(); }
 void fill(std::byte*, unsigned char, std::size_t) { unavailable(); }
 void synchronize() { unavailable(); }
+PageLockedMemory::PageLockedMemory(std::size_t) { unavailable(); }
+PageLockedMemory::~PageLockedMemory() = default;
+bool page_locked(const std::byte*, std::size_t) { return false; }
+void enqueue_upload(std::byte*, const PageLockedRows&, const Stream&) { unavailable(); }
+void enqueue_download(const PageLockedRows&, const std::byte*, const Stream&) { unavailable(); }
 void run(const Upload&) { unavailable(); }
 void run(const Download&) { unavailable(); }
 void run(const Upload&, const Download&) { unavailable(); }

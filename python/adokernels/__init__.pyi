@@ -5,6 +5,7 @@ from adokernels._core import Cost as Cost
 from adokernels._core import CudaError as CudaError
 from adokernels._core import DeviceArray as DeviceArray
 from adokernels._core import Unavailable as Unavailable
+from adokernels._core import empty_pinned as empty_pinned
 from adokernels._core import set_device as set_device
 from adokernels._core import set_isa as set_isa
 from adokernels._core import synchronize as synchronize

@@ -35,6 +35,7 @@ __all__: list[str] = [
     "counter_passes",
     "cuda_properties",
     "device",
+    "empty_pinned",
     "existing_metrics",
     "host_capsule",
     "isa",
@@ -599,6 +600,14 @@ def counter_passes(metrics: collections.abc.Sequence[str], chip: str) -> int:
 
 def cuda_properties(device: str = "cuda") -> dict: ...
 def device() -> str: ...
+def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndarray:
+    """
+    Return an uninitialised NumPy array in page-locked (pinned) memory.
+
+    The GPU copies such arrays at the bandwidth of the link, without the processors of the host. The
+    memory cannot be swapped, and its allocation takes longer than that of other memory.
+    """
+
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:
     """
     The given metrics that exist on a chip.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,24 @@ class BlockCopies {
   cuda::OwnStream uploads_, downloads_, kernels_;
 };
 
+py::array empty_pinned(const py::object& shape, const py::object& dtype) {
+  // NumPy checks the arguments and computes the number of bytes, without memory.
+  const py::module_ numpy = py::module_::import("numpy");
+  const py::object described =
+      numpy.attr("broadcast_to")(numpy.attr("empty")(py::tuple(0), dtype), shape);
+  const auto type = described.attr("dtype").cast<py::dtype>();
+  if (has_references(type))
+    throw TypeError("empty_pinned: dtype must have no references to Python objects, got " +
+                    Element{type}.name());
+  const auto bytes = described.attr("nbytes").cast<std::size_t>();
+  auto memory = std::make_unique<cuda::PageLockedMemory>(bytes);
+  std::byte* const data = memory->data();
+  const py::capsule owner(memory.release(), [](void* pointer) {
+    delete static_cast<cuda::PageLockedMemory*>(pointer);
+  });
+  return py::array(type, described.attr("shape").cast<std::vector<py::ssize_t>>(), data, owner);
+}
+
 }  // namespace
 
 void bind_block_copies(py::module_& m) {
@@ -145,6 +164,11 @@ earlier work on its own array.)")
            "Copy the elements of an array on the GPU from number `first` on to `sink`.")
       .def("exchange", &BlockCopies::exchange, py::arg("to"), py::arg("source"), py::arg("sink"),
            py::arg("from_"), py::arg("first"), "Upload and download at the same time.");
+  m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",
+        R"(Return an uninitialised NumPy array in page-locked (pinned) memory.
+
+The GPU copies such arrays at the bandwidth of the link, without the processors of the host. The
+memory cannot be swapped, and its allocation takes longer than that of other memory.)");
 }
 
 }  // namespace ado::bindings

@@ -103,6 +103,30 @@ void copy_strided(const Array& to, const Array& from, const Stream& stream);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();  // waits for all work of the current device
 
+// Page-locked host memory. The GPU copies it without the processors of the host.
+class PageLockedMemory {
+ public:
+  explicit PageLockedMemory(std::size_t bytes);
+  ~PageLockedMemory();
+  PageLockedMemory(const PageLockedMemory&) = delete;
+  PageLockedMemory& operator=(const PageLockedMemory&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
+// Rows of page-locked host memory; `pitch` is the distance of their first bytes.
+struct PageLockedRows {
+  std::byte* first;
+  std::size_t width, pitch, count;
+};
+// Returns true if a range of host memory is page-locked. Both ends are tested.
+bool page_locked(const std::byte* first, std::size_t bytes);
+// Enqueue a copy to or from packed device memory.
+void enqueue_upload(std::byte* device, const PageLockedRows& host, const Stream& stream);
+void enqueue_download(const PageLockedRows& host, const std::byte* device, const Stream& stream);
+
 // Copies between host and device in chunks of pinned memory, so that the host fills or empties some
 // chunks while others are transferred. Each chunk but the last has kChunkBytes. Per GPU and
 // direction, only one copy is executed at a time.

@@ -1,6 +1,7 @@
 // Copies problems to device memory and results back.
 #include <bit>
 #include <memory>
+#include <optional>
 
 #include "runtime/call.hpp"
 #include "runtime/staging.hpp"
@@ -42,11 +43,32 @@ cuda::Download download_in_chunks(const Array& host, const std::byte* device,
   return {device, size_of(host), empty, stream};
 }
 
+// Returns the rows of a large array in page-locked memory, or nothing if the array is not such an
+// array or has no contiguous rows.
+std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
+  const std::size_t bytes = size_of(host);
+  if (bytes < kLarge) return std::nullopt;
+  cuda::PageLockedRows rows{host.data, bytes, bytes, 1};
+  if (!host.packed()) {
+    if (host.rank != 2 || host.stride[1] != host.type.size) return std::nullopt;
+    const std::int64_t width = host.shape[1] * host.type.size;
+    if (host.stride[0] < width) return std::nullopt;
+    rows = {host.data, static_cast<std::size_t>(width), static_cast<std::size_t>(host.stride[0]),
+            static_cast<std::size_t>(host.shape[0])};
+  }
+  if (!cuda::page_locked(rows.first, (rows.count - 1) * rows.pitch + rows.width))
+    return std::nullopt;
+  return rows;
+}
+
 }  // namespace
 
 void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  if (in_chunks(host)) {
+  if (const auto rows = page_locked_rows(host)) {
+    cuda::enqueue_upload(device, *rows, stream);
+    cuda::synchronize(stream);
+  } else if (in_chunks(host)) {
     cuda::run(upload_in_chunks(device, host, stream));
   } else if (host.packed()) {
     cuda::copy_to_device(device, host.data, bytes, stream);
@@ -59,7 +81,10 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream) {
 
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream) {
   const std::size_t bytes = size_of(host);
-  if (in_chunks(host)) {
+  if (const auto rows = page_locked_rows(host)) {
+    cuda::enqueue_download(*rows, device, stream);
+    cuda::synchronize(stream);
+  } else if (in_chunks(host)) {
     cuda::run(download_in_chunks(host, device, stream));
   } else if (host.packed()) {
     cuda::copy_to_host(host.data, device, bytes, stream);
@@ -71,13 +96,26 @@ void download(const Array& host, const std::byte* device, const cuda::Stream& st
 }
 
 void exchange(const StagedCopy& up, const StagedCopy& down) {
-  if (in_chunks(up.host) && in_chunks(down.host)) {
-    cuda::run(upload_in_chunks(up.device, up.host, up.stream),
-              download_in_chunks(down.host, down.device, down.stream));
-  } else {
-    upload(up.device, up.host, up.stream);
-    download(down.host, down.device, down.stream);
+  const auto from = page_locked_rows(up.host), to = page_locked_rows(down.host);
+  const auto wait = [&] {
+    if (from) cuda::synchronize(up.stream);
+    if (to) cuda::synchronize(down.stream);
+  };
+  if (from) cuda::enqueue_upload(up.device, *from, up.stream);
+  try {
+    if (to) cuda::enqueue_download(*to, down.device, down.stream);
+    if (!from && !to && in_chunks(up.host) && in_chunks(down.host)) {
+      cuda::run(upload_in_chunks(up.device, up.host, up.stream),
+                download_in_chunks(down.host, down.device, down.stream));
+    } else {
+      if (!from) upload(up.device, up.host, up.stream);
+      if (!to) download(down.host, down.device, down.stream);
+    }
+  } catch (...) {
+    wait();  // the caller may free the host arrays
+    throw;
   }
+  wait();
 }
 
 StagedProblem::StagedProblem(const Problem& host, const cuda::Stream& stream)
