@@ -8,8 +8,8 @@ For each routine, the script measures:
 - `link`: copies of the same number of bytes to and from the GPU, at the same time, between pinned
   memory and the GPU. No data is copied on the host.
 - `kernel`: the calls for all blocks, with the blocks in device memory.
-- `stream`: ``ado.stream`` from and to pageable memory (or page-locked memory), which is already mapped. The times with a
-  new sink contain page faults.
+- `stream`: ``ado.stream`` from and to mapped pages of pageable memory, or of page-locked memory
+  (``--pinned``). The time with a new sink contains page faults.
 
 The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
 """

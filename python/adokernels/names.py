@@ -14,7 +14,8 @@ from adokernels import _core
 
 _DEFINED_IN = {
     "adokernels._core": (
-        "Cost CudaError DeviceArray Unavailable empty_pinned set_device set_isa synchronize to_device"
+        "Cost CudaError DeviceArray Unavailable empty_pinned set_device set_isa synchronize "
+        "to_device"
     ),
     "adokernels.arrays.pictures": "read_image",
     "adokernels.charts.memory": "memory_chart",
