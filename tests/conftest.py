@@ -109,6 +109,14 @@ def device_restored():
     ado.set_device(before)
 
 
+@pytest.fixture
+def two_gpus():
+    try:
+        _core.resolve_device("cuda:1")
+    except ado.Unavailable as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """Tests share the ceilings that one of them measures, and leave the user's files alone."""

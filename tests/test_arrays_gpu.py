@@ -786,14 +786,6 @@ assert copies[0].all()
 # --- Several GPUs ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def two_gpus():
-    try:
-        _core.resolve_device("cuda:1")
-    except ado.Unavailable as error:
-        pytest.skip(str(error))
-
-
 class TestSeveralGpus:
     @pytest.fixture(autouse=True)
     def torch(self, two_gpus):

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -107,7 +107,7 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
     """Return the ceilings of a device, as :func:`machine`. Show which one is being measured."""
     facts = context(device)
     path = _cache_path(device, facts)
-    if not refresh and (known := _known(path, device)):
+    if not refresh and (known := _known(path, device, facts)):
         return known
     cases = display.each("measuring", _cases(device), lambda c: f"{c.level} {c.operation}")
     found = Machine(
@@ -128,16 +128,25 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
 
 def stored_machine(device: str) -> Machine | None:
     """The ceilings of a device if an earlier run has stored them."""
-    return _known(_cache_path(device, context(device)), device)
+    facts = context(device)
+    return _known(_cache_path(device, facts), device, facts)
 
 
-def _known(path: Path, device: str) -> Machine | None:
-    """The record that an earlier run stored; None if there is no readable one."""
+def _known(path: Path, device: str, facts: dict[str, Any]) -> Machine | None:
+    """The record that an earlier run stored; None if there is no readable one.
+
+    The file belongs to a GPU with a certain UUID. Its number N in "cuda:N" may differ in this
+    process.
+    """
     try:
         found = read_record(path, _LARGEST_FILE)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, Machine) and found.device == device_type(device) else None
+    if not isinstance(found, Machine) or found.device != device_type(device):
+        return None
+    if "device" not in facts:
+        return found
+    return replace(found, context={**found.context, "device": facts["device"]})
 
 
 def _remove_old_files(folder: Path) -> None:
