@@ -456,10 +456,13 @@ def test_issue_rate_is_unknown():
 
 
 def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
+    """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
     dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
-    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,))
+    facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
+    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,), context=facts)
     stored.save(tmp_path / "machine.json")
-    assert machine_module._known(tmp_path / "machine.json", "cuda:1") == stored
+    found = machine_module._known(tmp_path / "machine.json", "cuda:1")
+    assert found == dataclasses.replace(stored, context={**facts, "device": "cuda:1"})
     assert machine_module._known(tmp_path / "machine.json", "cpu") is None
 
 

@@ -1,6 +1,5 @@
 """Bands of one image on several devices of a process, and measurements that name their device."""
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -12,8 +11,6 @@ from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.measuring import machine
-from adokernels.measuring.records import Ceiling, Machine
 
 ROOT = Path(__file__).parent.parent
 FILTERS = [routine for routine in ado.routines.values() if routine.halo is not None]
@@ -113,18 +110,6 @@ def test_the_loop_of_the_guide(rows, rng):
     expected = ado.edge_detect(image, device="cpu")
     np.testing.assert_array_equal(loop(["cuda:0", "cuda:1", "cuda:2"], image), expected)
     assert used == ["cuda:0", "cuda:1", "cuda:2"]
-
-
-def test_stored_ceilings_name_the_device_of_this_process(tmp_path, monkeypatch):
-    """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
-    facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
-    ceiling = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e12)
-    stored = Machine(device="cuda", name="H200", threads=0, ceilings=(ceiling,), context=facts)
-    stored.save(tmp_path / "machine.json")
-    monkeypatch.setattr(machine, "_cache_path", lambda *_: tmp_path / "machine.json")
-    monkeypatch.setattr(machine, "context", lambda device: {**facts, "device": device})
-    found = machine.stored_machine("cuda:1")
-    assert found == dataclasses.replace(stored, context={**facts, "device": "cuda:1"})
 
 
 def sweep_on(device):

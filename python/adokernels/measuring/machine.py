@@ -107,7 +107,7 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
     """Return the ceilings of a device, as :func:`machine`. Show which one is being measured."""
     facts = context(device)
     path = _cache_path(device, facts)
-    if not refresh and (known := _known(path, device, facts)):
+    if not refresh and (known := _known(path, device)):
         return known
     cases = display.each("measuring", _cases(device), lambda c: f"{c.level} {c.operation}")
     found = Machine(
@@ -128,15 +128,13 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
 
 def stored_machine(device: str) -> Machine | None:
     """The ceilings of a device if an earlier run has stored them."""
-    facts = context(device)
-    return _known(_cache_path(device, facts), device, facts)
+    return _known(_cache_path(device, context(device)), device)
 
 
-def _known(path: Path, device: str, facts: dict[str, Any]) -> Machine | None:
+def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one.
 
-    The file belongs to a GPU with a certain UUID. Its number N in "cuda:N" may differ in this
-    process.
+    The file belongs to a UUID. The same GPU can be "cuda:0" in one process and "cuda:1" in another.
     """
     try:
         found = read_record(path, _LARGEST_FILE)
@@ -144,9 +142,9 @@ def _known(path: Path, device: str, facts: dict[str, Any]) -> Machine | None:
         return None
     if not isinstance(found, Machine) or found.device != device_type(device):
         return None
-    if "device" not in facts:
+    if device == "cpu":
         return found
-    return replace(found, context={**found.context, "device": facts["device"]})
+    return replace(found, context={**found.context, "device": device})
 
 
 def _remove_old_files(folder: Path) -> None:
