@@ -97,7 +97,7 @@ def _card(card: ado.Card, stored: Mapping[str, ado.Sweep]) -> list[str]:
         ),
         "\n**Strategy.**\n",
         *(f"- {way}" for way in card.strategy),
-        f"\n**On an H200: {card.validity}.** {card.why}\n",
+        f"\n**The advice {card.validity} on an H200.** {card.why}\n",
         *(f"{to_markdown(evidence_table(_evidence(card, e, stored)))}\n" for e in card.examples),
         "**Stored variants for which all indicators hold:**\n",
         *(applied or ["- none"]),

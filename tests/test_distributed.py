@@ -1,6 +1,5 @@
 """ado.distributed: gpp over processes; ranks are threads (ranks.py)."""
 
-import contextlib
 import functools
 import inspect
 import math
@@ -16,13 +15,12 @@ from ranks import ThreadCommunicator, results_of_ranks, run_ranks
 import adokernels as ado
 import adokernels.distributed
 from adokernels import _core, tasks
-from adokernels.distributed import exact, shares, sums
+from adokernels.distributed import shares, sums
 from adokernels.ladders.registry import gpp_tiles
 from adokernels.tasks.gpp import GPP_SIZES
 
 SEED = run_seed()
 SIZES = [1, 2, 3, 4, 8]
-MOST = np.finfo(np.float64).max
 #: Fewer tiles than ranks, more tiles than ranks, an incomplete last tile, no rows, no terms.
 SHAPES = [(24, 131, 67, 2), (9, 64, 40, 1), (5, 17, 9, 3), (3, 8, 4, 1)]
 EMPTY = [(0, 9, 4, 2), (3, 0, 4, 1), (3, 9, 0, 2)]
@@ -113,53 +111,6 @@ def test_shares_of_the_callers_choice():
         return ado.distributed.gpp(share, comm=comm)
 
     assert bits(results_of_ranks(4, rank)[0]) == bits(sums_over_ranks(operands, 1)[0])
-
-
-# --- Exact sums -----------------------------------------------------------------------------------
-
-
-def exact_sums(numbers, size):
-    """The sums of the columns, whose rows are distributed over ranks."""
-
-    def rank(comm):
-        limbs = exact.to_limbs(numbers[comm.rank :: size])
-        comm.all_sum(limbs)
-        return exact.from_limbs(limbs)
-
-    return results_of_ranks(size, rank)[0]
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30), st.integers(1, 4))
-def test_exact_sums(numbers, size):
-    with contextlib.suppress(OverflowError):  # of an intermediate sum of fsum
-        (total,) = exact_sums(np.array(numbers)[:, None], size)
-        assert total == math.fsum(numbers)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "total"),
-    [
-        ([], 0.0),
-        ([1e16, 1.0, -1e16], 1.0),
-        ([-5e-324, -5e-324], -1e-323),
-        ([MOST, MOST, -MOST], MOST),
-        ([-MOST, -MOST, MOST], -MOST),
-        ([MOST, MOST], np.inf),
-        ([-MOST, -MOST], -np.inf),
-        ([1.0, np.inf], np.inf),
-        ([1.0, -np.inf], -np.inf),
-        ([np.inf, 1.0, -np.inf], np.nan),
-        ([1.0, np.nan], np.nan),
-        # Halfway between two numbers: rounded to even, unless a smaller addend breaks the tie.
-        ([1.0, 2.0**-53], 1.0),
-        ([1.0, 2.0**-53, 5e-324], 1 + 2.0**-52),
-        ([1 + 2.0**-52, 2.0**-53], 1 + 2.0**-51),
-    ],
-)
-def test_exact_sums_at_the_limits(numbers, total):
-    columns = np.array([numbers, np.ones(len(numbers))]).T.reshape(-1, 2)
-    for size in (1, 2, 3):
-        np.testing.assert_array_equal(exact_sums(columns, size), [total, len(numbers)])
 
 
 def test_the_sum_of_the_tiles_is_that_of_fsum():

@@ -456,10 +456,13 @@ def test_issue_rate_is_unknown():
 
 
 def test_stored_ceilings_of_a_gpu_are_found(tmp_path):
+    """The number of a GPU depends on the process, for example on CUDA_VISIBLE_DEVICES."""
     dram = Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1.0)
-    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,))
+    facts = {"device": "cuda:0", "cuda": {"uuid": "ab"}}
+    stored = Machine(device="cuda", name="GPU", threads=0, ceilings=(dram,), context=facts)
     stored.save(tmp_path / "machine.json")
-    assert machine_module._known(tmp_path / "machine.json", "cuda:1") == stored
+    found = machine_module._known(tmp_path / "machine.json", "cuda:1")
+    assert found == dataclasses.replace(stored, context={**facts, "device": "cuda:1"})
     assert machine_module._known(tmp_path / "machine.json", "cpu") is None
 
 
@@ -677,18 +680,6 @@ class TestOnTheGpu:
         )
         assert cold.cache != warm.cache
         assert warm.calls_per_sample > 1 == cold.calls_per_sample
-
-    def test_callable_on_the_current_stream(self):
-        cupy = pytest.importorskip("cupy")
-        x = cupy.ones((4096, 4096), dtype="f4")
-        nbytes = 2 * x.nbytes
-        default = ado.measure(x.copy, device="cuda", bytes=nbytes, seconds=0.3)
-        with cupy.cuda.Stream(non_blocking=True) as stream:
-            current = ado.measure(x.copy, device="cuda", bytes=nbytes, seconds=0.3)
-            named = ado.measure(x.copy, device="cuda", bytes=nbytes, stream=stream, seconds=0.3)
-        # A copy cannot exceed the memory bandwidth. On a wrong stream, no work would be timed.
-        for m in (default, current, named):
-            assert m.bytes_per_second < 1.1 * ado.machine("cuda").roof
 
     def test_a_callable_that_waits_for_the_device_is_flagged(self):
         m = ado.measure(ado.synchronize, device="cuda", seconds=0.5)

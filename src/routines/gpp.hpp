@@ -92,7 +92,7 @@ struct Gpp {
                  sexcut);
     visit.option(
         Option{"tol",
-               "Terms with abs(wtilde / (wx - wtilde))**2 >= 1 / (4 tol) are near a pole, too."},
+               "Terms with abs(wtilde / (wx - wtilde))**2 >= 1 / (4 tol) are also near a pole."},
         tol);
   }
 

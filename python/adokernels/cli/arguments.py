@@ -117,13 +117,6 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def routine_named(name: str) -> ado.Routine:
-    """The routine of that name."""
-    if name not in ado.routines:
-        raise KeyError(f"no routine {name!r}{_core.suggest(name, list(ado.routines))}")
-    return ado.routines[name]
-
-
 def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
     """The options of the routine; raise ValueError if one is unknown or given twice."""
     known = list(routine.options)
@@ -143,7 +136,7 @@ def problem_of(
     """The routine, random operands and the options of a command that runs one problem."""
     from adokernels.arrays.operands import random_operands
 
-    routine = routine_named(options.routine)
+    routine = ado.routines[options.routine]
     settings = options_of(options, routine)
     return routine, random_operands(routine, options.shape, options.dtype), settings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import output_folder, routine_named, size
+from adokernels.cli.arguments import output_folder, size
 from adokernels.cli.status import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def add_commands(commands: Commands) -> None:
     )
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
 
-    ladders = commands.add("list", _run_list, "Show the routines and their ladders", "transpose")
-    ladders.add_argument("routine", nargs="?", help="show only this routine")
+    ladders = commands.add(
+        "list", _run_list, "Show the routines, or the ladder of one", "transpose"
+    )
+    ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
@@ -59,6 +61,4 @@ def _run_info(options: argparse.Namespace, console: Console) -> None:
 
 
 def _run_list(options: argparse.Namespace, console: Console) -> None:
-    routines = [routine_named(options.routine)] if options.routine else ado.routines.values()
-    for routine in routines:
-        console.print(routine)
+    console.print(ado.routines[options.routine] if options.routine else ado.routines)

@@ -20,7 +20,6 @@ from adokernels.cli.arguments import (
     output_file,
     problem_arguments,
     problem_of,
-    routine_named,
 )
 from adokernels.cli.charts import save_chart
 from adokernels.cli.status import INTERRUPTED, WRONG
@@ -151,7 +150,7 @@ def _picture(sweep: ado.Sweep) -> Axes:
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
-    routine = routine_named(options.routine)
+    routine = ado.routines[options.routine]
     found = ado.scan(
         routine,
         shapes=options.shapes,

@@ -23,9 +23,9 @@ _LINE, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
 def draw_tile_transpose() -> Figure:
     """Draw the three parts of a transpose through a tile in shared memory.
 
-    The accesses of one warp are red. The warp loads a row of a tile from the matrix, and writes it
-    to a row of the tile in shared memory. Then it reads a column of the tile in shared memory, and
-    stores it in a row of the result.
+    The elements that one warp accesses are red. A warp copies a row of the matrix tile to a row of
+    the shared-memory tile. After a barrier, it copies a column of the shared-memory tile to a row
+    of the result. Both global accesses are coalesced.
     """
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     titles = (

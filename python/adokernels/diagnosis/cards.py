@@ -155,9 +155,10 @@ cards = Cards(
         ),
         validity=Validity.HOLDS,
         why=(
-            "L1 and L2 still transfer whole sectors. Both are larger than on a Tesla K40, so many"
-            " sectors hit in a cache and use no DRAM bandwidth. Their unused bytes still use the"
-            " bandwidth of L1 or of the crossbar to L2, which is then the limiter."
+            "L1 and L2 still transfer whole sectors. Both caches are larger than on a Tesla K40,"
+            " so more of these sectors are cache hits and cause no DRAM traffic. Unused bytes in"
+            " them still consume bandwidth of L1 and of the crossbar to L2, which can then limit"
+            " the kernel."
         ),
         item="C19",
     ),

@@ -1,6 +1,6 @@
 """``ado.gpp`` over several processes, through the communicator of the caller.
 
->>> from mpi4py import MPI
+>>> from mpi4py import MPI  # doctest: +SKIP
 >>> import adokernels as ado
 >>> share = ado.distributed.split(operands, MPI.COMM_WORLD)  # doctest: +SKIP
 >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP

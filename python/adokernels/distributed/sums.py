@@ -68,7 +68,7 @@ def gpp(
 
     Examples
     --------
-    >>> from mpi4py import MPI
+    >>> from mpi4py import MPI  # doctest: +SKIP
     >>> share = ado.distributed.split(operands, MPI.COMM_WORLD)  # doctest: +SKIP
     >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP
     """

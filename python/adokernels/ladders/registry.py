@@ -44,7 +44,9 @@ class Routines(ShownAsTables, dict[str, Routine]):
             counts = ", ".join(f"{count} {device}" for device, count in devices.items())
             table.add_row(*map(Text, (routine.name, routine.summary, counts)))
         table.columns[1].no_wrap = False
-        table.caption = Text("ado.routines[name] shows the variants of one routine.")
+        table.caption = Text(
+            "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
+        )
         return [table]
 
 

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -132,12 +132,19 @@ def stored_machine(device: str) -> Machine | None:
 
 
 def _known(path: Path, device: str) -> Machine | None:
-    """The record that an earlier run stored; None if there is no readable one."""
+    """The record that an earlier run stored; None if there is no readable one.
+
+    The file belongs to a UUID. The same GPU can be "cuda:0" in one process and "cuda:1" in another.
+    """
     try:
         found = read_record(path, _LARGEST_FILE)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, Machine) and found.device == device_type(device) else None
+    if not isinstance(found, Machine) or found.device != device_type(device):
+        return None
+    if device == "cpu":
+        return found
+    return replace(found, context={**found.context, "device": device})
 
 
 def _remove_old_files(folder: Path) -> None:

@@ -9,8 +9,8 @@ from adokernels.tables.rendering import ITALIC
 _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
 FEW_SAMPLES = (
-    "range: fewer than 11 samples give no 95 % interval and decide no comparison; a longer time "
-    "per variant allows more"
+    "range: with fewer than 11 samples there is no 95 % interval, and comparisons are unclear; "
+    "increase the time per variant"
 )
 
 

@@ -1,0 +1,178 @@
+"""``ado.edge_detect`` of one image on several GPUs of this process: efficiency, and exact seams.
+
+    python benchmarks/image_on_gpus.py                             # all GPUs
+    python benchmarks/image_on_gpus.py --devices cuda:0 cuda:1
+    python benchmarks/image_on_gpus.py --devices cpu cpu --size 1024x512
+
+Each device computes one band of rows. A band contains ``ado.edge_detect.halo`` additional rows at
+each neighbour, whose results are dropped. Images and results stay in the memory of the devices.
+The calls for all bands are enqueued first, then the script waits for each device.
+
+Each round measures two times in random order: the whole image on the first device, and the bands on
+all n devices. A time is that of several consecutive repetitions, divided by their number. The
+efficiency is the time of the whole image divided by n times the time of the bands, computed per
+round. The script prints a table, and one line of JSON with times in seconds. Its exit status is 1
+if the joined bands differ from the result of the whole image in any bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import adokernels as ado
+from adokernels.measuring.context import device_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+class Band(NamedTuple):
+    """A band of rows: those of the result, and those of the image that it depends on."""
+
+    rows: slice  # of the result
+    source: slice  # of the image
+    kept: slice  # the rows of the result within the band
+
+
+def bands_of(rows: int, parts: int, halo: int) -> Iterator[Band]:
+    """Split rows into bands whose lengths differ by at most one; the last bands may be empty."""
+    longer, at = rows % parts, 0
+    for part in range(parts):
+        end = at + rows // parts + (part < longer)
+        first, last = max(at - halo, 0), min(end + halo, rows)
+        yield Band(slice(at, end), slice(first, last), slice(at - first, end - first))
+        at = end
+
+
+class Part:
+    """A part of the image in the memory of a device, and memory for its result there."""
+
+    def __init__(self, image: NDArray[np.uint8], device: str) -> None:
+        self.device = device
+        self.image: Any = self._placed(image)
+        self.result: Any = self._placed(np.zeros(image.shape[:2], np.uint8))
+
+    def _placed(self, array: NDArray[np.uint8]) -> Any:
+        return array if self.device == "cpu" else ado.to_device(array, self.device)
+
+    def start(self) -> None:
+        """Enqueue the call on the device. On the CPU, compute the result."""
+        ado.edge_detect(self.image, out=self.result, device="cpu" if self.device == "cpu" else None)
+
+    def wait(self) -> None:
+        """Wait until the device has finished all calls."""
+        if self.device != "cpu":
+            ado.synchronize(self.device)
+
+    def on_host(self) -> NDArray[np.uint8]:
+        """The result as a NumPy array."""
+        host: NDArray[np.uint8] = self.result if self.device == "cpu" else self.result.numpy()
+        return host
+
+
+def seconds(parts: list[Part], repeats: int) -> float:
+    """Time of one repetition on all devices."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        for part in parts:
+            part.start()
+    for part in parts:
+        part.wait()
+    return (time.perf_counter() - start) / repeats
+
+
+def all_devices() -> list[str]:
+    """All GPUs of this process."""
+    devices: list[str] = []
+    try:
+        while True:
+            ado.synchronize(f"cuda:{len(devices)}")
+            devices.append(f"cuda:{len(devices)}")
+    except ado.Unavailable as error:
+        if not devices:
+            raise SystemExit(f"no GPU: {error}; --devices cpu uses the CPU") from None
+    return devices
+
+
+def measure(
+    image: NDArray[np.uint8], devices: list[str], rounds: int, repeats: int
+) -> dict[str, Any]:
+    """Time the whole image and its bands in interleaved rounds, and compare their results."""
+    halo = ado.edge_detect.halo
+    assert halo is not None
+    bands = list(bands_of(len(image), len(devices), halo))
+    whole = [Part(image, devices[0])]
+    parts = [Part(image[band.source], device) for band, device in zip(bands, devices, strict=True)]
+    for warm_up in (whole, parts):
+        seconds(warm_up, 1)
+    expected = whole[0].on_host()
+    same = all(
+        np.array_equal(part.on_host()[band.kept], expected[band.rows])
+        for part, band in zip(parts, bands, strict=True)
+    )
+    times: dict[str, list[float]] = {"whole": [], "bands": []}
+    order = [("whole", whole), ("bands", parts)]
+    for _ in range(rounds):
+        random.shuffle(order)
+        for name, some in order:
+            times[name].append(seconds(some, repeats))
+    ratios = [w / (len(devices) * b) for w, b in zip(times["whole"], times["bands"], strict=True)]
+    return {
+        "routine": "edge_detect",
+        "shape": image.shape,
+        "devices": devices,
+        "names": [device_name(device) for device in devices],
+        "halo": halo,
+        "repeats": repeats,
+        "medians": {name: statistics.median(some) for name, some in times.items()},
+        "efficiency": statistics.median(ratios),
+        "same_bits": same,
+        "times": times,
+    }
+
+
+def table_of(report: dict[str, Any]) -> Table:
+    """The medians of the report."""
+    rows, columns = report["shape"][:2]
+    names = ", ".join(dict.fromkeys(report["names"]))
+    table = Table(title=f"edge_detect of {rows} x {columns} RGBA on {names}")
+    for header in ("devices", "time", "efficiency", "seams"):
+        table.add_column(header, justify="left" if header == "devices" else "right")
+    one, several = (f"{1e3 * report['medians'][name]:.3f} ms" for name in ("whole", "bands"))
+    seams = "exact" if report["same_bits"] else "differ"
+    table.add_row(report["devices"][0], one, "", "")
+    table.add_row(", ".join(report["devices"]), several, f"{report['efficiency']:.3f}", seams)
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--devices", nargs="+", help="default: all GPUs")
+    parser.add_argument("--size", default="65536x32768", help="rows x columns")
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--repeats", type=int, default=10, help="repetitions per time")
+    options = parser.parse_args()
+    rows, columns = map(int, options.size.split("x"))
+    # Random rows differ from each other, so a band that starts at a wrong row is detected.
+    image = np.random.default_rng(1).integers(0, 256, (rows, columns, 4), np.uint8)
+    report = measure(image, options.devices or all_devices(), options.rounds, options.repeats)
+    Console(stderr=True).print(table_of(report))
+    json.dump(report, sys.stdout)
+    print()
+    return 0 if report["same_bits"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
