@@ -101,7 +101,7 @@ def with_dask(image: Path, result: Any) -> None:
 def spilled_bytes(dask_worker: Any) -> int:
     """Bytes that a worker has written to disk because its memory was full."""
     metrics = dask_worker.data.cumulative_metrics
-    return sum(value for key, value in metrics.items() if key == ("disk-write", "bytes"))
+    return int(metrics["disk-write", "bytes"])
 
 
 def with_workers(image: Path, result: Any, memory: str, kill: bool) -> int:
@@ -210,7 +210,7 @@ def main() -> None:
         "size": options.size,
         "chunk": options.chunk,
         "memory_limit": options.memory,
-        "device": ado.machine("cpu").title,
+        "processors": os.cpu_count(),
         "same_digest": len({r["digest"] for r in records}) == 1,
         "records": records,
     }

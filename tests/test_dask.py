@@ -138,9 +138,13 @@ def sums(draw, dtype):
     kinds = draw(st.sampled_from([2, 4, 5, 7]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     big = special[rng.integers(0, kinds, (terms, points))]
-    return big, rng.choice([0, -0.0, 1], terms).astype(dtype), (
-        draw(chunks_of(terms)),
-        draw(chunks_of(points)),
+    return (
+        big,
+        rng.choice([0, -0.0, 1], terms).astype(dtype),
+        (
+            draw(chunks_of(terms)),
+            draw(chunks_of(points)),
+        ),
     )
 
 
