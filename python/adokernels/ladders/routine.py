@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import DTypeLike
+
+
+def _has_dask_array(args: Sequence[Any], options: Mapping[str, Any], out: Any) -> bool:
+    """Whether an operand or result is a Dask array. There is none unless Dask is loaded."""
+    module = sys.modules.get("dask.array")
+    if module is None:
+        return False
+    dask_array = getattr(module, "Array", ())  # missing while another thread imports the module
+    return any(isinstance(value, dask_array) for value in (*args, *options.values(), out))
 
 
 class Variant(AnyVariant):
@@ -81,12 +91,22 @@ class Variant(AnyVariant):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute the routine with this variant."""
+        """Compute the routine with this variant; a lazy Dask array if an operand is one."""
         if "variant" in options:
             raise TypeError(
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
             )
         check_options(self.routine, args, options, Variant.__call__, self.label)
+        if _has_dask_array(args, options, out):
+            return self.routine(
+                *args,
+                variant=self.name,
+                block=block,
+                device=device,
+                out=out,
+                stream=stream,
+                **options,
+            )
         return self.routine._core.call(args, options, self.name, block, device, out, stream)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
@@ -215,7 +235,8 @@ class Variant(AnyVariant):
 class Routine(AnyLadder[Variant], _core.DirectCall):
     """A computation, and the ladder of variants that implement it.
 
-    Call it like a function, index it by a variant's name, or iterate over its variants.
+    Call it like a function, index it by a variant's name, or iterate over its variants. A call with
+    Dask arrays returns a lazy Dask array.
 
     Attributes
     ----------
@@ -399,7 +420,11 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
             stream: Any = None,
             **options: Any,
         ) -> Any:
-            """Compute the result; each routine documents its operands and options."""
+            """Compute the result; each routine documents its operands and options.
+
+            If an operand is a Dask array, the result is a lazy Dask array, and `variant`, `block`,
+            `device` and `options` apply to the call of each block.
+            """
 
     # DirectCall.__call__ runs the default CPU variant on NumPy arrays without a Python frame. It
     # forwards all other calls to this method.
@@ -414,6 +439,19 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         **options: Any,
     ) -> Any:
         check_options(self, args, options, Routine._general_call, self.name)
+        if _has_dask_array(args, options, out):
+            from adokernels.dask_arrays import lazy_call  # imports Dask
+
+            return lazy_call(
+                self,
+                args,
+                options,
+                variant=variant,
+                block=block,
+                device=device,
+                out=out,
+                stream=stream,
+            )
         return self._core.call(args, options, variant, block, device, out, stream)
 
     def __reduce__(self) -> str:

@@ -1,0 +1,340 @@
+"""Routines with Dask arrays: bitwise equal to whole arrays, lazy, with the same errors."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from conftest import run_python
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripts import ROOT
+
+import adokernels as ado
+
+da = pytest.importorskip("dask.array")
+
+FILTERS = [ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect]
+COLOUR = {"grayscale", "edge_detect"}
+BORDERS = ["constant", "replicate", "reflect101"]
+
+
+def identical(lazy, expected):
+    """Whether the result has the type, shape and bits of a NumPy array."""
+    assert isinstance(lazy, da.Array)
+    result = lazy.compute(scheduler="sync")
+    assert type(result) is np.ndarray
+    assert lazy.shape == result.shape == expected.shape
+    assert lazy.dtype == result.dtype == expected.dtype
+    assert [sum(chunks) for chunks in lazy.chunks] == list(expected.shape)
+    return result.tobytes() == expected.tobytes()
+
+
+@st.composite
+def chunks_of(draw, length):
+    """Chunks of an axis, mostly thinner than the halo."""
+    chunks = []
+    while sum(chunks) < length:
+        chunks.append(min(draw(st.integers(1, 12)), length - sum(chunks)))
+    return tuple(chunks or [0])
+
+
+@st.composite
+def images(draw, routine):
+    """An image or a batch of images as a NumPy array, and chunks for it."""
+    shape = draw(st.lists(st.integers(1, 3), max_size=2))
+    shape += draw(st.tuples(st.integers(0, 40), st.integers(0, 40)))
+    if routine.name in COLOUR:
+        shape.append(draw(st.sampled_from([3, 4])))
+    chunks = tuple(draw(chunks_of(length)) for length in shape)
+    seed = draw(st.integers(0, 2**32 - 1))
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8), chunks
+
+
+@pytest.mark.parametrize("routine", FILTERS, ids=lambda r: r.name)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_filters_do_not_depend_on_the_chunks(routine, data):
+    image, chunks = data.draw(images(routine))
+    options = {}
+    if "batch" in routine.options:
+        options["batch"] = True
+    if "border" in routine.options:
+        options["border"] = data.draw(st.sampled_from(BORDERS))
+    lazy = routine(da.from_array(image, chunks=chunks), **options)
+    assert identical(lazy, routine(image, **options))
+
+
+def random_image(rng, routine, shape):
+    return rng.integers(0, 256, (*shape, 4)[: 3 if routine.name in COLOUR else 2], np.uint8)
+
+
+@pytest.mark.parametrize("smaller", [0, 1])
+@pytest.mark.parametrize("routine", FILTERS[1:], ids=lambda r: r.name)
+def test_a_smaller_halo_gives_another_result(routine, smaller, rng, monkeypatch):
+    image = random_image(rng, routine, (64, 60))
+    monkeypatch.setattr(routine, "halo", routine.halo - smaller)
+    lazy = routine(da.from_array(image, chunks=16))
+    assert identical(lazy, routine(image)) == (smaller == 0)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [v for r in FILTERS for v in r.variants if v.device == "cpu" and not v.ceiling],
+    ids=lambda v: v.label,
+)
+def test_variants_compute_each_block(variant, rng, monkeypatch):
+    image = random_image(rng, variant.routine, (40, 70))
+    expected = variant(image)
+    called = []
+    call = ado.Routine._general_call
+    monkeypatch.setattr(
+        ado.Routine,
+        "_general_call",
+        lambda *args, **options: called.append(options["variant"]) or call(*args, **options),
+    )
+    lazy = variant(da.from_array(image, chunks=35))
+    called.clear()
+    assert identical(lazy, expected)
+    assert called == [variant.name] * 4
+
+
+@pytest.mark.parametrize("routine", [ado.sobel, ado.gaussian_blur], ids=lambda r: r.name)
+def test_a_block_of_a_batch_may_have_the_shape_of_a_colour_image(routine, rng):
+    batch = rng.integers(0, 256, (3, 9, 12), np.uint8)
+    lazy = routine(da.from_array(batch, chunks=(3, 9, (2, 4, 3, 3))))
+    assert identical(lazy, routine(batch))
+    narrow = batch[..., :4]
+    with pytest.raises(ValueError, match="looks like a colour image"):
+        routine(da.from_array(narrow))
+    assert identical(routine(da.from_array(narrow), batch=True), routine(narrow, batch=True))
+
+
+def test_options_reach_each_block(rng):
+    image = rng.integers(0, 256, (50, 30), np.uint8)
+    options = {"taps": [1, 0, 0, 2, 0, 5, 1], "border": "replicate", "device": "cpu"}
+    lazy = ado.gaussian_blur(gray=da.from_array(image, chunks=11), **options)
+    assert identical(lazy, ado.gaussian_blur(image, **options))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "bool", "f4", ">f8", "c16", "M8[s]", "u1,u1"])
+def test_transpose(dtype, rng):
+    a = rng.integers(0, 256, (23, 31 * np.dtype(dtype).itemsize), np.uint8)
+    a = (a % 2).view(dtype) if dtype == "bool" else a.view(dtype)
+    lazy = ado.transpose(da.from_array(a, chunks=(5, (20, 11))))
+    assert lazy.chunks == ((20, 11), (5, 5, 5, 5, 3))
+    assert identical(lazy, np.ascontiguousarray(a.T))
+
+
+@st.composite
+def sums(draw, dtype):
+    """Operands of max_plus, and chunks for big. There are NaN, infinities and zeros of any sign."""
+    terms, points = draw(st.integers(0, 60)), draw(st.integers(0, 20))
+    special = np.array([0, -0.0, 1, -1, -np.inf, np.inf, np.nan], dtype)
+    kinds = draw(st.sampled_from([2, 4, 5, 7]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    big = special[rng.integers(0, kinds, (terms, points))]
+    return (
+        big,
+        rng.choice([0, -0.0, 1], terms).astype(dtype),
+        (
+            draw(chunks_of(terms)),
+            draw(chunks_of(points)),
+        ),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_max_plus_does_not_depend_on_the_chunks(dtype, data):
+    big, small, chunks = data.draw(sums(dtype))
+    expected = ado.max_plus(big, small)
+    lazy = ado.max_plus(da.from_array(big, chunks=chunks), small)
+    assert lazy.chunks == (chunks[1],)
+    assert lazy.dtype == expected.dtype
+    result = lazy.compute(scheduler="sync")
+    np.testing.assert_array_equal(result, expected)
+    assert (np.signbit(result) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+@pytest.mark.parametrize("lazy_operands", ["big", "small", "both"])
+def test_operands_of_max_plus_may_be_numpy_arrays(lazy_operands, rng):
+    operands = {"big": rng.random((40, 30)), "small": rng.random(40)}
+    lazy = {
+        name: operand
+        if lazy_operands not in (name, "both")
+        else da.from_array(operand, chunks=7 if name == "big" else 9)
+        for name, operand in operands.items()
+    }
+    assert identical(ado.max_plus(**lazy), ado.max_plus(**operands))
+
+
+# These variants compute one set after another. In the others, the order of the additions depends on
+# the number of sets and of threads.
+@pytest.mark.parametrize("variant", ["naive_loops", "interchange", "pairwise"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_average_matvec_does_not_depend_on_the_chunks(variant, dtype, rng):
+    vectors = rng.standard_normal((13, 6, 50)).astype(dtype)
+    matrix = rng.standard_normal((6, 6)).astype(dtype)
+    expected = ado.average_matvec(vectors, matrix, variant=variant)
+    for chunks in [(4, 6, 50), (5, 2, 7), (13, 6, 1), (1, 6, 50)]:
+        lazy = ado.average_matvec(
+            da.from_array(vectors, chunks=chunks), da.from_array(matrix, chunks=4), variant=variant
+        )
+        assert identical(lazy, expected)
+    assert ado.average_matvec(da.from_array(vectors, chunks=(4, 6, 50)), matrix).numblocks == (1, 4)
+
+
+def test_average_matvec_keeps_its_error_bound(rng):
+    vectors = rng.random((40, 30, 100), np.float32)
+    matrix = rng.random((30, 30), np.float32)
+    lazy = ado.average_matvec(da.from_array(vectors, chunks=(7, 8, 30)), matrix)
+    exact = matrix.astype("f8") @ vectors.astype("f8").mean(axis=2).T
+    bound = (32 + 30) * 2.0**-24 * exact  # no element is negative
+    assert (np.abs(lazy.compute() - exact) <= bound).all()
+
+
+IMAGE, REALS = np.zeros((8, 9), np.uint8), np.zeros((8, 9))
+INVALID_CALLS = [
+    lambda x: ado.sobel(x(REALS)),
+    lambda x: ado.sobel(x(IMAGE[0])),
+    lambda x: ado.sobel(x(IMAGE), variant="fastest"),
+    lambda x: ado.sobel(x(IMAGE), bach=True),
+    lambda x: ado.sobel(x(IMAGE), batch=3),
+    lambda x: ado.sobel(x(IMAGE), x(IMAGE)),
+    lambda x: ado.sobel(x(IMAGE), gray=x(IMAGE)),
+    lambda x: ado.sobel["simd"](x(IMAGE), variant="simd"),
+    lambda x: ado.edge_detect(x(IMAGE)),
+    lambda x: ado.gaussian_blur(x(IMAGE), taps=[1, 2]),
+    lambda x: ado.gaussian_blur(x(IMAGE), border="wrap"),
+    lambda x: ado.transpose(x(REALS[0])),
+    lambda x: ado.transpose(x(REALS.astype(object))),
+    lambda x: ado.max_plus(x(REALS)),
+    lambda x: ado.max_plus(x(REALS), x(REALS[0])),
+    lambda x: ado.max_plus(x(REALS), np.zeros(8, "f4")),
+    lambda x: ado.average_matvec(x(np.zeros((2, 3, 0))), np.zeros((3, 3))),
+    lambda x: ado.average_matvec(x(np.zeros((2, 3, 4))), np.zeros((3, 2))),
+]
+
+
+@pytest.mark.parametrize("call", INVALID_CALLS)
+def test_invalid_calls_raise_the_errors_of_numpy_arrays(call):
+    with pytest.raises((TypeError, ValueError, KeyError)) as expected:
+        call(lambda array: array)
+    # Without compute().
+    with pytest.raises(expected.type, match=f"^{re.escape(str(expected.value))}$"):
+        call(lambda array: da.from_array(array, chunks=-1))
+
+
+@pytest.mark.parametrize("name", ["out", "stream"])
+def test_results_are_new_arrays(name):
+    lazy = da.from_array(IMAGE)
+    with pytest.raises(TypeError, match=f"sobel: {name} must be None for Dask arrays"):
+        ado.sobel(lazy, **{name: np.zeros_like(IMAGE)})
+    with pytest.raises(TypeError, match="sobel: out must be None for Dask arrays"):
+        ado.sobel(IMAGE, out=lazy)
+
+
+def test_other_routines_do_not_support_dask_arrays():
+    lazy = da.from_array(REALS)
+    with pytest.raises(TypeError, match=r"gpp does not support Dask arrays; ado\.distributed\.gpp"):
+        ado.gpp(lazy)
+    with pytest.raises(TypeError, match="component does not support Dask arrays"):
+        ado.component(lazy, c=1)
+
+
+def test_unknown_chunk_sizes():
+    lazy = da.from_array(IMAGE, chunks=4)
+    lazy = lazy[lazy[:, 0] == 0]
+    with pytest.raises(ValueError, match=r"known chunk sizes.*compute_chunk_sizes\(\)"):
+        ado.sobel(lazy)
+    assert identical(ado.sobel(lazy.compute_chunk_sizes()), ado.sobel(IMAGE))
+
+
+def test_nothing_is_computed_before_compute():
+    def fail(block):
+        raise AssertionError("computed")
+
+    side = 4_000_000  # more than any memory
+    image = da.zeros((side, side, 4), dtype=np.uint8, chunks=(side // 4, side // 4, 4))
+    image = image.map_blocks(fail, dtype=np.uint8, meta=np.empty((0, 0, 0), np.uint8))
+    edges = ado.edge_detect(image)
+    assert edges.shape == (side, side)
+    assert edges.chunks == image.chunks[:2]
+    with pytest.raises(AssertionError, match="computed"):
+        edges[:1, :1].compute(scheduler="sync")
+
+
+def test_keys_depend_on_operands_and_options():
+    one, two = da.zeros((9, 9), dtype=np.uint8, chunks=4), da.ones((9, 9), dtype=np.uint8, chunks=4)
+    lazy = [
+        ado.sobel(one),
+        ado.sobel(two),
+        ado.sobel(two, variant="simd"),
+        ado.gaussian_blur(two),
+        ado.gaussian_blur(two, border="replicate"),
+        ado.transpose(two),
+        ado.transpose(two, variant="naive_loops"),
+    ]
+    assert len({array.name for array in lazy}) == len(lazy)
+    assert ado.sobel(two, variant="simd").name == lazy[2].name
+
+
+def test_dask_is_imported_only_with_dask_arrays():
+    run_python(
+        "import sys, numpy, adokernels as ado\n"
+        "image = numpy.zeros((4, 4), 'u1')\n"
+        "ado.sobel(image, variant='simd')\n"
+        "ado.sobel['simd'](image)\n"
+        "ado.sobel(image)\n"
+        "assert 'dask' not in sys.modules\n"
+        "sys.modules['dask.array'] = type(sys)('dask.array')\n"  # while it is being imported
+        "ado.sobel(image, variant='simd')\n"
+    )
+
+
+def test_a_killed_worker_changes_nothing(rng):
+    distributed = pytest.importorskip("distributed")
+    image = rng.integers(0, 256, (600, 500, 4), np.uint8)
+    expected = ado.edge_detect(image)
+
+    def slowly(block):
+        time.sleep(0.2)
+        return block
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        source = da.from_array(image, chunks=(100, 100, 4)).map_blocks(slowly, dtype=np.uint8)
+        future = client.compute(ado.edge_detect(source))
+        pids = client.run(os.getpid)
+        time.sleep(1)  # until both workers have some results
+        assert not future.done()
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+        assert future.result(timeout=60).tobytes() == expected.tobytes()
+
+
+def test_example(tmp_path):
+    pytest.importorskip("zarr")
+    example = ROOT / "examples" / "dask" / "edge_detect_zarr.py"
+    files = [str(tmp_path / name) for name in ("image.zarr", "edges.zarr")]
+    done = subprocess.run(
+        [sys.executable, example, "--size", "700", "--chunk", "300", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    image, edges = (da.from_zarr(file).compute() for file in files)
+    assert image.shape == (700, 700, 4)
+    assert image.std() > 0
+    assert edges.tobytes() == ado.edge_detect(image).tobytes()
+    assert "100%" in done.stdout
