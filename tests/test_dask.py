@@ -327,7 +327,7 @@ def test_example(tmp_path):
     example = ROOT / "examples" / "dask" / "edge_detect_zarr.py"
     files = [str(tmp_path / name) for name in ("image.zarr", "edges.zarr")]
     done = subprocess.run(
-        [sys.executable, example, "--size", "700", "--chunk", "300", *files],
+        [sys.executable, example, "--size", "700", "--rows", "90", "--cols", "300", *files],
         capture_output=True,
         text=True,
         check=False,
