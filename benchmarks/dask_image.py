@@ -46,16 +46,15 @@ import adokernels as ado
 SAMPLE_SECONDS = 0.05
 
 
-def make_image(path: Path, size: int, chunk: int) -> None:
+def make_image(path: Path, size: int, chunk: tuple[int, int]) -> None:
     """Store gradients with noise, which compresses like a photograph."""
-    image = zarr.open(
-        str(path), mode="w", shape=(size, size, 4), chunks=(chunk, chunk, 4), dtype="u1"
-    )
+    image = zarr.open(str(path), mode="w", shape=(size, size, 4), chunks=(*chunk, 4), dtype="u1")
     rng = np.random.default_rng(1)
-    for top in range(0, size, chunk):
-        for left in range(0, size, chunk):
-            rows = np.arange(top, min(top + chunk, size), dtype=np.uint32)[:, None, None]
-            cols = np.arange(left, min(left + chunk, size), dtype=np.uint32)[:, None]
+    height, width = chunk
+    for top in range(0, size, height):
+        for left in range(0, size, width):
+            rows = np.arange(top, min(top + height, size), dtype=np.uint32)[:, None, None]
+            cols = np.arange(left, min(left + width, size), dtype=np.uint32)[:, None]
             pixels = ((rows * 3 + cols * 5 + rows * cols // 512) // 16).astype(np.uint8)
             noise = rng.integers(0, 8, (*pixels.shape[:2], 4), np.uint8)
             image[top : top + len(rows), left : left + len(cols)] = pixels + noise
@@ -188,7 +187,7 @@ def main() -> None:
     ways = ("loop", "threads", "distributed", "killed")
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", type=int, default=32768, help="rows and columns of the image")
-    parser.add_argument("--chunk", type=int, default=4096, help="rows and columns of its chunks")
+    parser.add_argument("--chunk", default="512x8192", help="rows and columns of its chunks")
     parser.add_argument("--memory", default="1 GiB", help="memory limit of each worker")
     parser.add_argument("--folder", type=Path, default=tempfile.gettempdir())
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways)
@@ -199,7 +198,8 @@ def main() -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="dask_image", dir=options.folder))
     try:
-        make_image(folder / "image.zarr", options.size, options.chunk)
+        height, width = map(int, options.chunk.split("x"))
+        make_image(folder / "image.zarr", options.size, (height, width))
         records = [measure(way, folder, options.memory) for way in options.ways]
     finally:
         shutil.rmtree(folder)

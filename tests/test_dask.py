@@ -73,6 +73,13 @@ def random_image(rng, routine, shape):
     return rng.integers(0, 256, (*shape, 4)[: 3 if routine.name in COLOUR else 2], np.uint8)
 
 
+@pytest.mark.parametrize("side", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("routine", FILTERS, ids=lambda r: r.name)
+def test_images_as_small_as_the_halo(routine, side, rng):
+    image = random_image(rng, routine, (side, 30))
+    assert identical(routine(da.from_array(image, chunks=1)), routine(image))
+
+
 @pytest.mark.parametrize("smaller", [0, 1])
 @pytest.mark.parametrize("routine", FILTERS[1:], ids=lambda r: r.name)
 def test_a_smaller_halo_gives_another_result(routine, smaller, rng, monkeypatch):
@@ -327,7 +334,7 @@ def test_example(tmp_path):
     example = ROOT / "examples" / "dask" / "edge_detect_zarr.py"
     files = [str(tmp_path / name) for name in ("image.zarr", "edges.zarr")]
     done = subprocess.run(
-        [sys.executable, example, "--size", "700", "--chunk", "300", *files],
+        [sys.executable, example, "--size", "700", "--rows", "90", "--cols", "300", *files],
         capture_output=True,
         text=True,
         check=False,

@@ -3,8 +3,8 @@
     python examples/dask/edge_detect_zarr.py
     python examples/dask/edge_detect_zarr.py --size 2000 image.zarr edges.zarr
 
-The image is made first, unless the file exists. Memory and disk: each task needs one block of the
-image with its halo, and its result. The image has 40 GB before compression.
+The image is made first, unless it exists. It has 40 GB before compression; the memory contains
+about two rows of its chunks at a time.
 """
 
 import argparse
@@ -29,12 +29,13 @@ parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("image", nargs="?", default="image.zarr")
 parser.add_argument("edges", nargs="?", default="edges.zarr")
 parser.add_argument("--size", type=int, default=100_000, help="rows and columns of a new image")
-parser.add_argument("--chunk", type=int, default=4096, help="rows and columns of its chunks")
+parser.add_argument("--rows", type=int, default=512, help="rows of its chunks")
+parser.add_argument("--cols", type=int, default=8192, help="columns of its chunks")
 options = parser.parse_args()
 
 with ProgressBar():
     if not Path(options.image).exists():
-        shape, chunks = (options.size, options.size, 4), (options.chunk, options.chunk, 4)
+        shape, chunks = (options.size, options.size, 4), (options.rows, options.cols, 4)
         blocks = da.core.normalize_chunks(chunks, shape)
         image = da.map_blocks(rings, chunks=blocks, dtype=np.uint8, meta=np.empty((0, 0, 0), "u1"))
         image.to_zarr(options.image)
