@@ -82,9 +82,9 @@ def link(up: int, down: int) -> Callable[[], None]:
     return copy
 
 
-def kernels(routine: Any, source: NDArray[Any], budget: int) -> Callable[[], None]:
+def kernels(routine: Any, source: NDArray[Any], memory: int) -> Callable[[], None]:
     """The calls of all blocks, on arrays in device memory."""
-    plan = streaming._plan(routine, source, min(budget, streaming.LARGEST_BLOCK))
+    plan = streaming._plan(routine, source, memory)
     copies = _core.BlockCopies("cuda")
     block = copies.empty(plan.source_shape, source.dtype)
     result = copies.empty(plan.result_shape, source.dtype)
@@ -112,8 +112,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         def streamed(to: NDArray[Any] | None, memory: str = memory) -> None:
             ado.stream(routine, source, to, memory=memory, device="cuda")
 
-        budget = streaming._bytes(memory) // streaming.SLOTS
-        kernel = seconds(kernels(routine, source, budget), options.repeats)
+        kernel = seconds(kernels(routine, source, streaming._bytes(memory)), options.repeats)
         time_of_stream = seconds(lambda: streamed(sink), options.repeats)
         new_sink = seconds(lambda: streamed(None), 1)
         print(

@@ -305,6 +305,66 @@ def test_dask_is_imported_only_with_dask_arrays():
     )
 
 
+def test_options_are_copied():
+    taps = [1, 2, 3, 4, 3, 2, 1]
+    image = np.arange(600, dtype=np.uint8).reshape(20, 30)
+    lazy = ado.gaussian_blur(da.from_array(image, chunks=10), taps=taps)
+    expected = ado.gaussian_blur(image, taps=taps)
+    taps[0] = 40
+    np.testing.assert_array_equal(lazy.compute(), expected)
+
+
+def test_options_are_no_dask_arrays():
+    image = da.zeros((20, 30), dtype=np.uint8)
+    with pytest.raises(TypeError, match="taps must not be a Dask array"):
+        ado.gaussian_blur(image, taps=da.ones(7, int))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "text"),
+    [
+        ({"device": "xyz"}, ValueError, "xyz"),
+        ({"device": 3}, TypeError, "device must be a string"),
+        ({"variant": "simd", "device": "cuda"}, ValueError, "runs on cpu"),
+        ({"variant": "simt"}, KeyError, "simd"),
+    ],
+)
+def test_names_are_checked_at_once(keywords, error, text):
+    with pytest.raises(error, match=text):
+        ado.sobel(da.zeros((20, 30), dtype=np.uint8), **keywords)
+
+
+def test_keywords_apply_to_the_blocks():
+    lazy = ado.sobel(da.zeros((20, 30), dtype=np.uint8), variant="simd", block=(7, 7))
+    with pytest.raises(ValueError, match="block"):
+        lazy.compute()
+
+
+def test_methods_refuse_dask_arrays():
+    def compute(block):
+        raise AssertionError
+
+    image = da.zeros((20, 30), dtype=np.uint8).map_blocks(compute, dtype=np.uint8)
+    for function in (ado.sobel.problem, ado.sobel["simd"].cost, ado.sobel.choose):
+        with pytest.raises(TypeError, match="must not be Dask arrays"):
+            function(image)
+
+
+@pytest.mark.parametrize("operand", [None, "abc", b"abc"])
+def test_operands_that_are_no_arrays(operand):
+    big = np.zeros((8, 6), np.float32)
+    with pytest.raises(TypeError) as expected:
+        ado.max_plus(big, operand)
+    with pytest.raises(TypeError, match=re.escape(str(expected.value))):
+        ado.max_plus(da.from_array(big, chunks=4), operand)
+
+
+def test_images_as_thin_as_the_halo():
+    image = np.arange(200, dtype=np.uint8).reshape(2, 100)
+    lazy = ado.gaussian_blur(da.from_array(image, chunks=(2, 10)))
+    np.testing.assert_array_equal(lazy.compute(), ado.gaussian_blur(image))
+
+
 def test_a_killed_worker_changes_nothing(rng):
     distributed = pytest.importorskip("distributed")
     image = rng.integers(0, 256, (600, 500, 4), np.uint8)

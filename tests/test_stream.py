@@ -1,5 +1,8 @@
 """ado.stream: the blocks of large arrays, and their order on a device."""
 
+import math
+import re
+
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 
 import adokernels as ado
 from adokernels.streaming import stream as streaming
-from adokernels.streaming.blocks import image_plan, transpose_plan
+from adokernels.streaming.blocks import LARGEST_BLOCK, SLOTS, image_plan, transpose_plan
 
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 BORDERS = ("constant", "replicate", "reflect101")
@@ -24,9 +27,10 @@ class CopiesOnHost:
     stream = None
 
     def __init__(self):
-        self.log = []
+        self.log, self.bytes = [], 0
 
     def empty(self, shape, dtype):
+        self.bytes += math.prod(shape) * np.dtype(dtype).itemsize
         return np.full(shape, 205).astype(dtype)
 
     def upload(self, to, source):
@@ -49,7 +53,7 @@ class CopiesOnHost:
 @hypothesis.given(
     images=st.lists(st.integers(1, 3), max_size=2),
     rows=st.integers(1, 40),
-    cols=st.integers(5, 12),
+    cols=st.integers(1, 12),
     share=st.floats(0.02, 1.2),
     border=st.sampled_from(BORDERS),
     seed=st.integers(0, 2**32 - 1),
@@ -66,17 +70,19 @@ def test_blocks_of_images_have_the_bits_of_one_call(
     expected = routine(source, device="cpu", **options)
     smallest = min(rows, 2 * routine.halo + 1) * (source.nbytes + expected.nbytes)
     smallest //= rows * int(np.prod(images))
-    memory = 2 * max(smallest, int(share * (source.nbytes + expected.nbytes)))
+    memory = SLOTS * max(smallest, int(share * (source.nbytes + expected.nbytes)))
     if not overlapped:
         result = ado.stream(routine, source, memory=memory, device="cpu", **options)
     else:
-        plan = streaming._plan(routine, source, memory // 2)
+        plan = streaming._plan(routine, source, memory)
+        copies = CopiesOnHost()
         result = np.zeros_like(expected)
 
         def call(a, **keywords):
             return routine(a, device="cpu", **keywords)
 
-        streaming._overlapped(call, CopiesOnHost(), plan, source, result, options)
+        streaming._overlapped(call, copies, plan, source, result, options)
+        assert copies.bytes <= memory
     np.testing.assert_array_equal(result, expected)
 
 
@@ -88,10 +94,10 @@ def test_blocks_of_images_have_the_bits_of_one_call(
     dtype=st.sampled_from(["u1", "<f4", ">f8", "c16", "V2"]),
 )
 def test_tiles_of_matrices_have_the_bits_of_one_call(rows, cols, elements, dtype):
-    hypothesis.assume(rows * cols < 2000 * elements)  # else there are too many tiles
     size = rows * cols * np.dtype(dtype).itemsize
     source = (np.arange(size) % 251).astype(np.uint8).view(dtype).reshape(rows, cols)
-    memory = 4 * elements * source.itemsize
+    elements = max(elements, min(rows, 64) * min(cols, 64))
+    memory = SLOTS * 2 * elements * source.itemsize
     result = ado.stream("transpose", source, memory=memory, device="cpu")
     assert result.tobytes() == source.T.tobytes()
 
@@ -103,7 +109,7 @@ def test_a_smaller_halo_gives_another_result(name, rng):
     channels = 4 if name == "edge_detect" else None
     result = np.empty((64, 40), np.uint8)
     for halo in (routine.halo, routine.halo - 1):
-        plan = image_plan((), (64, 40), channels, halo, 16 * 40 * ((channels or 1) + 1))
+        plan = image_plan((), (64, 40), channels, halo, SLOTS * 16 * 40 * ((channels or 1) + 1))
         assert len(plan.blocks) > 3
         streaming._in_turn(routine, plan, source, result, {})
         equal = np.array_equal(result, routine(source, device="cpu"))
@@ -113,8 +119,8 @@ def test_a_smaller_halo_gives_another_result(name, rng):
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_copies_overlap(count):
     copies = CopiesOnHost()
-    source = np.arange(8 * count * 10, dtype=np.float32).reshape(8 * count, 10)
-    plan = transpose_plan(source.shape, 4, 2 * 4 * 80)
+    source = np.arange(64 * count * 10, dtype=np.float32).reshape(64 * count, 10)
+    plan = transpose_plan(source.shape, 4, SLOTS * 2 * 4 * 640)
     assert len(plan.blocks) == count
     sink = np.empty(source.T.shape, np.float32)
 
@@ -132,20 +138,46 @@ def test_copies_overlap(count):
     ]
 
 
-@pytest.mark.parametrize("plan", ["image", "transpose"])
-def test_blocks_keep_within_the_memory(plan):
-    for memory in (5_000, 50_000, 500_000, 50_000_000):
-        if plan == "image":
-            shape = (3, 700, 300, 4)
-            made = image_plan((3,), (700, 300), 4, 4, max(memory, 9 * 300 * 5))
-            used = np.prod(made.source_shape) + np.prod(made.result_shape)
-            assert used <= max(memory, 9 * 300 * 5)
-        else:
-            shape = (700, 300)
-            made = transpose_plan(shape, 4, memory)
-            assert 8 * np.prod(made.source_shape) <= memory
-        for block in made.blocks:
-            assert np.empty(shape, "V0")[block.source].shape == made.source_shape
+@pytest.mark.parametrize("memory", [27_000, 50_000, 500_000, 5_000_000, 50_000_000])
+def test_blocks_keep_within_the_memory(memory):
+    shape = (2, 3, 700, 300, 4)
+    plan = image_plan((2, 3), (700, 300), 4, 4, memory)
+    used = math.prod(plan.source_shape) + math.prod(plan.result_shape)
+    assert SLOTS * used <= memory
+    most = min(memory, 6 * 700 * 300 * 5 * SLOTS)
+    assert used > most / SLOTS / 4  # and use most of it
+    for block in plan.blocks:
+        assert np.empty(shape, "V0")[block.source].shape == plan.source_shape
+
+
+@pytest.mark.parametrize("memory", [70_000, 500_000, 50_000_000])
+def test_tiles_keep_within_the_memory_and_are_about_square(memory):
+    plan = transpose_plan((700, 1300), 4, memory)
+    assert SLOTS * 2 * 4 * math.prod(plan.source_shape) <= memory
+    rows, cols = plan.source_shape
+    assert (rows, cols) == (700, 1300) or (rows % 64 == cols % 64 == 0 and rows <= cols <= 3 * rows)
+
+
+def test_larger_blocks_than_useful():
+    assert len(image_plan((), (50_000, 20_000), None, 1, 1 << 40).blocks) == -(
+        -50_000 // (LARGEST_BLOCK // 40_000 - 2)
+    )
+    wide = np.broadcast_to(np.uint8(3), (5, 10**8))  # the smallest block is larger
+    assert len(streaming._plan(ado.sobel, wide, 1 << 40).blocks) == 5
+    tiles = transpose_plan((1 << 20, 1 << 20), 4, 1 << 40)
+    assert 8 * math.prod(tiles.source_shape) <= LARGEST_BLOCK
+
+
+@pytest.mark.parametrize("name", ["sobel", "transpose"])
+def test_the_smallest_memory_that_an_error_names_is_sufficient(name, rng):
+    source = image("sobel", rng, (), 200, 300)
+    with pytest.raises(ValueError, match=r"^stream: memory must be at least") as error:
+        ado.stream(name, source, memory=1, device="cpu")
+    memory = int(re.search(r"at least (\d+) bytes", str(error.value))[1])
+    result = ado.stream(name, source, memory=memory, device="cpu")
+    np.testing.assert_array_equal(result, ado.routines[name](source, device="cpu"))
+    with pytest.raises(ValueError, match="at least"):
+        ado.stream(name, source, memory=memory - 1, device="cpu")
 
 
 def test_memory_mapped_files(tmp_path, rng):
@@ -173,7 +205,7 @@ def test_a_variant_computes_the_blocks(rng):
     a = rng.random((70, 90))
     for variant in ado.transpose.variants:
         if variant.device == "cpu" and not variant.ceiling:
-            np.testing.assert_array_equal(ado.stream(variant, a, memory=10_000), a.T)
+            np.testing.assert_array_equal(ado.stream(variant, a, memory=140_000), a.T)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
@@ -182,6 +214,7 @@ def test_empty_arrays(shape):
 
 
 GRAY = np.zeros((40, 30), np.uint8)
+OVERLAPPING = np.lib.stride_tricks.as_strided(np.zeros(30, np.uint8), GRAY.shape, (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -190,14 +223,22 @@ GRAY = np.zeros((40, 30), np.uint8)
         (("max_plus", GRAY), {}, TypeError, "image filter or transpose, got max_plus"),
         (("sobel", GRAY.tolist()), {}, TypeError, "source must be a NumPy array, got list"),
         (("sobel", GRAY, GRAY.tolist()), {}, TypeError, "sink must be a NumPy array"),
-        (("sobel", GRAY, GRAY), {}, ValueError, "must not overlap"),
+        (("sobel", GRAY, GRAY), {}, ValueError, "must not share memory"),
+        (("sobel", GRAY, OVERLAPPING), {}, ValueError, "internal overlap"),
+        (("sobel", GRAY, np.ma.masked_array(GRAY)), {}, TypeError, "sink must not be a masked"),
+        (("sobel", np.ma.masked_array(GRAY)), {}, TypeError, "source must not be a masked"),
+        (("sobel", GRAY), {"device": 3}, TypeError, "device must be a string, got int"),
+        (("sobel", GRAY), {"device": "xyz"}, ValueError, "xyz"),
+        (("sobel", GRAY[:0]), {"device": "xyz"}, ValueError, "xyz"),
+        (("edge_detect", np.zeros((40, 50, 5), np.uint8)), {}, ValueError, "(40, 50, 5)"),
+        (("sobel", GRAY), {"memory": "nine"}, ValueError, "nine"),
         (("sobel", GRAY, GRAY.astype(int)), {}, ValueError, "sink must have shape"),
         (("sobel", GRAY, np.empty((30, 40), np.uint8)), {}, ValueError, "sink must have shape"),
         (("sobel", GRAY), {"memory": "8 apples"}, ValueError, "8 apples"),
-        (("sobel", GRAY), {"memory": "100 B"}, ValueError, "smallest block"),
-        (("transpose", GRAY), {"memory": 1}, ValueError, "smallest block"),
+        (("sobel", GRAY), {"memory": "100 B"}, ValueError, "memory must be at least"),
+        (("transpose", GRAY), {"memory": 1}, ValueError, "memory must be at least"),
         (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a text"),
-        (("sobel", GRAY), {"memory": -1}, ValueError, "smallest block"),
+        (("sobel", GRAY), {"memory": -1}, ValueError, "memory must be at least"),
         (("sobel", GRAY), {"out": GRAY}, TypeError, "out= is not supported"),
         (("sobel", GRAY.astype(float)), {}, TypeError, "uint8"),
         (("sobel", np.zeros((5, 5, 3), np.uint8)), {}, ValueError, "batch=True"),
@@ -206,14 +247,14 @@ GRAY = np.zeros((40, 30), np.uint8)
     ],
 )
 def test_errors(arguments, options, error, text):
-    with pytest.raises(error, match=text):
+    with pytest.raises(error, match=re.escape(text)):
         ado.stream(*arguments, **{"device": "cpu", **options})
 
 
 def test_read_only_sink():
     sink = np.empty_like(GRAY)
     sink.flags.writeable = False
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError, match="stream: sink is read-only"):
         ado.stream("sobel", GRAY, sink, device="cpu")
 
 
@@ -222,3 +263,19 @@ def test_read_only_sink():
 )
 def test_units_of_memory(text, count):
     assert streaming._bytes(text) == count
+
+
+def test_any_memory_is_a_number():
+    assert streaming._bytes("9" * 400 + " TiB") > 1 << 100
+
+
+def test_interleaved_source_and_sink(rng):
+    both = image("sobel", rng, (), 80, 30)
+    expected = ado.sobel(both[::2], device="cpu")
+    result = ado.stream("sobel", both[::2], both[1::2], memory=1000, device="cpu")
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_block_shapes_of_variants():
+    with pytest.raises(ValueError, match="block"):
+        ado.stream(ado.sobel["simd"], GRAY, block=(32, 8))

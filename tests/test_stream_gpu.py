@@ -94,7 +94,7 @@ def test_repeated_blocks_are_not_overwritten_too_early(rng):
     """Many small steps, while other kernels delay those of the blocks."""
     source = images(rng, 6000, 3000)
     copies = _core.BlockCopies("cuda")
-    plan = image_plan((), source.shape, None, 1, 10 * MIB)
+    plan = image_plan((), source.shape, None, 1, 20 * MIB)
     result = np.empty_like(source)
     busy = [copies.empty((8192, 8192), np.dtype("f4")) for _ in range(2)]
 

@@ -110,14 +110,23 @@ bool page_locked(const std::byte* first, std::size_t bytes) {
   return true;
 }
 
+// A copy of one row is not restricted to the largest pitch of a copy of several rows.
 void enqueue_upload(std::byte* device, const PageLockedRows& host, const Stream& stream) {
   const DeviceScope scope(stream.device);
+  if (host.count == 1) {
+    ADO_CUDA(cudaMemcpyAsync(device, host.first, host.width, cudaMemcpyHostToDevice, raw(stream)));
+    return;
+  }
   ADO_CUDA(cudaMemcpy2DAsync(device, host.width, host.first, host.pitch, host.width, host.count,
                              cudaMemcpyHostToDevice, raw(stream)));
 }
 
 void enqueue_download(const PageLockedRows& host, const std::byte* device, const Stream& stream) {
   const DeviceScope scope(stream.device);
+  if (host.count == 1) {
+    ADO_CUDA(cudaMemcpyAsync(host.first, device, host.width, cudaMemcpyDeviceToHost, raw(stream)));
+    return;
+  }
   ADO_CUDA(cudaMemcpy2DAsync(host.first, host.pitch, device, host.width, host.width, host.count,
                              cudaMemcpyDeviceToHost, raw(stream)));
 }

@@ -139,9 +139,14 @@ py::array empty_pinned(const py::object& shape, const py::object& dtype) {
     throw TypeError("empty_pinned: dtype must have no references to Python objects, got " +
                     Element{type}.name());
   const auto bytes = described.attr("nbytes").cast<std::size_t>();
-  auto memory = std::make_unique<cuda::PageLockedMemory>(bytes);
+  std::unique_ptr<cuda::PageLockedMemory> memory;
+  {
+    const ReleaseGil release;
+    memory = std::make_unique<cuda::PageLockedMemory>(bytes);
+  }
   std::byte* const data = memory->data();
   const py::capsule owner(memory.release(), [](void* pointer) {
+    const ReleaseGil release;  // the function of CUDA can wait for the GPU
     delete static_cast<cuda::PageLockedMemory*>(pointer);
   });
   return py::array(type, described.attr("shape").cast<std::vector<py::ssize_t>>(), data, owner);
@@ -152,8 +157,8 @@ py::array empty_pinned(const py::object& shape, const py::object& dtype) {
 void bind_block_copies(py::module_& m) {
   py::class_<BlockCopies>(m, "BlockCopies", R"(Copies of blocks of large arrays to and from a GPU.
 
-Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits only for
-earlier work on its own array.)")
+Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits for earlier
+work on its own array and on the legacy default stream.)")
       .def(py::init<const std::string&>(), py::arg("device"))
       .def_property_readonly("stream", &BlockCopies::stream, "The cudaStream_t for kernels.")
       .def("empty", &BlockCopies::empty, py::arg("shape"), py::arg("dtype"),

@@ -1,5 +1,6 @@
 // Copies problems to device memory and results back.
 #include <bit>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,9 @@ namespace {
 
 // The driver copies smaller arrays, for which pinned chunks and several threads are not faster.
 constexpr std::size_t kLarge = 4 << 20;
+
+// CUDA's limit for the distance of rows (cudaDeviceProp::memPitch).
+constexpr std::int64_t kLargestPitch = INT32_MAX;
 
 std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.bytes()); }
 
@@ -52,7 +56,7 @@ std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
   if (!host.packed()) {
     if (host.rank != 2 || host.stride[1] != host.type.size) return std::nullopt;
     const std::int64_t width = host.shape[1] * host.type.size;
-    if (host.stride[0] < width) return std::nullopt;
+    if (host.stride[0] < width || host.stride[0] > kLargestPitch) return std::nullopt;
     rows = {host.data, static_cast<std::size_t>(width), static_cast<std::size_t>(host.stride[0]),
             static_cast<std::size_t>(host.shape[0])};
   }

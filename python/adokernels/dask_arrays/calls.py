@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from typing import TYPE_CHECKING, Any
 
+from adokernels import _core
 from adokernels.dask_arrays import filters, matrices
 from adokernels.dask_arrays.blocks import BlockCall
-from adokernels.dask_arrays.operands import check, checked_operands
+from adokernels.dask_arrays.operands import checked_operands
+from adokernels.ladders.checks import check_types, has_dask_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +58,9 @@ def lazy_call(
         it.
     KeyError
         If the routine has no such variant.
+
+    The blocks may still raise errors, for example if the device is missing or `block` is not one of
+    the variant's.
     """
     if routine.name == "gpp":
         raise TypeError(
@@ -70,12 +77,29 @@ def lazy_call(
             raise TypeError(
                 f"{routine.name}: {name} must be None for Dask arrays, because the result is lazy"
             )
-    if variant is not None:
-        _ = routine[variant]  # raises KeyError
+    _check_device(routine, variant, device)
     operands = checked_operands(routine, args, options)
-    options = {name: options[name] for name in routine.options if name in options}
-    check(routine, operands, options)
+    # Copies, because the caller may change a list before the blocks are computed.
+    options = {name: copy.deepcopy(options[name]) for name in routine.options if name in options}
+    for name, value in options.items():
+        if has_dask_array((value,)):
+            raise TypeError(f"{routine.name}: {name} must not be a Dask array")
+    check_types(routine, operands, options)
     call = BlockCall(routine, variant, block, device, options)
     if compute_matrix is not None:
         return compute_matrix(call, *operands)
     return filters.image_filter(call, *operands)
+
+
+def _check_device(routine: Routine, variant: str | None, device: str | None) -> None:
+    """Check names. A device may be missing here, because other processes may compute the blocks."""
+    if device is not None:
+        if not isinstance(device, str):
+            raise TypeError(f"{routine.name}: device must be a string, got {type(device).__name__}")
+        with contextlib.suppress(_core.Unavailable):
+            _core.resolve_device(device)
+    if variant is None:
+        return
+    own = routine[variant].device
+    if device is not None and device.partition(":")[0] != own:
+        raise ValueError(f"{routine.name}[{variant}] runs on {own}, got device={device!r}")

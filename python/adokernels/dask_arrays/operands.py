@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +33,12 @@ def checked_operands(
     """
     names = [p.name for p in routine.parameters if p.role == "input"]
     if len(args) > len(names) or any(name in options for name in names[: len(args)]):
-        routine.variants[0].cost(*args, **options)  # raises TypeError
+        given_twice = {name: np.empty(0) for name in names if name in options}
+        routine.variants[0].cost(*[np.empty(0) for _ in args], **given_twice)  # raises TypeError
     given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
     if missing := [name for name in names if name not in given]:
         raise TypeError(f"{routine.name}() needs the operand {missing[0]}")
-    operands = [_as_dask_array(given[name]) for name in names]
+    operands = [_as_dask_array(f"{routine.name}: {name}", given[name]) for name in names]
     for name, operand in zip(names, operands, strict=True):
         if any(math.isnan(length) for length in operand.shape):
             raise ValueError(
@@ -48,22 +48,11 @@ def checked_operands(
     return operands
 
 
-def _as_dask_array(operand: Any) -> da.Array:
+def _as_dask_array(who: str, operand: Any) -> da.Array:
     if isinstance(operand, da.Array):
         return operand
+    if operand is None or isinstance(operand, (str, bytes)):
+        raise TypeError(f"{who} must be an array, not {type(operand).__name__}")
     if not (hasattr(operand, "shape") and hasattr(operand, "dtype")):
         operand = np.asarray(operand)
     return da.from_array(operand, chunks=-1)
-
-
-def check(routine: Routine, operands: Sequence[da.Array], options: Mapping[str, Any]) -> None:
-    """Raise the error of a call with NumPy arrays of the same shapes and types, if there is one.
-
-    Costs depend on shapes and types only, and their calculation checks operands and options like a
-    call. The arrays for it contain one element each.
-    """
-    arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
-    # The calculation allocates the results after all checks, without writing to them. A result
-    # that is larger than the memory is no error here.
-    with contextlib.suppress(MemoryError):
-        routine.variants[0].cost(*arrays, **options)

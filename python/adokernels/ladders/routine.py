@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.arrays.operands import empty_operands
 from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
+from adokernels.ladders.checks import has_dask_array, refuse_dask_arrays
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.recorded_path import shipped_path
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import DTypeLike
-
-
-def _has_dask_array(args: Sequence[Any], options: Mapping[str, Any], out: Any) -> bool:
-    """Whether an operand or result is a Dask array. There is none unless Dask is loaded."""
-    module = sys.modules.get("dask.array")
-    if module is None:
-        return False
-    dask_array = getattr(module, "Array", ())  # missing while another thread imports the module
-    return any(isinstance(value, dask_array) for value in (*args, *options.values(), out))
 
 
 class Variant(AnyVariant):
@@ -97,7 +88,7 @@ class Variant(AnyVariant):
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
             )
         check_options(self.routine, args, options, Variant.__call__, self.label)
-        if _has_dask_array(args, options, out):
+        if has_dask_array(args, options.values(), (out,)):
             return self.routine(
                 *args,
                 variant=self.name,
@@ -120,6 +111,7 @@ class Variant(AnyVariant):
             this variant.
         """
         check_options(self.routine, args, options, Variant.cost)
+        refuse_dask_arrays("cost", args, options)
         return self.routine._core.cost(self.name, args, options)
 
     def resources(
@@ -311,6 +303,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
             operands would raise a ValueError.
         """
         check_options(self, args, options, Routine.problem)
+        refuse_dask_arrays("problem", args, options)
         return self._core.problem(args, options, device, variant)
 
     def useful(self, problem: _core.Problem) -> tuple[float, float]:
@@ -379,6 +372,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
             If no variant can run on that device.
         """
         check_options(self, args, options, Routine.choose)
+        refuse_dask_arrays("choose", args, options)
         return choose(self, args, options, device, out)
 
     def operand_types(
@@ -439,7 +433,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
         **options: Any,
     ) -> Any:
         check_options(self, args, options, Routine._general_call, self.name)
-        if _has_dask_array(args, options, out):
+        if has_dask_array(args, options.values(), (out,)):
             from adokernels.dask_arrays import lazy_call  # imports Dask
 
             return lazy_call(

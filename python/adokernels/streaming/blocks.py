@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+#: Blocks and results on the device: one is copied to the device, one from the device, while the
+#: kernel works on one of them.
+SLOTS = 2
+#: The largest number of bytes of a block and its result, unless the smallest block is larger.
+#: Larger blocks only lengthen the first upload and the last download, during which nothing else
+#: works.
+LARGEST_BLOCK = 512 << 20
+#: The smallest number of rows and columns of a tile, unless the matrix has fewer.
+SMALLEST_TILE = 64
 #: Tiles of a matrix have multiples of this number of rows and columns if they are larger, so that
 #: rows of tiles begin at the boundary of a sector for each type.
 TILE_ALIGNMENT = 64
@@ -56,8 +65,20 @@ def _windows(length: int, extent: int, halo: int = 0) -> Iterator[_Window]:
         yield _Window(min(max(first - halo, 0), length - extent), slice(first, last))
 
 
-def _too_small(needed: int) -> ValueError:
-    return ValueError(f"memory must hold the smallest block, {needed} bytes")
+def _bytes_per_block(memory: int, smallest: int) -> int:
+    """The number of bytes of a block and its result, at least `smallest`.
+
+    Raises
+    ------
+    ValueError
+        If the smallest blocks do not fit into the memory.
+    """
+    if memory < SLOTS * smallest:
+        raise ValueError(
+            f"stream: memory must be at least {SLOTS * smallest} bytes for these arrays, "
+            f"got {memory}"
+        )
+    return max(smallest, min(memory // SLOTS, LARGEST_BLOCK))
 
 
 def image_plan(
@@ -76,16 +97,19 @@ def image_plan(
     halo
         A result pixel depends on the pixels up to this distance.
     memory
-        The largest number of bytes of a block and its result. Elements have one byte.
+        Bytes of memory for the blocks and results of all slots. Elements have one byte.
+
+    Raises
+    ------
+    ValueError
+        If the smallest blocks do not fit into the memory.
     """
     rows, cols = pixels
     row_bytes = cols * ((channels or 1) + 1)
-    smallest = min(rows, 2 * halo + 1)
-    if memory < smallest * row_bytes:
-        raise _too_small(smallest * row_bytes)
-    band = min(rows, memory // row_bytes)
+    block_bytes = _bytes_per_block(memory, min(rows, 2 * halo + 1) * row_bytes)
+    band = min(rows, block_bytes // row_bytes)
     extents: list[int] = []
-    left = memory // (rows * row_bytes)  # images per block
+    left = block_bytes // (rows * row_bytes)  # images per block
     for length in reversed(images):
         extents.insert(0, max(1, min(length, left)))
         left //= length
@@ -117,12 +141,16 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
     itemsize
         Bytes per element.
     memory
-        The largest number of bytes of a tile and its result.
+        Bytes of memory for the tiles and results of all slots.
+
+    Raises
+    ------
+    ValueError
+        If the smallest tiles do not fit into the memory.
     """
-    elements = memory // (2 * itemsize)
-    if elements < 1:
-        raise _too_small(2 * itemsize)
     rows, cols = shape
+    smallest = min(rows, SMALLEST_TILE) * min(cols, SMALLEST_TILE)
+    elements = _bytes_per_block(memory, 2 * itemsize * smallest) // (2 * itemsize)
     side = math.isqrt(elements)
     tile_rows = _aligned(min(rows, max(side, elements // cols)), rows)
     tile_cols = _aligned(min(cols, elements // tile_rows), cols)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from adokernels import _core
+from adokernels.ladders.checks import check_types
 from adokernels.ladders.registry import routines, transpose
 from adokernels.ladders.routine import Routine, Variant
-from adokernels.streaming.blocks import Plan, image_plan, transpose_plan
+from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
-#: Blocks and results on the device: one is copied to the device, one from the device, while the
-#: kernel works on one of them.
-SLOTS = 2
-#: The largest number of bytes of a block and its result. Larger blocks only lengthen the first
-#: upload and the last download, during which nothing else works.
-LARGEST_BLOCK = 512 << 20
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -51,7 +47,8 @@ def stream(
     source : ndarray
         The image, batch of images or matrix, as for a call of the routine.
     sink : ndarray, optional
-        The result is stored here. Default: a new array. It must not overlap with `source`.
+        The result is stored here. Default: a new array. It must not share memory with `source`. Two
+        maps of the same file are not recognised.
     memory : int or str, default "8 GiB"
         Bytes of device memory for the blocks and their results, for example ``"512 MiB"``. A
         variant that stores intermediate results needs more.
@@ -69,11 +66,11 @@ def stream(
     Raises
     ------
     TypeError
-        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` are no
-        NumPy arrays.
+        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` is not
+        a NumPy array.
     ValueError
-        If `memory` cannot hold the smallest block, if `sink` has the wrong shape or type, or if it
-        overlaps with `source`.
+        If `memory` cannot hold the smallest blocks, if `sink` has the wrong shape or type, or if it
+        shares memory with `source`.
     Unavailable
         If the device is not available.
 
@@ -95,25 +92,33 @@ def stream(
             "stream: the routine must be an image filter or transpose, "
             f"got {getattr(ladder, 'name', type(ladder).__name__)}"
         )
-    for name, array in (("source", source), ("sink", sink)):
-        if not isinstance(array, np.ndarray) and not (name == "sink" and array is None):
-            raise TypeError(f"stream: {name} must be a NumPy array, got {type(array).__name__}")
-    budget = _bytes(memory) // SLOTS
+    _check_array("source", source)
+    if sink is not None:
+        _check_array("sink", sink)
     if device is None:
         device = call.device if isinstance(call, Variant) else _core.device()
-    # One row has the errors of the whole array: of types, dimensions and options.
-    row = (slice(0, 1),) * (source.ndim - 1 - _has_channels(ladder))
-    checked = {name: value for name, value in options.items() if name != "block"}
-    dtype = ladder(source[row], device="cpu", **checked).dtype
-    plan = _plan(ladder, source, min(budget, LARGEST_BLOCK))
-    sink = _checked_sink(sink, _result_shape(ladder, source.shape), dtype, source)
-    if source.size == 0:
-        return sink
+    elif not isinstance(device, str):
+        raise TypeError(f"stream: device must be a string, got {type(device).__name__}")
+    budget = _bytes(memory)
+    check_types(ladder, [source], {name: v for name, v in options.items() if name != "block"})
+    plan = _plan(ladder, source, budget)
+    shape = _result_shape(ladder, source.shape)
+    if sink is None:
+        sink = np.empty(shape, source.dtype)
+    else:
+        _check_sink(sink, shape, source)
     if device == "cpu":
         _in_turn(call, plan, source, sink, options)
     else:
         _overlapped(call, _core.BlockCopies(device), plan, source, sink, options)
     return sink
+
+
+def _check_array(name: str, array: Any) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"stream: {name} must be a NumPy array, got {type(array).__name__}")
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"stream: {name} must not be a masked array; fill it first (.filled())")
 
 
 def _has_channels(ladder: Routine) -> bool:
@@ -137,21 +142,41 @@ def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
     return image_plan(images, (rows, cols), channels, ladder.halo, memory)
 
 
-def _checked_sink(
-    sink: NDArray[Any] | None, shape: tuple[int, ...], dtype: DTypeLike, source: NDArray[Any]
-) -> NDArray[Any]:
-    if sink is None:
-        return np.empty(shape, dtype)
-    if sink.shape != shape or sink.dtype != dtype:
+def _check_sink(sink: NDArray[Any], shape: tuple[int, ...], source: NDArray[Any]) -> None:
+    if sink.shape != shape or sink.dtype != source.dtype:
         raise ValueError(
-            f"stream: sink must have shape {shape} and type {dtype}, "
+            f"stream: sink must have shape {shape} and type {source.dtype}, "
             f"got {sink.shape} and {sink.dtype}"
         )
     if not sink.flags.writeable:
         raise ValueError("stream: sink is read-only")
-    if np.may_share_memory(source, sink):
-        raise ValueError("stream: sink must not overlap with source")
-    return sink
+    if _has_internal_overlap(sink):
+        raise ValueError("stream: sink has internal overlap (elements share memory)")
+    if _share_memory(source, sink):
+        raise ValueError("stream: sink must not share memory with source")
+
+
+def _has_internal_overlap(array: NDArray[Any]) -> bool:
+    """Whether elements share memory, or are interleaved in a way that this test cannot resolve."""
+    extent = array.itemsize
+    for stride, length in sorted(
+        (abs(stride), length)
+        for stride, length in zip(array.strides, array.shape, strict=True)
+        if length > 1
+    ):
+        if stride < extent:
+            return array.size > 0
+        extent += stride * (length - 1)
+    return False
+
+
+def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Whether arrays share memory; true if the exact answer takes too long."""
+    limit = 10_000  # candidate solutions, about a millisecond
+    try:
+        return np.shares_memory(a, b, max_work=limit)  # type: ignore[arg-type]  # of the stubs
+    except RuntimeError:  # TooHardError
+        return True
 
 
 def _bytes(memory: int | str) -> int:
@@ -163,7 +188,7 @@ def _bytes(memory: int | str) -> int:
             raise ValueError(
                 f"stream: memory must be a number of bytes or a text like '8 GiB', got {memory!r}"
             )
-        return int(float(found[1]) * unit)
+        return round(min(float(found[1]) * unit, sys.float_info.max))
     if isinstance(memory, bool) or not isinstance(memory, (int, np.integer)):
         raise TypeError(f"stream: memory must be an integer or a text, got {memory!r}")
     return int(memory)
