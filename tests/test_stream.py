@@ -196,7 +196,7 @@ GRAY = np.zeros((40, 30), np.uint8)
         (("sobel", GRAY), {"memory": "8 apples"}, ValueError, "8 apples"),
         (("sobel", GRAY), {"memory": "100 B"}, ValueError, "smallest block"),
         (("transpose", GRAY), {"memory": 1}, ValueError, "smallest block"),
-        (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a text"),
+        (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a string"),
         (("sobel", GRAY), {"memory": -1}, ValueError, "smallest block"),
         (("sobel", GRAY), {"out": GRAY}, TypeError, "out= is not supported"),
         (("sobel", GRAY.astype(float)), {}, TypeError, "uint8"),

@@ -53,7 +53,7 @@ def lazy_call(
         If the chunk sizes are unknown, or if a call with NumPy arrays of these shapes would raise
         it.
     KeyError
-        If the routine has no such variant.
+        If the routine has no variant of that name.
     """
     if routine.name == "gpp":
         raise TypeError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def checked_operands(
     routine: Routine, args: Sequence[Any], options: Mapping[str, Any]
 ) -> list[da.Array]:
-    """All operands in the routine's order, as Dask arrays with known shapes.
+    """Return all operands in the routine's order, as Dask arrays with known shapes.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def _as_dask_array(operand: Any) -> da.Array:
 def check(routine: Routine, operands: Sequence[da.Array], options: Mapping[str, Any]) -> None:
     """Raise the error of a call with NumPy arrays of the same shapes and types, if there is one.
 
-    Costs depend on shapes and types only, and their calculation checks operands and options like a
-    call. The arrays for it contain one element each.
+    The calculation of costs checks operands and options like a call, but does not read elements.
+    Each array for it therefore has the memory of one element.
     """
     arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
     # The calculation allocates the results after all checks, without writing to them. A result
-    # that is larger than the memory is no error here.
+    # larger than the memory is not an error here.
     with contextlib.suppress(MemoryError):
         routine.variants[0].cost(*arrays, **options)

@@ -1,7 +1,7 @@
 """Blocks of an image or a matrix that can be computed one after the other.
 
-All blocks have the same shape, so that arrays on the device can be used again. The last block along
-an axis therefore begins earlier than its results, which overlap with those of the block before.
+All blocks have the same shape, so that the arrays on the device can be reused. The last block along
+an axis ends where the axis ends, so it overlaps with the previous block.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Tiles of a matrix have multiples of this number of rows and columns if they are larger, so that
-#: rows of tiles begin at the boundary of a sector for each type.
+#: The numbers of rows and columns of larger tiles are multiples of this number, so that the rows
+#: of tiles begin at sector boundaries for all types.
 TILE_ALIGNMENT = 64
 
 
 class Block(NamedTuple):
     """One block: what to read and where to write its results."""
 
-    #: Part of the source array that the block reads.
+    #: The part of the source array that the block reads.
     source: tuple[slice, ...]
-    #: Number of the first element of the block's result that is stored. The stored elements are
+    #: The index of the first stored element of the block's result. The stored elements are
     #: contiguous.
     first: int
-    #: Part of the sink array that the block writes.
+    #: The part of the sink array that the block writes.
     sink: tuple[slice, ...]
 
 
@@ -57,7 +57,10 @@ def _windows(length: int, extent: int, halo: int = 0) -> Iterator[_Window]:
 
 
 def _too_small(needed: int) -> ValueError:
-    return ValueError(f"memory must hold the smallest block, {needed} bytes")
+    return ValueError(
+        "stream: memory must hold two blocks with their results; "
+        f"the smallest block with its result has {needed} bytes"
+    )
 
 
 def image_plan(
@@ -76,7 +79,7 @@ def image_plan(
     halo
         A result pixel depends on the pixels up to this distance.
     memory
-        The largest number of bytes of a block and its result. Elements have one byte.
+        The largest number of bytes of a block and its result together. Elements have one byte.
     """
     rows, cols = pixels
     row_bytes = cols * ((channels or 1) + 1)
@@ -108,7 +111,7 @@ def image_plan(
 
 
 def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
-    """Divide a matrix into tiles, which are about square.
+    """Divide a matrix into approximately square tiles.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
     itemsize
         Bytes per element.
     memory
-        The largest number of bytes of a tile and its result.
+        The largest number of bytes of a tile and its result together.
     """
     elements = memory // (2 * itemsize)
     if elements < 1:
@@ -137,7 +140,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
 
 
 def _aligned(extent: int, length: int) -> int:
-    """Round down to a multiple of TILE_ALIGNMENT, if this is neither 0 nor the whole axis."""
+    """Round down to a multiple of TILE_ALIGNMENT, except for short extents and the whole axis."""
     if extent == length or extent < TILE_ALIGNMENT:
         return extent
     return extent - extent % TILE_ALIGNMENT

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-#: Blocks and results on the device: one is copied to the device, one from the device, while the
-#: kernel works on one of them.
+#: The number of block arrays and of result arrays on the device. While the kernel uses one of each,
+#: the next block is uploaded to the other block array, and the previous result is downloaded from
+#: the other result array.
 SLOTS = 2
-#: The largest number of bytes of a block and its result. Larger blocks only lengthen the first
-#: upload and the last download, during which nothing else works.
+#: The largest number of bytes of a block and its result together. Larger blocks only lengthen the
+#: first upload and the last download, which do not overlap with other work.
 LARGEST_BLOCK = 512 << 20
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -36,7 +37,7 @@ def stream(
     device: str | None = None,
     **options: Any,
 ) -> NDArray[Any]:
-    """Compute an image filter or a transpose of an array that does not fit on the device.
+    """Compute an image filter or a transpose of an array larger than the memory of the device.
 
     The array is computed in blocks. While a kernel computes one block, the next block is copied to
     the GPU and the previous result is copied to the host. The result has the same bits as that of
@@ -53,8 +54,8 @@ def stream(
     sink : ndarray, optional
         The result is stored here. Default: a new array. It must not overlap with `source`.
     memory : int or str, default "8 GiB"
-        Bytes of device memory for the blocks and their results, for example ``"512 MiB"``. A
-        variant that stores intermediate results needs more.
+        Bytes of device memory for two blocks and their results, for example ``"512 MiB"``. Variants
+        that store intermediate results need additional memory.
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of `routine` if it is a variant,
         else the default device.
@@ -69,10 +70,10 @@ def stream(
     Raises
     ------
     TypeError
-        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` are no
-        NumPy arrays.
+        If the routine is neither an image filter nor ``transpose``, or if `source` or `sink` is not
+        a NumPy array.
     ValueError
-        If `memory` cannot hold the smallest block, if `sink` has the wrong shape or type, or if it
+        If `memory` cannot hold the smallest blocks, if `sink` has the wrong shape or type, or if it
         overlaps with `source`.
     Unavailable
         If the device is not available.
@@ -87,7 +88,9 @@ def stream(
     """
     for name in ("out", "stream", "variant"):
         if name in options:
-            raise TypeError(f"stream: {name}= is not supported; the routine can be a variant")
+            raise TypeError(
+                f"stream: {name}= is not supported; pass a variant as routine, and out= as sink"
+            )
     call = routines[routine] if isinstance(routine, str) else routine
     ladder = call.routine if isinstance(call, Variant) else call
     if ladder is not transpose and getattr(ladder, "halo", None) is None:
@@ -101,7 +104,7 @@ def stream(
     budget = _bytes(memory) // SLOTS
     if device is None:
         device = call.device if isinstance(call, Variant) else _core.device()
-    # One row has the errors of the whole array: of types, dimensions and options.
+    # The call for one row raises the errors of wrong types, dimensions and options.
     row = (slice(0, 1),) * (source.ndim - 1 - _has_channels(ladder))
     checked = {name: value for name, value in options.items() if name != "block"}
     dtype = ladder(source[row], device="cpu", **checked).dtype
@@ -148,31 +151,31 @@ def _checked_sink(
             f"got {sink.shape} and {sink.dtype}"
         )
     if not sink.flags.writeable:
-        raise ValueError("stream: sink is read-only")
+        raise ValueError("stream: sink must be writeable, got a read-only array")
     if np.may_share_memory(source, sink):
         raise ValueError("stream: sink must not overlap with source")
     return sink
 
 
 def _bytes(memory: int | str) -> int:
-    """The number of bytes: an integer, or a number with a unit."""
+    """Convert an integer, or a string of a number and a unit, to a number of bytes."""
     if isinstance(memory, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", memory)
         unit = _UNITS.get(found[2] or "B") if found else None
         if found is None or unit is None:
             raise ValueError(
-                f"stream: memory must be a number of bytes or a text like '8 GiB', got {memory!r}"
+                f"stream: memory must be a number of bytes or a string like '8 GiB', got {memory!r}"
             )
         return int(float(found[1]) * unit)
     if isinstance(memory, bool) or not isinstance(memory, (int, np.integer)):
-        raise TypeError(f"stream: memory must be an integer or a text, got {memory!r}")
+        raise TypeError(f"stream: memory must be an integer or a string, got {memory!r}")
     return int(memory)
 
 
 def _in_turn(
     call: Any, plan: Plan, source: NDArray[Any], sink: NDArray[Any], options: dict[str, Any]
 ) -> None:
-    """Compute the blocks on the CPU."""
+    """Compute the blocks on the CPU, one after the other."""
     result = np.empty(plan.result_shape, sink.dtype)
     for block in plan.blocks:
         call(source[block.source], out=result, device="cpu", **options)
@@ -182,7 +185,7 @@ def _in_turn(
 
 
 class _Copies(Protocol):
-    """What `_overlapped` uses of BlockCopies."""
+    """The members of BlockCopies that `_overlapped` uses."""
 
     @property
     def stream(self) -> int: ...
@@ -200,7 +203,7 @@ def _overlapped(
     sink: NDArray[Any],
     options: dict[str, Any],
 ) -> None:
-    """Compute the blocks on the GPU. In each step, the three blocks in flight advance."""
+    """Compute the blocks on the GPU. Each step uploads, computes and downloads different blocks."""
     count = len(plan.blocks)
     blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
     results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
