@@ -1,4 +1,4 @@
-"""ado.stream: the blocks of large arrays, and their order on a device."""
+"""Tests of ado.stream: the blocks of large arrays, and the order of their copies."""
 
 import hypothesis
 import hypothesis.strategies as st
@@ -19,7 +19,7 @@ def image(name, rng, images, rows, cols):
 
 
 class CopiesOnHost:
-    """BlockCopies with NumPy arrays, which records the copies."""
+    """A replacement for BlockCopies that uses NumPy arrays and records the copies."""
 
     stream = None
 

@@ -174,7 +174,7 @@ earlier work on the same array.)")
   m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",
         R"(Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-The GPU copies such arrays by direct memory access, at the bandwidth of the link and without the CPU.
+The GPU copies such arrays by direct memory access, at the bandwidth of the link, without the CPU.
 The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
 memory.)");
 }

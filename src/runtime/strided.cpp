@@ -28,8 +28,7 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
         *reinterpret_cast<const Element*>(from + i * from_step);
 }
 
-// Minimum length in bytes of a run for non-temporal stores. Shorter runs contain too few whole cache
-// lines.
+// Minimum bytes of a run for non-temporal stores. Shorter runs contain too few whole cache lines.
 constexpr std::size_t kShortestStream = 512;
 
 // Copies to memory that will not be read soon. Unlike ordinary stores, non-temporal stores do not
