@@ -1,19 +1,21 @@
-"""``ado.edge_detect`` of an image that is larger than the memory of a worker, from Zarr to Zarr.
+"""Measure ``ado.edge_detect`` of an image larger than the memory of a worker, from Zarr to Zarr.
 
     python benchmarks/dask_image.py                          # 32768 x 32768 pixels: 4 GiB
     python benchmarks/dask_image.py --size 16384 --folder /scratch
 
-Prints JSON with one record per way of computing the result, each in processes of its own:
+The script prints JSON with one record per way of computing the result. Each way runs in separate
+processes:
 
-- `loop`: without Dask. One band of chunks after another, all threads in each call.
-- `threads`: a Dask array with Dask's threads.
-- `distributed`: two worker processes with one thread and a limited memory each.
-- `killed`: the same, but one of the workers is killed after a third of the results.
+- `loop`: without Dask. Bands of chunks are computed one after the other, each with all threads.
+- `threads`: a Dask array, computed with Dask's threads.
+- `distributed`: two worker processes, each with one thread and limited memory.
+- `killed`: as `distributed`, but one worker is killed after a third of the results is stored.
 
 A record contains `cpu_seconds` (user and system, of all its processes), `wall_seconds`,
 `peak_gib` (the largest sum of the resident memory of all its processes; shared pages count once per
-process), `spilled_bytes` (written to disk by workers that run out of memory; the workers at the end
-of the run are asked), and the `digest` of the result. `cpu_of_loop` is relative to the loop.
+process), `spilled_bytes` (written to disk by workers whose memory is full, as reported by the
+workers at the end of the run), and the `digest` of the result. `cpu_of_loop` is relative to the
+loop.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def by_hand(image: Any, result: Any) -> None:
     halo = ado.edge_detect.halo or 0
     rows, cols, channels = image.shape
     height, width = image.chunks[:2]
-    window = np.empty((height + 2 * halo, cols, channels), np.uint8)  # the band, rows before it
+    window = np.empty((height + 2 * halo, cols, channels), np.uint8)  # rows before the band, band
     band = np.empty((height, cols), np.uint8)
     before = 0
     for top in range(0, rows, height):
@@ -98,13 +100,13 @@ def with_dask(image: Path, result: Any) -> None:
 
 
 def spilled_bytes(dask_worker: Any) -> int:
-    """Bytes that a worker has written to disk because its memory was full."""
+    """Return the bytes that a worker has written to disk because its memory was full."""
     metrics = dask_worker.data.cumulative_metrics
     return int(metrics["disk-write", "bytes"])
 
 
 def with_workers(image: Path, result: Any, memory: str, kill: bool) -> int:
-    """Compute with two workers of one thread, and return the bytes that they have spilled."""
+    """Compute with two workers of one thread each, and return the bytes that they have spilled."""
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=memory, dashboard_address=None
@@ -137,16 +139,16 @@ def run_way(way: str, folder: Path, memory: str) -> None:
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """The resident memory of a process and of its descendants."""
+    """Return the resident memory of a process and its descendants."""
     total = 0
     for member in [process, *process.children(recursive=True)]:
-        with contextlib.suppress(psutil.Error):  # it has ended
+        with contextlib.suppress(psutil.Error):  # the process has ended
             total += member.memory_info().rss
     return total
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of the elements of an array in Zarr."""
+    """Return the SHA-256 digest of the elements of a Zarr array."""
     array = zarr.open(str(path), mode="r")
     sha = hashlib.sha256()
     for top in range(0, array.shape[0], array.chunks[0]):
@@ -155,13 +157,13 @@ def digest(path: Path) -> str:
 
 
 def cpu_seconds() -> float:
-    """CPU time of all processes that this process has waited for, and of their children."""
+    """Return the CPU time of all child processes that have ended, and of their children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def measure(way: str, folder: Path, memory: str) -> dict[str, Any]:
-    """Run one way in processes of its own."""
+    """Run one way in separate processes."""
     command = [sys.executable, __file__, "--way", way, "--memory", memory, "--folder", str(folder)]
     before, start, peak = cpu_seconds(), time.perf_counter(), 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
@@ -191,7 +193,7 @@ def main() -> None:
     parser.add_argument("--memory", default="1 GiB", help="memory limit of each worker")
     parser.add_argument("--folder", type=Path, default=tempfile.gettempdir())
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways)
-    parser.add_argument("--way", choices=ways, help=argparse.SUPPRESS)  # in the process itself
+    parser.add_argument("--way", choices=ways, help=argparse.SUPPRESS)  # run in this process
     options = parser.parse_args()
     if options.way:
         run_way(options.way, options.folder, options.memory)

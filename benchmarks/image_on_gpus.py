@@ -1,18 +1,19 @@
-"""``ado.edge_detect`` of one image on several GPUs of this process: efficiency, and exact seams.
+"""Measure the parallel efficiency of ``ado.edge_detect`` of one image on several GPUs.
 
     python benchmarks/image_on_gpus.py                             # all GPUs
     python benchmarks/image_on_gpus.py --devices cuda:0 cuda:1
     python benchmarks/image_on_gpus.py --devices cpu cpu --size 1024x512
 
-Each device computes one band of rows. A band contains ``ado.edge_detect.halo`` additional rows at
-each neighbour, whose results are dropped. Images and results stay in the memory of the devices.
-The calls for all bands are enqueued first, then the script waits for each device.
+One process uses all devices. Each device computes one band of rows. A band has
+``ado.edge_detect.halo`` additional rows on each side. The results for these rows are discarded.
+Images and results stay in the memory of the devices. The calls for all bands are enqueued first,
+then the script waits for each device.
 
 Each round measures two times in random order: the whole image on the first device, and the bands on
-all n devices. A time is that of several consecutive repetitions, divided by their number. The
-efficiency is the time of the whole image divided by n times the time of the bands, computed per
-round. The script prints a table, and one line of JSON with times in seconds. Its exit status is 1
-if the joined bands differ from the result of the whole image in any bit.
+all n devices. A time is the duration of several consecutive repetitions, divided by their number.
+The efficiency is the time of the whole image divided by n times the time of the bands. It is
+computed per round. The script prints a table, and one line of JSON with times in seconds. Its exit
+status is 1 if the concatenated bands differ from the result of the whole image in any bit.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class Band(NamedTuple):
-    """A band of rows: those of the result, and those of the image that it depends on."""
+    """The rows of the result that a band computes, and the image rows that they depend on."""
 
     rows: slice  # of the result
     source: slice  # of the image
-    kept: slice  # the rows of the result within the band
+    kept: slice  # of the band's result
 
 
 def bands_of(rows: int, parts: int, halo: int) -> Iterator[Band]:
@@ -77,13 +78,13 @@ class Part:
             ado.synchronize(self.device)
 
     def on_host(self) -> NDArray[np.uint8]:
-        """The result as a NumPy array."""
+        """Return the result as a NumPy array."""
         host: NDArray[np.uint8] = self.result if self.device == "cpu" else self.result.numpy()
         return host
 
 
 def seconds(parts: list[Part], repeats: int) -> float:
-    """Time of one repetition on all devices."""
+    """Return the time of one repetition on all devices."""
     start = time.perf_counter()
     for _ in range(repeats):
         for part in parts:
@@ -94,7 +95,7 @@ def seconds(parts: list[Part], repeats: int) -> float:
 
 
 def all_devices() -> list[str]:
-    """All GPUs of this process."""
+    """Return the names of all GPUs that this process can use."""
     devices: list[str] = []
     try:
         while True:
@@ -102,7 +103,7 @@ def all_devices() -> list[str]:
             devices.append(f"cuda:{len(devices)}")
     except ado.Unavailable as error:
         if not devices:
-            raise SystemExit(f"no GPU: {error}; --devices cpu uses the CPU") from None
+            raise SystemExit(f"no GPU: {error}; pass --devices cpu to use the CPU") from None
     return devices
 
 
@@ -144,16 +145,16 @@ def measure(
 
 
 def table_of(report: dict[str, Any]) -> Table:
-    """The medians of the report."""
+    """Return a table of the medians in the report."""
     rows, columns = report["shape"][:2]
     names = ", ".join(dict.fromkeys(report["names"]))
     table = Table(title=f"edge_detect of {rows} x {columns} RGBA on {names}")
-    for header in ("devices", "time", "efficiency", "seams"):
+    for header in ("devices", "time", "efficiency", "result"):
         table.add_column(header, justify="left" if header == "devices" else "right")
     one, several = (f"{1e3 * report['medians'][name]:.3f} ms" for name in ("whole", "bands"))
-    seams = "exact" if report["same_bits"] else "differ"
+    result = "identical" if report["same_bits"] else "different"
     table.add_row(report["devices"][0], one, "", "")
-    table.add_row(", ".join(report["devices"]), several, f"{report['efficiency']:.3f}", seams)
+    table.add_row(", ".join(report["devices"]), several, f"{report['efficiency']:.3f}", result)
     return table
 
 

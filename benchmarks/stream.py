@@ -1,4 +1,4 @@
-"""``ado.stream`` against the slower of the link to the GPU and the kernel.
+"""Compare ``ado.stream`` with the slower of the link to the GPU and the kernel.
 
     python benchmarks/stream.py                       # 16 GiB sources
     python benchmarks/stream.py --gib 4 --memory "2 GiB" "8 GiB"
@@ -7,9 +7,9 @@ For each routine, the script measures:
 
 - `link`: copies of the same number of bytes to and from the GPU, at the same time, between pinned
   memory and the GPU. No data is copied on the host.
-- `kernel`: the calls for all blocks, with the blocks in device memory.
-- `stream`: ``ado.stream`` from and to mapped pages of pageable memory, or of page-locked memory
-  (``--pinned``). The time with a new sink contains page faults.
+- `kernel`: the calls for all blocks, with arrays in device memory.
+- `stream`: ``ado.stream`` between arrays in pageable memory, or in page-locked memory
+  (``--pinned``). All pages are mapped before. The time with a new sink also contains page faults.
 
 The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
 """
@@ -36,7 +36,7 @@ CHUNK = 64 << 20
 
 
 def source_of(name: str, gib: float) -> NDArray[Any]:
-    """An array of this size, with a repeated random tile."""
+    """Return an array of this size, filled with a repeated random tile."""
     tile = np.random.default_rng(0).integers(0, 256, 64 << 20, dtype=np.uint8)
     row = COLUMNS * (4 if name in ("edge_detect", "transpose") else 1)
     source = np.empty(int(gib * 2**30) // row * row, np.uint8)
@@ -60,7 +60,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def link(up: int, down: int) -> Callable[[], None]:
-    """Copies of `up` bytes to the GPU and `down` bytes from it, at the same time."""
+    """Return a function that copies `up` bytes to the GPU and `down` bytes from it at once."""
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     host = [cupy.cuda.alloc_pinned_memory(CHUNK) for _ in range(2)]
     device = [cupy.empty(CHUNK, cupy.uint8) for _ in range(2)]
@@ -83,7 +83,7 @@ def link(up: int, down: int) -> Callable[[], None]:
 
 
 def kernels(routine: Any, source: NDArray[Any], memory: int) -> Callable[[], None]:
-    """The calls of all blocks, on arrays in device memory."""
+    """Return a function that makes the calls for all blocks, with arrays in device memory."""
     plan = streaming._plan(routine, source, memory)
     copies = _core.BlockCopies("cuda")
     block = copies.empty(plan.source_shape, source.dtype)

@@ -1,4 +1,4 @@
-"""The stream of measured functions: the current stream of torch or CuPy."""
+"""The stream of measured functions is the current stream of torch or CuPy."""
 
 import contextlib
 import sys
@@ -23,7 +23,7 @@ def cupy_on(handle):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Returns a function that replaces the loaded libraries."""
+    """Return a function that replaces the loaded libraries."""
     monkeypatch.setattr("adokernels._core.resolve_device", lambda _: "cuda:0")
 
     def replace(**libraries):
@@ -52,7 +52,7 @@ def test_the_current_stream(loaded, libraries, handle):
 
 @pytest.mark.parametrize("handles", [(0, 64), (64, 0), (64, 128)])
 def test_different_current_streams_are_rejected(loaded, handles):
-    """Either library could launch the work."""
+    """Reject them because either library could launch the work."""
     loaded(torch=torch_on(handles[0]), cupy=cupy_on(handles[1]))
     with pytest.raises(ValueError, match="different current streams; choose one with stream="):
         stream_handle(None)

@@ -1,4 +1,4 @@
-"""Routines with Dask arrays: bitwise equal to whole arrays, lazy, with the same errors."""
+"""Routines with Dask arrays: lazy results with the bits and errors of calls with NumPy arrays."""
 
 import os
 import re
@@ -24,7 +24,7 @@ BORDERS = ["constant", "replicate", "reflect101"]
 
 
 def identical(lazy, expected):
-    """Whether the result has the type, shape and bits of a NumPy array."""
+    """Return True if the result has the bits of a NumPy array. Check its type and shape."""
     assert isinstance(lazy, da.Array)
     result = lazy.compute(scheduler="sync")
     assert type(result) is np.ndarray
@@ -36,7 +36,7 @@ def identical(lazy, expected):
 
 @st.composite
 def chunks_of(draw, length):
-    """Chunks of an axis, mostly thinner than the halo."""
+    """Chunks of an axis. Many are smaller than the halo."""
     chunks = []
     while sum(chunks) < length:
         chunks.append(min(draw(st.integers(1, 12)), length - sum(chunks)))
@@ -139,7 +139,7 @@ def test_transpose(dtype, rng):
 
 @st.composite
 def sums(draw, dtype):
-    """Operands of max_plus, and chunks for big. There are NaN, infinities and zeros of any sign."""
+    """Operands of max_plus, with NaN, infinities and zeros of both signs, and chunks for big."""
     terms, points = draw(st.integers(0, 60)), draw(st.integers(0, 20))
     special = np.array([0, -0.0, 1, -1, -np.inf, np.inf, np.nan], dtype)
     kinds = draw(st.sampled_from([2, 4, 5, 7]))
@@ -181,8 +181,8 @@ def test_operands_of_max_plus_may_be_numpy_arrays(lazy_operands, rng):
     assert identical(ado.max_plus(**lazy), ado.max_plus(**operands))
 
 
-# These variants compute one set after another. In the others, the order of the additions depends on
-# the number of sets and of threads.
+# These variants compute one set at a time. In the other variants, the order of the additions
+# depends on the number of sets and on the number of threads.
 @pytest.mark.parametrize("variant", ["naive_loops", "interchange", "pairwise"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_average_matvec_does_not_depend_on_the_chunks(variant, dtype, rng):
@@ -233,7 +233,7 @@ INVALID_CALLS = [
 def test_invalid_calls_raise_the_errors_of_numpy_arrays(call):
     with pytest.raises((TypeError, ValueError, KeyError)) as expected:
         call(lambda array: array)
-    # Without compute().
+    # The error is raised without compute().
     with pytest.raises(expected.type, match=f"^{re.escape(str(expected.value))}$"):
         call(lambda array: da.from_array(array, chunks=-1))
 
@@ -267,7 +267,7 @@ def test_nothing_is_computed_before_compute():
     def fail(block):
         raise AssertionError("computed")
 
-    side = 4_000_000  # more than any memory
+    side = 4_000_000  # the image is larger than any memory
     image = da.zeros((side, side, 4), dtype=np.uint8, chunks=(side // 4, side // 4, 4))
     image = image.map_blocks(fail, dtype=np.uint8, meta=np.empty((0, 0, 0), np.uint8))
     edges = ado.edge_detect(image)
@@ -300,7 +300,7 @@ def test_dask_is_imported_only_with_dask_arrays():
         "ado.sobel['simd'](image)\n"
         "ado.sobel(image)\n"
         "assert 'dask' not in sys.modules\n"
-        "sys.modules['dask.array'] = type(sys)('dask.array')\n"  # while it is being imported
+        "sys.modules['dask.array'] = type(sys)('dask.array')\n"  # as while it is being imported
         "ado.sobel(image, variant='simd')\n"
     )
 

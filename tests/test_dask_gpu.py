@@ -1,4 +1,4 @@
-"""Routines with Dask arrays of CuPy blocks: CuPy results, equal to those of the CPU."""
+"""Routines with Dask arrays of CuPy blocks: the results are CuPy arrays, equal to CPU results."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ pytestmark = pytest.mark.gpu
 
 
 def on_host(lazy):
-    """The result. All its blocks must be CuPy arrays, which are not copied implicitly."""
+    """Return the result on the host. All blocks must be CuPy arrays.
+
+    CuPy does not copy arrays to the host implicitly.
+    """
 
     def check(block):
         assert isinstance(block, cupy.ndarray)

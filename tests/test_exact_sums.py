@@ -1,4 +1,4 @@
-"""The exact sums of ado.distributed against math.fsum."""
+"""The exact sums of ado.distributed, compared with math.fsum."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ MOST = np.finfo(np.float64).max
 
 
 def exact_sums(numbers, size):
-    """The sums of the columns, whose rows are distributed over ranks."""
+    """Return the sums of the columns of an array, with its rows distributed over ranks."""
 
     def rank(comm):
         limbs = exact.to_limbs(numbers[comm.rank :: size])
@@ -27,7 +27,7 @@ def exact_sums(numbers, size):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30), st.integers(1, 4))
 def test_exact_sums(numbers, size):
-    with contextlib.suppress(OverflowError):  # of an intermediate sum of fsum
+    with contextlib.suppress(OverflowError):  # if an intermediate sum of fsum overflows
         (total,) = exact_sums(np.array(numbers)[:, None], size)
         assert total == math.fsum(numbers)
 

@@ -1,4 +1,4 @@
-"""ado.empty_pinned."""
+"""Tests of ado.empty_pinned."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Bands of one image on several devices of a process, and measurements that name their device."""
+"""Bands of one image on several devices of a process, and the device names of measurements."""
 
 import json
 import re
@@ -27,14 +27,14 @@ def image_for(routine, rng, rows):
 
 
 def joined(routine, image, bands, call):
-    """The kept rows of all bands."""
+    """Concatenate the kept rows of all bands."""
     return np.concatenate([call(image[band.source])[band.kept] for band in bands])
 
 
 @pytest.mark.parametrize("routine", FILTERS, ids=lambda r: r.name)
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (3, 2), (40, 1), (41, 2), (29, 9), (5, 8)])
 def test_seams_are_exact(script, routine, rows, parts, rng):
-    """Bands can be thinner than the halo, and empty."""
+    """Bands can have fewer rows than the halo, or no rows."""
     image = image_for(routine, rng, rows)
     bands = list(script.bands_of(rows, parts, routine.halo))
     assert [i for band in bands for i in range(rows)[band.rows]] == list(range(rows))
@@ -56,7 +56,7 @@ def test_the_benchmark_on_the_cpu(script, monkeypatch, capsys):
     assert script.main() == 0
     printed = capsys.readouterr()
     report = json.loads(printed.out)
-    assert "exact" in printed.err
+    assert "identical" in printed.err
     assert (report["shape"], report["devices"]) == ([20, 30, 4], ["cpu", "cpu"])
     assert report["same_bits"]
     assert {name: len(times) for name, times in report["times"].items()} == {
@@ -75,7 +75,7 @@ def test_the_benchmark_detects_wrong_seams(script, monkeypatch, capsys):
 
 
 class OnHost:
-    """An array in host memory with the method of a DeviceArray that the guide uses."""
+    """An array in host memory, with the DeviceArray method that the guide uses."""
 
     def __init__(self, array):
         self.array = array
@@ -85,7 +85,7 @@ class OnHost:
 
 
 def loop_of_the_guide(**replaced):
-    """The function in the guide."""
+    """Return the function in the guide."""
     text = (ROOT / "docs" / "guide" / "arrays.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^(def edges_on.*?)\n\n\n", text, re.S | re.M)
     names = {"np": np, "ado": SimpleNamespace(**{"to_device": ado.to_device, **replaced})}

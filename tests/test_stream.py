@@ -1,4 +1,4 @@
-"""ado.stream: the blocks of large arrays, and their order on a device."""
+"""Tests of ado.stream: the blocks of large arrays, and the order of their copies."""
 
 import math
 import re
@@ -22,7 +22,7 @@ def image(name, rng, images, rows, cols):
 
 
 class CopiesOnHost:
-    """BlockCopies with NumPy arrays, which records the copies."""
+    """A replacement for BlockCopies that uses NumPy arrays and records the copies."""
 
     stream = None
 
@@ -237,7 +237,7 @@ OVERLAPPING = np.lib.stride_tricks.as_strided(np.zeros(30, np.uint8), GRAY.shape
         (("sobel", GRAY), {"memory": "8 apples"}, ValueError, "8 apples"),
         (("sobel", GRAY), {"memory": "100 B"}, ValueError, "memory must be at least"),
         (("transpose", GRAY), {"memory": 1}, ValueError, "memory must be at least"),
-        (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a text"),
+        (("sobel", GRAY), {"memory": 1.5}, TypeError, "integer or a string"),
         (("sobel", GRAY), {"memory": -1}, ValueError, "memory must be at least"),
         (("sobel", GRAY), {"out": GRAY}, TypeError, "out= is not supported"),
         (("sobel", GRAY.astype(float)), {}, TypeError, "uint8"),
@@ -254,7 +254,7 @@ def test_errors(arguments, options, error, text):
 def test_read_only_sink():
     sink = np.empty_like(GRAY)
     sink.flags.writeable = False
-    with pytest.raises(ValueError, match="stream: sink is read-only"):
+    with pytest.raises(ValueError, match="stream: sink must be writeable"):
         ado.stream("sobel", GRAY, sink, device="cpu")
 
 

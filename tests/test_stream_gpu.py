@@ -22,7 +22,7 @@ def images(rng, *shape):
     return rng.integers(0, 256, shape, dtype=np.uint8)
 
 
-# Blocks of 4 MiB and more are copied in chunks; smaller ones by the driver.
+# Blocks of 4 MiB and more are copied in chunks. The driver copies smaller blocks.
 @pytest.mark.parametrize("memory", [300_000, 24 * MIB, 400 * MIB])
 @pytest.mark.parametrize("name", ["grayscale", "gaussian_blur", "sobel", "edge_detect"])
 def test_filters(name, memory, rng):
@@ -91,7 +91,7 @@ def test_memory_mapped_files(tmp_path, rng):
 
 
 def test_repeated_blocks_are_not_overwritten_too_early(rng):
-    """Many small steps, while other kernels delay those of the blocks."""
+    """Other kernels delay the kernels of many small blocks."""
     source = images(rng, 6000, 3000)
     copies = _core.BlockCopies("cuda")
     plan = image_plan((), source.shape, None, 1, 20 * MIB)
@@ -155,7 +155,7 @@ def test_page_locked_arrays(pinned, rng):
     if pinned[1]:
         sink = ado.empty_pinned(sink.shape, "u1")
         sink[...] = 7
-    for memory in (10 * MIB, 30 * MIB):  # tiles, whose rows are not contiguous
+    for memory in (10 * MIB, 30 * MIB):  # for tiles, which are not contiguous
         sink[...] = 0
         ado.stream("transpose", source, sink, memory=memory, device="cuda")
         np.testing.assert_array_equal(sink, source.T)

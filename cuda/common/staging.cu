@@ -2,8 +2,8 @@
 //
 // The driver copies pageable memory through its own pinned buffer with one thread, which has a
 // lower bandwidth than the link to the GPU. Here, the threads of the CPU routines fill and empty
-// pinned chunks. Each thread copies whole chunks and enqueues their transfers. No thread waits for
-// the others at the end of each chunk, and two threads seldom touch the same new page of a result.
+// pinned chunks. Each thread copies whole chunks and enqueues their transfers. The threads do not
+// synchronise after each chunk, and two threads rarely write to the same new page of a result.
 #include "common/launch.cuh"
 #include "common/per_device.cuh"
 #include "common/streams.cuh"
@@ -28,10 +28,10 @@ namespace ado::cuda {
 namespace {
 
 constexpr std::size_t kChunks = 16;  // per direction
-constexpr int kMaxThreads = 16;      // more threads do not copy faster than the link transfers
+constexpr int kMaxThreads = 16;      // more do not help: the link limits the bandwidth
 
-// Chunks of pinned memory, which the copies in one direction use in cyclic order, and the turn of
-// the call that uses them.
+// Chunks of pinned memory, which the copies in one direction use in cyclic order. `turn` is locked
+// by the call that uses the chunks.
 class Ring {
  public:
   Ring() {
@@ -90,7 +90,7 @@ std::size_t size_of(std::size_t chunk, std::size_t bytes) {
   return std::min(kChunkBytes, bytes - chunk * kChunkBytes);
 }
 
-// The chunks of one copy. Any thread can execute steps, each for one chunk.
+// One copy, divided into steps. A step processes one chunk, and any thread can execute it.
 class Steps {
  public:
   Steps(const Ring& ring, std::size_t bytes) : ring_(ring), bytes_(bytes) {}
@@ -100,8 +100,8 @@ class Steps {
 
   bool ended() const { return next_.load(std::memory_order_relaxed) == chunks_of(bytes_); }
 
-  // Executes the next step. Returns false if no step is ready, or if another thread is looking for
-  // one.
+  // Executes the next step. Returns false if no step is ready, or if another thread is selecting a
+  // step.
   bool step() {
     std::unique_lock looking(mutex_, std::try_to_lock);
     if (!looking || ended()) return false;
@@ -116,8 +116,8 @@ class Steps {
   }
 
  protected:
-  // The number of transfers of this copy with the memory of chunk i that must have ended before the
-  // step for chunk i.
+  // Returns the number of transfers of this copy, to or from the memory of chunk i, that must have
+  // ended before the step for chunk i.
   virtual std::size_t transfers_before(std::size_t i) const = 0;
   virtual void execute(std::size_t i, std::size_t bytes) = 0;
 
@@ -222,8 +222,8 @@ class Copying {
 };
 
 // Copies while no other call uses the rings. The threads that fill or empty a chunk do not poll,
-// because a Python signal handler, which poll() calls, may copy too. It would wait for its own
-// thread.
+// because poll() calls Python signal handlers, which may copy too. A copy in a handler would wait
+// for a mutex that its own thread has locked.
 template <class Copy, class... Rings>
 void in_turn(const Copy& copy, const Rings&... rings) {
   poll();

@@ -1,10 +1,10 @@
-"""The edges of an image of 100,000 x 100,000 pixels, from Zarr to Zarr.
+"""Detect the edges in an image of 100,000 x 100,000 pixels, from Zarr to Zarr.
 
     python examples/dask/edge_detect_zarr.py
     python examples/dask/edge_detect_zarr.py --size 2000 image.zarr edges.zarr
 
-The image is made first, unless it exists. It has 40 GB before compression; the memory contains
-about two rows of its chunks at a time.
+The script creates the image if it does not exist. The image has 40 GB before compression. About two
+rows of its chunks are in memory at a time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import adokernels as ado
 
 
 def rings(block_info=None):
-    """One block of an image of rings."""
+    """Compute one block of an image of rings."""
     (top, bottom), (left, right), _ = block_info[None]["array-location"]
     rows, cols = np.arange(top, bottom)[:, None], np.arange(left, right)
     squares = rows**2 + cols**2

@@ -139,15 +139,15 @@ class BlockCopies:
     """
     Copies of blocks of large arrays to and from a GPU.
 
-    Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits only for
-    earlier work on its own array.
+    Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits for earlier
+    work on the same array and on the legacy default stream.
     """
     def __init__(self, device: str) -> None: ...
     def download(
         self, sink: typing.Any, from_: DeviceArray, first: typing.SupportsInt | typing.SupportsIndex
     ) -> None:
         """
-        Copy the elements of an array on the GPU from number `first` on to `sink`.
+        Copy the elements of an array on the GPU to `sink`, beginning with element `first`.
         """
     def empty(
         self,
@@ -166,16 +166,16 @@ class BlockCopies:
         first: typing.SupportsInt | typing.SupportsIndex,
     ) -> None:
         """
-        Upload and download at the same time.
+        Upload to one array and download from another at the same time.
         """
     def upload(self, to: DeviceArray, source: typing.Any) -> None:
         """
-        Copy a NumPy array to an array on the GPU. Returns when `source` may be overwritten.
+        Copy a NumPy array to an array on the GPU. Return as soon as `source` may be changed.
         """
     @property
     def stream(self) -> int:
         """
-        The cudaStream_t for kernels.
+        The handle (cudaStream_t) of the stream for kernels.
         """
 
 class OptionType:
@@ -442,7 +442,7 @@ class Routine:
     @property
     def halo(self) -> int | None:
         """
-        The largest distance, in pixels, of a pixel that affects a result pixel; None if the routine is no image filter.
+        A result pixel depends on the pixels up to this distance along rows and columns. None if the routine is not an image filter.
         """
     @property
     def name(self) -> str: ...
@@ -604,8 +604,9 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     """
     Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-    The GPU copies such arrays at the bandwidth of the link, without the processors of the host. The
-    memory cannot be swapped, and its allocation takes longer than that of other memory.
+    The GPU copies such arrays by direct memory access, without the CPU, if their rows are contiguous.
+    The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
+    memory.
     """
 
 def existing_metrics(metrics: collections.abc.Sequence[str], chip: str) -> list[str]:

@@ -18,7 +18,8 @@
 namespace ado::bindings {
 namespace {
 
-// Copies that overlap with each other and with kernels, on streams of their own.
+// Copies that overlap with each other and with kernels. Uploads, downloads and kernels have one
+// stream each.
 class BlockCopies {
  public:
   explicit BlockCopies(const std::string& device)
@@ -29,12 +30,12 @@ class BlockCopies {
 
   std::uintptr_t stream() const { return cuda::handle_of(kernels_.stream()); }
 
-  // Returns an array of the legacy default stream. The copies do not wait for kernels on other
-  // arrays then, as they would if the array was of the stream of the kernels.
+  // Returns an array that belongs to the legacy default stream. If it belonged to the stream of the
+  // kernels, copies of it would wait for kernels on other arrays.
   DeviceArray empty(const std::vector<std::int64_t>& shape, const py::dtype& dtype) const {
     if (shape.size() > kMaxRank)
       throw ValueError("empty: shape must have at most " + std::to_string(kMaxRank) +
-                       " dimensions");
+                       " dimensions, got " + std::to_string(shape.size()));
     Array view;
     view.type = element_type(dtype);
     view.rank = static_cast<int>(shape.size());
@@ -63,7 +64,7 @@ class BlockCopies {
     const HostArray read("exchange: source", source, false), written("exchange: sink", sink, true);
     const StagedCopy up = upload_of(to, read), down = download_of(written, from, first);
     if (to.memory == from.memory)
-      throw ValueError("exchange: the arrays on the GPU must be different");
+      throw ValueError("exchange: to and from_ must be different arrays, got the same memory");
     const ReleaseGil release;
     const Uses writes(up, to, true), reads(down, from, false);
     ado::exchange(up, down);
@@ -74,7 +75,9 @@ class BlockCopies {
   struct HostArray {
     HostArray(const std::string& name, const py::object& object, bool output)
         : who(name), array(name, object, output) {
-      if (array.memory() != kHost) throw ValueError(who + " must be in host memory");
+      if (array.memory() != kHost)
+        throw ValueError(who + " must be in host memory, got an array on " +
+                         name_of(array.memory()));
       array.open(std::nullopt);
       view = array.argument().view;
     }
@@ -94,7 +97,7 @@ class BlockCopies {
       try {
         memory_.after_use(copy_.stream, writes_);
       } catch (...) {
-        // The driver has failed, and the copy has failed as well.
+        // If the driver fails here, the copy has failed too.
       }
     }
     Uses(const Uses&) = delete;
@@ -107,8 +110,12 @@ class BlockCopies {
   };
 
   void check(const HostArray& host, const DeviceArray& array) const {
-    if (!host.array.element().equal(array.element) || array.device() != device_)
-      throw ValueError(host.who + " must have the type of the array on " + name_of(gpu(device_)));
+    if (array.device() != device_)
+      throw ValueError("the array must be on " + name_of(gpu(device_)) + ", got an array on " +
+                       name_of(gpu(array.device())));
+    if (!host.array.element().equal(array.element))
+      throw ValueError(host.who + " must have the type " + array.element.name() + ", got " +
+                       host.array.element().name());
   }
 
   StagedCopy upload_of(const DeviceArray& to, const HostArray& host) const {
@@ -121,7 +128,9 @@ class BlockCopies {
   StagedCopy download_of(const HostArray& host, const DeviceArray& from, std::int64_t first) const {
     check(host, from);
     if (first < 0 || first > from.view.elements() - host.view.elements())
-      throw ValueError(host.who + " must fit into the elements from `first` on");
+      throw ValueError(
+          host.who + " must fit into the array on the GPU from element `first` on, got " +
+          std::to_string(host.view.elements()) + " elements and first = " + std::to_string(first));
     return {from.view.data + first * from.view.type.size, host.view, downloads_.stream()};
   }
 
@@ -130,13 +139,13 @@ class BlockCopies {
 };
 
 py::array empty_pinned(const py::object& shape, const py::object& dtype) {
-  // NumPy checks the arguments and computes the number of bytes, without memory.
+  // NumPy checks the arguments and computes the number of bytes, without allocating them.
   const py::module_ numpy = py::module_::import("numpy");
   const py::object described =
       numpy.attr("broadcast_to")(numpy.attr("empty")(py::tuple(0), dtype), shape);
   const auto type = described.attr("dtype").cast<py::dtype>();
   if (has_references(type))
-    throw TypeError("empty_pinned: dtype must have no references to Python objects, got " +
+    throw TypeError("empty_pinned: dtype must not hold references to Python objects, got " +
                     Element{type}.name());
   const auto bytes = described.attr("nbytes").cast<std::size_t>();
   std::unique_ptr<cuda::PageLockedMemory> memory;
@@ -158,22 +167,25 @@ void bind_block_copies(py::module_& m) {
   py::class_<BlockCopies>(m, "BlockCopies", R"(Copies of blocks of large arrays to and from a GPU.
 
 Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits for earlier
-work on its own array and on the legacy default stream.)")
+work on the same array and on the legacy default stream.)")
       .def(py::init<const std::string&>(), py::arg("device"))
-      .def_property_readonly("stream", &BlockCopies::stream, "The cudaStream_t for kernels.")
+      .def_property_readonly("stream", &BlockCopies::stream,
+                             "The handle (cudaStream_t) of the stream for kernels.")
       .def("empty", &BlockCopies::empty, py::arg("shape"), py::arg("dtype"),
            "Return an uninitialised array on the GPU.")
       .def("upload", &BlockCopies::upload, py::arg("to"), py::arg("source"),
-           "Copy a NumPy array to an array on the GPU. Returns when `source` may be overwritten.")
+           "Copy a NumPy array to an array on the GPU. Return as soon as `source` may be changed.")
       .def("download", &BlockCopies::download, py::arg("sink"), py::arg("from_"), py::arg("first"),
-           "Copy the elements of an array on the GPU from number `first` on to `sink`.")
+           "Copy the elements of an array on the GPU to `sink`, beginning with element `first`.")
       .def("exchange", &BlockCopies::exchange, py::arg("to"), py::arg("source"), py::arg("sink"),
-           py::arg("from_"), py::arg("first"), "Upload and download at the same time.");
+           py::arg("from_"), py::arg("first"),
+           "Upload to one array and download from another at the same time.");
   m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",
         R"(Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-The GPU copies such arrays at the bandwidth of the link, without the processors of the host. The
-memory cannot be swapped, and its allocation takes longer than that of other memory.)");
+The GPU copies such arrays by direct memory access, without the CPU, if their rows are contiguous.
+The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
+memory.)");
 }
 
 }  // namespace ado::bindings

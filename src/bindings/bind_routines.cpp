@@ -221,8 +221,8 @@ void bind_routines(py::module_& m) {
       .def_readonly("dimensions", &Routine::dimensions)
       .def_property_readonly("batched", &Routine::batched)
       .def_readonly("halo", &Routine::halo,
-                    "The largest distance, in pixels, of a pixel that affects a result pixel; None "
-                    "if the routine is no image filter.")
+                    "A result pixel depends on the pixels up to this distance along rows and "
+                    "columns. None if the routine is not an image filter.")
       .def_property_readonly("parameters", &parameters_of)
       .def_property_readonly("variants",
                              [](const Routine& r) {

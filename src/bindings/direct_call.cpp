@@ -184,9 +184,9 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
 }  // namespace
 
 void bind_direct_call(py::module_& m) {
-  // At its first use, NumPy's table of functions is read with the GIL released for a moment. The
-  // destructor of pybind11 that takes the GIL again aborts the process if Python exits meanwhile.
-  // The table is thus read here, before a daemon thread can make a call.
+  // pybind11 loads NumPy's table of functions at its first use, and releases the GIL meanwhile. If
+  // Python exits at that moment, the destructor that acquires the GIL again aborts the process.
+  // Load the table here, before a daemon thread can make a call.
   py::detail::npy_api::get();
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(DirectCall, call), READONLY, nullptr}, {}};

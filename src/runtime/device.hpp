@@ -103,7 +103,7 @@ void copy_strided(const Array& to, const Array& from, const Stream& stream);
 void fill(std::byte* device, unsigned char value, std::size_t bytes);
 void synchronize();  // waits for all work of the current device
 
-// Page-locked host memory. The GPU copies it without the processors of the host.
+// Page-locked host memory. The GPU copies it by direct memory access, without the CPU.
 class PageLockedMemory {
  public:
   explicit PageLockedMemory(std::size_t bytes);
@@ -116,12 +116,13 @@ class PageLockedMemory {
   std::byte* data_ = nullptr;
 };
 
-// Rows of page-locked host memory; `pitch` is the distance of their first bytes.
+// Rows of page-locked host memory. `pitch` is the number of bytes from the start of a row to the
+// start of the next row.
 struct PageLockedRows {
   std::byte* first;
   std::size_t width, pitch, count;
 };
-// Returns true if a range of host memory is page-locked. Both ends are tested.
+// Returns true if a range of host memory is page-locked. Tests only the first and the last byte.
 bool page_locked(const std::byte* first, std::size_t bytes);
 // Enqueue a copy to or from packed device memory.
 void enqueue_upload(std::byte* device, const PageLockedRows& host, const Stream& stream);
@@ -132,8 +133,8 @@ void enqueue_download(const PageLockedRows& host, const std::byte* device, const
 // direction, only one copy is executed at a time.
 //
 // fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
-// empty(from, first, bytes) reads them. Several threads call them, with different chunks. They must
-// not throw.
+// empty(from, first, bytes) reads them. Several threads call these functions, each with a different
+// chunk. The functions must not throw.
 inline constexpr std::size_t kChunkBytes = 2 << 20;
 struct Upload {
   std::byte* device;
@@ -151,8 +152,8 @@ struct Download {
 void run(const Upload& upload);
 // Returns after the copy is complete.
 void run(const Download& download);
-// Executes both at the same time, on the same GPU. Returns after the last call of `fill` and after
-// the download is complete.
+// Executes both copies at the same time, on the same GPU. Returns after the last call of `fill` and
+// after the download is complete.
 void run(const Upload& upload, const Download& download);
 
 // The resource usage of a kernel on this device, for one block shape.

@@ -106,8 +106,8 @@ class Routine {
   std::vector<std::string> dimensions;  // names of the inputs' lengths, in order of appearance
   std::vector<std::string> lengths;     // dimensions, and the length that only results have
 
-  // A result pixel depends on the pixels up to this distance along rows and columns. No value if
-  // the routine is no image filter.
+  // A result pixel depends on the pixels up to this distance along rows and columns. Empty if the
+  // routine is not an image filter.
   std::optional<int> halo;
 
   bool batched() const;  // whether operands take batch dimensions

@@ -47,8 +47,8 @@ cuda::Download download_in_chunks(const Array& host, const std::byte* device,
   return {device, size_of(host), empty, stream};
 }
 
-// Returns the rows of a large array in page-locked memory, or nothing if the array is not such an
-// array or has no contiguous rows.
+// Returns the rows of an array. Returns std::nullopt if the array is small, is not in page-locked
+// memory, or has rows that are not contiguous.
 std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
   const std::size_t bytes = size_of(host);
   if (bytes < kLarge) return std::nullopt;
@@ -116,7 +116,7 @@ void exchange(const StagedCopy& up, const StagedCopy& down) {
       if (!to) download(down.host, down.device, down.stream);
     }
   } catch (...) {
-    wait();  // the caller may free the host arrays
+    wait();  // because the caller may free the host arrays
     throw;
   }
   wait();

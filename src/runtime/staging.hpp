@@ -14,7 +14,7 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream);
 // Stream-ordered copy of packed device memory to a host array. Returns after the copy is complete.
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream);
 
-// A stream-ordered copy of an upload or a download.
+// The arguments of an upload or a download.
 struct StagedCopy {
   std::byte* device;
   Array host;

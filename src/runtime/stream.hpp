@@ -32,8 +32,8 @@ Stream nameable(const Stream& stream);
 // Waits on the host until the work on a stream has finished.
 void synchronize(const Stream& stream);
 
-// A stream that does not synchronise with the legacy default stream. Work that is enqueued when the
-// object is destroyed still runs.
+// A stream that does not synchronise with the legacy default stream. The destructor does not cancel
+// work that is already enqueued.
 class OwnStream {
  public:
   explicit OwnStream(int device);

@@ -28,11 +28,11 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
         *reinterpret_cast<const Element*>(from + i * from_step);
 }
 
-// Shorter runs contain too few whole cache lines.
+// Minimum bytes of a run for non-temporal stores. Shorter runs contain too few whole cache lines.
 constexpr std::size_t kShortestStream = 512;
 
-// Copies to memory that is not read soon. Non-temporal stores do not read the cache lines that they
-// overwrite, unlike ordinary stores.
+// Copies to memory that will not be read soon. Unlike ordinary stores, non-temporal stores do not
+// read the cache lines that they overwrite.
 void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__)
   constexpr std::size_t kLine = 64;
@@ -111,7 +111,7 @@ struct Transfer {
   std::int64_t first, count;  // elements
   bool packs;
 
-  // Whether the strided array is written and does not stay in the caches.
+  // Whether the strided array is written and is larger than the caches.
   bool streams() const {
     constexpr std::int64_t kLargerThanCaches = 64 << 20;
     return !packs && array.bytes() >= kLargerThanCaches;

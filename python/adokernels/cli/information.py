@@ -38,7 +38,7 @@ def add_commands(commands: Commands) -> None:
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
 
     ladders = commands.add(
-        "list", _run_list, "Show the routines, or the ladder of one", "transpose"
+        "list", _run_list, "Show all routines, or the ladder of one routine", "transpose"
     )
     ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
 

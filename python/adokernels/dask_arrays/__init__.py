@@ -1,6 +1,6 @@
 """Calls of routines with Dask arrays. The result is a lazy Dask array.
 
-Only calls with a Dask array import this package, because it imports Dask.
+This package imports Dask. Only calls with Dask arrays import it.
 """
 
 from adokernels.dask_arrays.calls import lazy_call

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockCall:
-    """A function that computes the result of one block. It is pickled for other processes."""
+    """A function that computes the result of one block. It can be pickled for other processes."""
 
     routine: Routine
     variant: str | None
@@ -29,12 +29,12 @@ class BlockCall:
     options: Mapping[str, Any]
 
     def __call__(self, *operands: Any) -> Any:
-        """Compute the result of one block, in the library of the operands."""
+        """Compute the result of one block, as an array of the library of the operands."""
         result = self.routine(
             *operands, variant=self.variant, block=self.block, device=self.device, **self.options
         )
         if isinstance(result, _core.DeviceArray):
-            # The result of a call with CuPy arrays. CuPy is loaded, because an operand is its own.
+            # The operands are CuPy arrays, so CuPy is loaded.
             return sys.modules["cupy"].from_dlpack(result)
         return result
 

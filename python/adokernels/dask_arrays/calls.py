@@ -57,7 +57,7 @@ def lazy_call(
         If the chunk sizes are unknown, or if a call with NumPy arrays of these shapes would raise
         it.
     KeyError
-        If the routine has no such variant.
+        If the routine has no variant of that name.
 
     The blocks may still raise errors, for example if the device is missing or `block` is not one of
     the variant's.

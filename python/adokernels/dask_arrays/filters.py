@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def image_filter(call: BlockCall, image: da.Array) -> da.Array:
     """Filter images.
 
-    The halo is not padded at the edges of the image: there, a block ends where the image ends, and
-    the kernel applies its own border.
+    Blocks have no halo at the edges of the image. The kernel applies its own border there.
     """
     halo = call.routine.halo or 0
     image_operand = next(p for p in call.routine.parameters if p.role == "input")
@@ -25,11 +24,12 @@ def image_filter(call: BlockCall, image: da.Array) -> da.Array:
     image = image.rechunk(dict.fromkeys(channels, -1))
     cols = image.ndim - len(channels) - 1
     axes = [cols - 1, cols]
-    # Dask merges chunks that are thinner than the halo. An axis must be longer than the halo.
+    # Dask merges chunks that are smaller than the halo. It requires axes longer than the halo, so
+    # shorter axes become one chunk without a halo.
     image = image.rechunk({axis: -1 for axis in axes if image.shape[axis] <= halo})
     depth = {axis: halo if image.numblocks[axis] > 1 else 0 for axis in axes}
     if "batch" in call.routine.options:
-        # The shape of the whole image has been checked. A block may have 3 or 4 columns.
+        # The shape of the whole image has been checked. A block with 3 or 4 columns is valid.
         call = replace(call, options={**call.options, "batch": True})
     blocks = da.overlap.overlap(image, depth, boundary="none") if any(depth.values()) else image
     result = da.map_blocks(

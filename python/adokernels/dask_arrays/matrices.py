@@ -23,7 +23,7 @@ def transpose(call: BlockCall, a: da.Array) -> da.Array:
 
 @dataclass(frozen=True)
 class _AsRow:
-    """Computes the largest sums of one block, as a matrix with one row."""
+    """A function that computes the largest sums of one block, as a matrix with one row."""
 
     call: BlockCall
 
@@ -32,11 +32,11 @@ class _AsRow:
 
 
 def _largest(sums: Any, axis: Any, keepdims: bool) -> Any:
-    return np.max(sums, axis=axis, keepdims=keepdims)  # of NumPy or CuPy; NaN propagates
+    return np.max(sums, axis=axis, keepdims=keepdims)  # for NumPy and CuPy arrays; NaN propagates
 
 
 def max_plus(call: BlockCall, big: da.Array, small: da.Array) -> da.Array:
-    """The largest sums of the blocks, then a tree of maxima. Maxima are exact in any order."""
+    """Compute the largest sums per block, then a tree of maxima. Maxima are exact in any order."""
     small = small.rechunk((big.chunks[0],))
     sums = da.blockwise(
         _AsRow(call),
@@ -56,10 +56,10 @@ def max_plus(call: BlockCall, big: da.Array, small: da.Array) -> da.Array:
 
 
 def average_matvec(call: BlockCall, vectors: da.Array, matrix: da.Array) -> da.Array:
-    """Whole sets per block.
+    """Compute whole sets per block.
 
-    Each column of the result depends on all samples and all elements of its set. The sums of parts
-    of a set would have to be rounded before they are added.
+    Each column of the result depends on all samples and all elements of its set. Sums of parts of a
+    set would be rounded before they are added.
     """
     if vectors.numblocks[1:] != (1, 1):
         vectors = vectors.rechunk({0: "auto", 1: -1, 2: -1})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def checked_operands(
     routine: Routine, args: Sequence[Any], options: Mapping[str, Any]
 ) -> list[da.Array]:
-    """All operands in the routine's order, as Dask arrays with known shapes.
+    """Return all operands in the routine's order, as Dask arrays with known shapes.
 
     Parameters
     ----------

@@ -82,7 +82,10 @@ class Variant(AnyVariant):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute the routine with this variant; a lazy Dask array if an operand is one."""
+        """Compute the routine with this variant.
+
+        If an operand is a Dask array, the result is a lazy Dask array.
+        """
         if "variant" in options:
             raise TypeError(
                 f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
@@ -245,8 +248,8 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
     batched : bool
         Whether operands may have leading batch dimensions.
     halo : int or None
-        The largest distance, in pixels, of a pixel that affects a result pixel; None if the routine
-        is no image filter.
+        A result pixel depends on the pixels up to this distance along rows and columns. None if the
+        routine is not an image filter.
     """
 
     def __init__(self, core: _core.Routine) -> None:

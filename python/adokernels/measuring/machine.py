@@ -134,7 +134,8 @@ def stored_machine(device: str) -> Machine | None:
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one.
 
-    The file belongs to a UUID. The same GPU can be "cuda:0" in one process and "cuda:1" in another.
+    Files are stored per UUID, because a GPU can be "cuda:0" in one process and "cuda:1" in another.
+    The returned record names the device of this process.
     """
     try:
         found = read_record(path, _LARGEST_FILE)

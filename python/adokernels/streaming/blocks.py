@@ -1,7 +1,7 @@
 """Blocks of an image or a matrix that can be computed one after the other.
 
-All blocks have the same shape, so that arrays on the device can be used again. The last block along
-an axis therefore begins earlier than its results, which overlap with those of the block before.
+All blocks have the same shape, so that the arrays on the device can be reused. The last block along
+an axis ends where the axis ends, so it overlaps with the previous block.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Blocks and results on the device: one is copied to the device, one from the device, while the
-#: kernel works on one of them.
+#: The number of block arrays and of result arrays on the device. While the kernel uses one of each,
+#: the next block is uploaded to the other block array, and the previous result is downloaded from
+#: the other result array.
 SLOTS = 2
-#: The largest number of bytes of a block and its result, unless the smallest block is larger.
-#: Larger blocks only lengthen the first upload and the last download, during which nothing else
-#: works.
+#: The largest number of bytes of a block and its result together, unless the smallest block is
+#: larger. Larger blocks only lengthen the first upload and the last download, which do not overlap
+#: with other work.
 LARGEST_BLOCK = 512 << 20
 #: The smallest number of rows and columns of a tile, unless the matrix has fewer.
 SMALLEST_TILE = 64
-#: Tiles of a matrix have multiples of this number of rows and columns if they are larger, so that
-#: rows of tiles begin at the boundary of a sector for each type.
+#: The numbers of rows and columns of larger tiles are multiples of this number, so that the rows
+#: of tiles begin at sector boundaries for all types.
 TILE_ALIGNMENT = 64
 
 
 class Block(NamedTuple):
     """One block: what to read and where to write its results."""
 
-    #: Part of the source array that the block reads.
+    #: The part of the source array that the block reads.
     source: tuple[slice, ...]
-    #: Number of the first element of the block's result that is stored. The stored elements are
+    #: The index of the first stored element of the block's result. The stored elements are
     #: contiguous.
     first: int
-    #: Part of the sink array that the block writes.
+    #: The part of the sink array that the block writes.
     sink: tuple[slice, ...]
 
 
@@ -97,7 +98,7 @@ def image_plan(
     halo
         A result pixel depends on the pixels up to this distance.
     memory
-        Bytes of memory for the blocks and results of all slots. Elements have one byte.
+        Bytes of memory for SLOTS blocks and their results. Elements have one byte.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def image_plan(
 
 
 def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
-    """Divide a matrix into tiles, which are about square.
+    """Divide a matrix into approximately square tiles.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
     itemsize
         Bytes per element.
     memory
-        Bytes of memory for the tiles and results of all slots.
+        Bytes of memory for SLOTS tiles and their results.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
 
 
 def _aligned(extent: int, length: int) -> int:
-    """Round down to a multiple of TILE_ALIGNMENT, if this is neither 0 nor the whole axis."""
+    """Round down to a multiple of TILE_ALIGNMENT, except for short extents and the whole axis."""
     if extent == length or extent < TILE_ALIGNMENT:
         return extent
     return extent - extent % TILE_ALIGNMENT

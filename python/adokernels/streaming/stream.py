@@ -32,7 +32,7 @@ def stream(
     device: str | None = None,
     **options: Any,
 ) -> NDArray[Any]:
-    """Compute an image filter or a transpose of an array that does not fit on the device.
+    """Compute an image filter or a transpose of an array larger than the memory of the device.
 
     The array is computed in blocks. While a kernel computes one block, the next block is copied to
     the GPU and the previous result is copied to the host. The result has the same bits as that of
@@ -50,8 +50,8 @@ def stream(
         The result is stored here. Default: a new array. It must not share memory with `source`. Two
         maps of the same file are not recognised.
     memory : int or str, default "8 GiB"
-        Bytes of device memory for the blocks and their results, for example ``"512 MiB"``. A
-        variant that stores intermediate results needs more.
+        Bytes of device memory for two blocks and their results, for example ``"512 MiB"``. Variants
+        that store intermediate results need additional memory.
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of `routine` if it is a variant,
         else the default device.
@@ -84,7 +84,9 @@ def stream(
     """
     for name in ("out", "stream", "variant"):
         if name in options:
-            raise TypeError(f"stream: {name}= is not supported; the routine can be a variant")
+            raise TypeError(
+                f"stream: {name}= is not supported; pass a variant as routine, and out= as sink"
+            )
     call = routines[routine] if isinstance(routine, str) else routine
     ladder = call.routine if isinstance(call, Variant) else call
     if ladder is not transpose and getattr(ladder, "halo", None) is None:
@@ -149,7 +151,7 @@ def _check_sink(sink: NDArray[Any], shape: tuple[int, ...], source: NDArray[Any]
             f"got {sink.shape} and {sink.dtype}"
         )
     if not sink.flags.writeable:
-        raise ValueError("stream: sink is read-only")
+        raise ValueError("stream: sink must be writeable, got a read-only array")
     if _has_internal_overlap(sink):
         raise ValueError("stream: sink has internal overlap (elements share memory)")
     if _share_memory(source, sink):
@@ -180,24 +182,24 @@ def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def _bytes(memory: int | str) -> int:
-    """The number of bytes: an integer, or a number with a unit."""
+    """Convert an integer, or a string of a number and a unit, to a number of bytes."""
     if isinstance(memory, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", memory)
         unit = _UNITS.get(found[2] or "B") if found else None
         if found is None or unit is None:
             raise ValueError(
-                f"stream: memory must be a number of bytes or a text like '8 GiB', got {memory!r}"
+                f"stream: memory must be a number of bytes or a string like '8 GiB', got {memory!r}"
             )
         return round(min(float(found[1]) * unit, sys.float_info.max))
     if isinstance(memory, bool) or not isinstance(memory, (int, np.integer)):
-        raise TypeError(f"stream: memory must be an integer or a text, got {memory!r}")
+        raise TypeError(f"stream: memory must be an integer or a string, got {memory!r}")
     return int(memory)
 
 
 def _in_turn(
     call: Any, plan: Plan, source: NDArray[Any], sink: NDArray[Any], options: dict[str, Any]
 ) -> None:
-    """Compute the blocks on the CPU."""
+    """Compute the blocks on the CPU, one after the other."""
     result = np.empty(plan.result_shape, sink.dtype)
     for block in plan.blocks:
         call(source[block.source], out=result, device="cpu", **options)
@@ -207,7 +209,7 @@ def _in_turn(
 
 
 class _Copies(Protocol):
-    """What `_overlapped` uses of BlockCopies."""
+    """The members of BlockCopies that `_overlapped` uses."""
 
     @property
     def stream(self) -> int: ...
@@ -225,7 +227,7 @@ def _overlapped(
     sink: NDArray[Any],
     options: dict[str, Any],
 ) -> None:
-    """Compute the blocks on the GPU. In each step, the three blocks in flight advance."""
+    """Compute the blocks on the GPU. Each step uploads, computes and downloads different blocks."""
     count = len(plan.blocks)
     blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
     results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
