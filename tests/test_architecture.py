@@ -96,7 +96,7 @@ def test_cycles_are_found():
 
 
 def test_only_ladders_know_the_core_of_a_routine():
-    root = PACKAGE.parent.parent
+    root = Path(__file__).parents[1]
     folders = [root / name for name in (".ci", "tests", "benchmarks")]
     scripts = [path for folder in folders for path in folder.rglob("*.py")]
     for path in [*FILES, *scripts]:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.measuring.streams import stream_handle
 
 
@@ -24,7 +25,7 @@ def cupy_on(handle):
 @pytest.fixture
 def loaded(monkeypatch):
     """Return a function that replaces the loaded libraries."""
-    monkeypatch.setattr("adokernels._core.resolve_device", lambda _: "cuda:0")
+    monkeypatch.setattr(_core, "resolve_device", lambda _: "cuda:0")
 
     def replace(**libraries):
         for name in ("torch", "cupy"):

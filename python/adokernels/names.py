@@ -64,6 +64,7 @@ _DEFINED_IN = {
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
+    "lazy_call": "adokernels.dask_arrays.calls",
 }
 
 

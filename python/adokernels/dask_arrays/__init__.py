@@ -1,8 +1,4 @@
 """Calls of routines with Dask arrays. The result is a lazy Dask array.
 
-This package imports Dask. Only calls with Dask arrays import it.
+Only calls with a Dask array import the modules of this package, because these import Dask.
 """
-
-from adokernels.dask_arrays.calls import lazy_call
-
-__all__ = ["lazy_call"]

@@ -437,9 +437,7 @@ class Routine(AnyLadder[Variant], _core.DirectCall):
     ) -> Any:
         check_options(self, args, options, Routine._general_call, self.name)
         if has_dask_array(args, options.values(), (out,)):
-            from adokernels.dask_arrays import lazy_call  # imports Dask
-
-            return lazy_call(
+            return find("lazy_call")(
                 self,
                 args,
                 options,
