@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dask.array as da
 
 from adokernels.dask_arrays.blocks import meta_of
+from adokernels.ladders.checks import has_channels
 
 if TYPE_CHECKING:
     from adokernels.dask_arrays.blocks import BlockCall
@@ -19,8 +20,7 @@ def image_filter(call: BlockCall, image: da.Array) -> da.Array:
     Blocks have no halo at the edges of the image. The kernel applies its own border there.
     """
     halo = call.routine.halo or 0
-    image_operand = next(p for p in call.routine.parameters if p.role == "input")
-    channels = [image.ndim - 1] if image_operand.shape.endswith("cols, 3|4)") else []
+    channels = [image.ndim - 1] if has_channels(call.routine) else []
     image = image.rechunk(dict.fromkeys(channels, -1))
     cols = image.ndim - len(channels) - 1
     axes = [cols - 1, cols]

@@ -35,6 +35,11 @@ def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str,
         )
 
 
+def has_channels(routine: Routine) -> bool:
+    """Whether the last axis of the first operand contains the channels of colour images."""
+    return routine.parameters[0].shape.endswith("3|4)")
+
+
 def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Raise the error of a call with NumPy arrays of these shapes and types, if there is one.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from adokernels import _core
-from adokernels.ladders.checks import check_types
+from adokernels.ladders.checks import check_types, has_channels
 from adokernels.ladders.registry import routines, transpose
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
@@ -123,14 +123,10 @@ def _check_array(name: str, array: Any) -> None:
         raise TypeError(f"stream: {name} must not be a masked array; fill it first (.filled())")
 
 
-def _has_channels(ladder: Routine) -> bool:
-    return len(ladder.parameters[0].shape) > len(ladder.parameters[-1].shape)
-
-
 def _result_shape(ladder: Routine, shape: tuple[int, ...]) -> tuple[int, ...]:
     if ladder is transpose:
         return shape[::-1]
-    return shape[:-1] if _has_channels(ladder) else shape
+    return shape[:-1] if has_channels(ladder) else shape
 
 
 def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
@@ -140,7 +136,7 @@ def _plan(ladder: Routine, source: NDArray[Any], memory: int) -> Plan:
         rows, cols = source.shape
         return transpose_plan((rows, cols), source.itemsize, memory)
     *images, rows, cols = _result_shape(ladder, source.shape)
-    channels = source.shape[-1] if _has_channels(ladder) else None
+    channels = source.shape[-1] if has_channels(ladder) else None
     return image_plan(images, (rows, cols), channels, ladder.halo, memory)
 
 
@@ -174,7 +170,7 @@ def _has_internal_overlap(array: NDArray[Any]) -> bool:
 
 def _share_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether arrays share memory; true if the exact answer takes too long."""
-    limit = 10_000  # candidate solutions, about a millisecond
+    limit = 10_000  # candidate solutions
     try:
         return np.shares_memory(a, b, max_work=limit)  # type: ignore[arg-type]  # of the stubs
     except RuntimeError:  # TooHardError
@@ -234,17 +230,17 @@ def _overlapped(
     for step in range(count + 2):
         loaded, computed, stored = step, step - 1, step - 2
         if 0 <= computed < count:
-            slot = computed % len(blocks)
+            slot = computed % SLOTS
             call(blocks[slot], out=results[slot], stream=copies.stream, **options)
-        if stored < 0 and loaded < count:
-            copies.upload(blocks[loaded % len(blocks)], source[plan.blocks[loaded].source])
         if stored < 0:
+            if loaded < count:
+                copies.upload(blocks[loaded % SLOTS], source[plan.blocks[loaded].source])
             continue
         block = plan.blocks[stored]
-        result = results[stored % len(blocks)]
+        result = results[stored % SLOTS]
         if loaded < count:
             copies.exchange(
-                blocks[loaded % len(blocks)],
+                blocks[loaded % SLOTS],
                 source[plan.blocks[loaded].source],
                 sink[block.sink],
                 result,
