@@ -115,6 +115,18 @@ def test_nan_is_rejected_with_the_path_of_its_field(tmp_path):
         ado.load(path)
 
 
+@pytest.mark.parametrize("name", ["measurements", "peers"])
+def test_a_sweep_of_two_machines_is_rejected_with_its_field(name, tmp_path):
+    document = with_peers(make_transpose()).to_dict()
+    document[name][-1]["context"]["device_name"] = "another GPU"
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    last = len(document[name]) - 1
+    message = rf"x\.json: {name}\[{last}\]\.context must be of one machine .*got 'another GPU'"
+    with pytest.raises(ValueError, match=message):
+        ado.load(path)
+
+
 def test_an_unknown_field_is_rejected_with_the_nearest_name(tmp_path):
     path = tmp_path / "x.json"
     record = {"schema": 2, "kind": "machine", **H200.to_dict(), "thread": 3}

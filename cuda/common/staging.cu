@@ -18,9 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 
 namespace ado::cuda {
@@ -35,27 +33,18 @@ constexpr int kMaxThreads = 16;
 class Ring {
  public:
   Ring() {
-    void* memory = nullptr;
-    const cudaError_t status = cudaHostAlloc(&memory, kChunks * kChunkBytes, cudaHostAllocDefault);
-    if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      throw std::bad_alloc();
-    }
-    if (status != cudaSuccess) throw_error(status, "cudaHostAlloc(...)", __FILE__, __LINE__);
-    for (std::size_t i = 0; i < kChunks; ++i) {
-      chunks_[i].memory = static_cast<std::byte*>(memory) + i * kChunkBytes;
-      ADO_CUDA(cudaEventCreateWithFlags(&chunks_[i].transferred, cudaEventDisableTiming));
-    }
+    for (cudaEvent_t& event : transferred_)
+      ADO_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
 
-  std::byte* memory(std::size_t i) const { return chunks_[i % kChunks].memory; }
+  std::byte* memory(std::size_t i) const { return memory_.data() + i % kChunks * kChunkBytes; }
   // Must be called after the transfer of chunk i has been enqueued.
   void mark(std::size_t i, cudaStream_t stream) const {
-    ADO_CUDA(cudaEventRecord(chunks_[i % kChunks].transferred, stream));
+    ADO_CUDA(cudaEventRecord(transferred_[i % kChunks], stream));
   }
   // Returns true if the last transfer of chunk i has ended, or if there was none.
   bool transferred(std::size_t i) const {
-    const cudaError_t status = cudaEventQuery(chunks_[i % kChunks].transferred);
+    const cudaError_t status = cudaEventQuery(transferred_[i % kChunks]);
     if (status == cudaErrorNotReady) {
       cudaGetLastError();
       return false;
@@ -64,14 +53,11 @@ class Ring {
     return true;
   }
 
-  std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
+  mutable std::mutex turn;
 
  private:
-  struct Chunk {
-    std::byte* memory;
-    cudaEvent_t transferred;
-  };
-  Chunk chunks_[kChunks];
+  PageLockedMemory memory_{kChunks * kChunkBytes};
+  cudaEvent_t transferred_[kChunks];
 };
 
 // Both return the ring of the current device.
@@ -228,7 +214,7 @@ template <class Copy, class... Rings>
 void in_turn(const Copy& copy, const Rings&... rings) {
   poll();
   {
-    const std::scoped_lock lock(*rings.turn...);
+    const std::scoped_lock lock(rings.turn...);
     const WorksFor no_call(nullptr);
     copy();
   }

@@ -1,9 +1,6 @@
 #include "core/thread_pool.hpp"
 
 #include <pthread.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +12,7 @@
 
 #include "core/interrupt.hpp"
 #include "core/processors.hpp"
+#include "core/streaming.hpp"
 #include "core/thread.hpp"
 
 namespace ado {
@@ -49,13 +47,6 @@ bool spin(Clock::duration time, const Done& done) {
     }
   } while (Clock::now() < end);
   return done();
-}
-
-// Makes the non-temporal stores of an interrupted part visible to other threads.
-void finish_stores() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
 }
 
 class Pool {
@@ -146,7 +137,7 @@ class Pool {
       const WorksFor works(call_);
       function_(work_, part, parts);
     } catch (const Interrupted&) {
-      finish_stores();
+      finish_streaming();  // of the interrupted part
     }
   }
 

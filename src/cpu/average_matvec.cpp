@@ -9,13 +9,14 @@
 
 #include "core/compensated.hpp"
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
+#include "cpu/common/width.hpp"
 #include "cpu/transpose/parts.hpp"
 
 namespace ado::ADO_ISA {

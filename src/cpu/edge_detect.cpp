@@ -2,10 +2,11 @@
 #include "routines/edge_detect.hpp"
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/width.hpp"
 #include "cpu/image/row_kernels.hpp"
 #include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"

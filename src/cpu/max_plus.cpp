@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
 

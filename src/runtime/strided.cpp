@@ -1,13 +1,10 @@
 #include "runtime/strided.hpp"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "core/streaming.hpp"
 #include "core/thread_pool.hpp"
 #include "core/threads.hpp"
 
@@ -29,41 +26,17 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
 }
 
 // Minimum bytes of a run for non-temporal stores. Shorter runs contain too few whole cache lines.
-constexpr std::size_t kShortestStream = 512;
-
-// Copies to memory that will not be read soon. Unlike ordinary stores, non-temporal stores do not
-// read the cache lines that they overwrite.
-void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__x86_64__)
-  constexpr std::size_t kLine = 64;
-  const std::size_t head = std::min(-reinterpret_cast<std::uintptr_t>(to) & (kLine - 1), bytes);
-  std::memcpy(to, from, head);
-  std::size_t at = head;
-  for (; at + kLine <= bytes; at += kLine)
-    for (std::size_t i = at; i < at + kLine; i += sizeof(__m128i))
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-  std::memcpy(to + at, from + at, bytes - at);
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
-void finish_streaming() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
+constexpr std::int64_t kShortestStream = 512;
 
 void copy_row(std::size_t size, std::byte* to, std::int64_t to_step, const std::byte* from,
               std::int64_t from_step, std::int64_t length, bool streams) {
   const auto step = static_cast<std::int64_t>(size);
   if (to_step == step && from_step == step) {
-    const std::size_t bytes = static_cast<std::size_t>(length) * size;
+    const std::int64_t bytes = length * step;
     if (streams && bytes >= kShortestStream)
       stream(to, from, bytes);
     else
-      std::memcpy(to, from, bytes);
+      std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
   switch (size) {  // a compile-time size makes the copy a load and a store

@@ -7,9 +7,10 @@
 #include "core/array.hpp"
 #include "core/isa.hpp"
 #include "core/poll.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/width.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/isa.hpp"
-#include "cpu/common/streaming.hpp"
+#include "core/streaming.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {

@@ -12,7 +12,7 @@
 
 #include "core/isa.hpp"
 #include "core/unsigned.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/width.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
 #include "cpu/gpp/pole.hpp"
 

@@ -9,10 +9,11 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
+#include "cpu/common/width.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/stages.hpp"
 

@@ -8,9 +8,10 @@
 
 #include "core/array.hpp"
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/copy_ceiling.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
 #include "cpu/image/image.hpp"

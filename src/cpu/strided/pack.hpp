@@ -7,12 +7,12 @@
 
 #include "core/array.hpp"
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
 #include "cpu/common/element.hpp"
 #include "cpu/common/parallel.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {

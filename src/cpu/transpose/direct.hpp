@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/parts.hpp"
 #include "cpu/transpose/tiles.hpp"

@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "core/isa.hpp"
-#include "cpu/common/streaming.hpp"
+#include "core/streaming.hpp"
+#include "cpu/common/width.hpp"
 #include "cpu/transpose/registers.hpp"
 
 namespace ado::ADO_ISA {

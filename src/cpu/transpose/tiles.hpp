@@ -6,9 +6,10 @@
 #include <cstring>
 
 #include "core/isa.hpp"
+#include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/width.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/registers.hpp"
 

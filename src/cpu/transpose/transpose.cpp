@@ -10,7 +10,7 @@
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/streaming.hpp"
+#include "cpu/common/copy_ceiling.hpp"
 #include "cpu/transpose/direct.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/tiles.hpp"
