@@ -117,9 +117,10 @@ def test_nan_is_rejected_with_the_path_of_its_field(tmp_path):
 
 @pytest.mark.parametrize("name", ["measurements", "peers"])
 def test_a_sweep_of_two_machines_is_rejected_with_its_field(name, tmp_path):
-    document = with_peers(make_transpose()).to_dict()
-    document[name][-1]["context"]["device_name"] = "another GPU"
     path = tmp_path / "x.json"
+    with_peers(make_transpose()).save(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document[name][-1]["context"]["device_name"] = "another GPU"
     path.write_text(json.dumps(document), encoding="utf-8")
     last = len(document[name]) - 1
     message = rf"x\.json: {name}\[{last}\]\.context must be of one machine .*got 'another GPU'"
