@@ -120,6 +120,7 @@ def test_a_sweep_of_two_machines_is_rejected_with_its_field(name, tmp_path):
     path = tmp_path / "x.json"
     with_peers(make_transpose()).save(path)
     document = json.loads(path.read_text(encoding="utf-8"))
+    document["measurements"][0]["context"]["device_name"] = "NVIDIA H200"
     document[name][-1]["context"]["device_name"] = "another GPU"
     path.write_text(json.dumps(document), encoding="utf-8")
     last = len(document[name]) - 1
