@@ -2,6 +2,7 @@
 #ifndef __CUDACC__
 
 #include "core/error.hpp"
+#include "runtime/chunked_copy.hpp"
 #include "runtime/device.hpp"
 
 namespace ado::cuda {
@@ -50,9 +51,12 @@ PageLockedMemory::~PageLockedMemory() = default;
 bool page_locked(const std::byte*, std::size_t) { return false; }
 void enqueue_upload(std::byte*, const PageLockedRows&, const Stream&) { unavailable(); }
 void enqueue_download(const PageLockedRows&, const std::byte*, const Stream&) { unavailable(); }
-void run(const Upload&) { unavailable(); }
-void run(const Download&) { unavailable(); }
-void run(const Upload&, const Download&) { unavailable(); }
+void run(const ChunkedCopy&) { unavailable(); }
+CopyQueue::CopyQueue(int) { unavailable(); }
+CopyQueue::~CopyQueue() = default;
+std::shared_ptr<QueuedCopy> CopyQueue::begin(ChunkedCopy) { unavailable(); }
+void CopyQueue::wait(const QueuedCopy&) const {}
+void CopyQueue::close() {}
 Sample sample(const std::function<void()>&, bool, int, void*) { unavailable(); }
 
 }  // namespace ado::cuda

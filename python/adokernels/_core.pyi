@@ -22,6 +22,7 @@ __all__: list[str] = [
     "LineSamples",
     "OptionType",
     "Parameter",
+    "PendingCopy",
     "Problem",
     "Routine",
     "Sampler",
@@ -135,19 +136,36 @@ class DeviceArray:
     @property
     def size(self) -> int: ...
 
+class PendingCopy:
+    """
+    A copy that has begun.
+    """
+    def wait(self) -> None:
+        """
+        Wait until the copy has ended.
+
+        The source of an upload may then be changed. Call this before other work uses the array on the
+        GPU.
+        """
+
 class BlockCopies:
     """
     Copies of blocks of large arrays to and from a GPU.
 
-    Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits for earlier
-    work on the same array and on the legacy default stream.
+    Uploads, downloads and the kernels on ``stream`` overlap with each other. Copies in one direction
+    are executed one after the other. A copy waits for earlier work on the same array and on the legacy
+    default stream.
     """
     def __init__(self, device: str) -> None: ...
+    def close(self) -> None:
+        """
+        Abandon copies that have not ended. Afterwards, no host array is accessed.
+        """
     def download(
         self, sink: typing.Any, from_: DeviceArray, first: typing.SupportsInt | typing.SupportsIndex
-    ) -> None:
+    ) -> PendingCopy:
         """
-        Copy the elements of an array on the GPU to `sink`, beginning with element `first`.
+        Begin to copy elements of an array on the GPU, from element `first` on, to `sink`.
         """
     def empty(
         self,
@@ -157,20 +175,9 @@ class BlockCopies:
         """
         Return an uninitialised array on the GPU.
         """
-    def exchange(
-        self,
-        to: DeviceArray,
-        source: typing.Any,
-        sink: typing.Any,
-        from_: DeviceArray,
-        first: typing.SupportsInt | typing.SupportsIndex,
-    ) -> None:
+    def upload(self, to: DeviceArray, source: typing.Any) -> PendingCopy:
         """
-        Upload to one array and download from another at the same time.
-        """
-    def upload(self, to: DeviceArray, source: typing.Any) -> None:
-        """
-        Copy a NumPy array to an array on the GPU. Return as soon as `source` may be changed.
+        Begin to copy a NumPy array to an array on the GPU.
         """
     @property
     def stream(self) -> int:

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -18,6 +19,73 @@
 namespace ado::bindings {
 namespace {
 
+// An operand in host memory.
+struct HostArray {
+  HostArray(const std::string& name, const py::object& object, bool output)
+      : who(name), array(name, object, output) {
+    if (array.memory() != kHost)
+      throw ValueError(who + " must be in host memory, got an array on " + name_of(array.memory()));
+    array.open(std::nullopt);
+    view = array.argument().view;
+  }
+  std::string who;
+  PyArray array;
+  Array view;
+};
+
+// A copy between an operand in host memory and an array on the GPU. It keeps both alive.
+class PendingCopy {
+ public:
+  PendingCopy(std::unique_ptr<HostArray> host, const DeviceArray& array, const cuda::Stream& stream,
+              bool writes)
+      : host_(std::move(host)), memory_(array.memory), stream_(stream), writes_(writes) {}
+  ~PendingCopy() {
+    if (ended_) return;
+    const ReleaseGil release;
+    try {
+      copy_.wait();
+    } catch (...) {
+      // The caller has not waited, or has received the error.
+    }
+    try {
+      memory_->after_use(stream_, writes_);
+    } catch (...) {
+      // If the driver fails here, the copy has failed too.
+    }
+  }
+  PendingCopy(const PendingCopy&) = delete;
+  PendingCopy& operator=(const PendingCopy&) = delete;
+
+  const HostArray& host() const { return *host_; }
+
+  // Calls begin(before), which returns a BegunCopy. The copy must call `before` first.
+  template <class Begin>
+  void begin(const Begin& begin) {
+    without_gil([&] {
+      copy_ = begin([memory = memory_, stream = stream_, writes = writes_] {
+        memory->before_use(stream, writes);
+      });
+    });
+  }
+
+  void wait() {
+    if (ended_) return;
+    without_gil([&] {
+      copy_.wait();
+      memory_->after_use(stream_, writes_);
+    });
+    ended_ = true;
+  }
+
+ private:
+  std::unique_ptr<HostArray> host_;
+  std::shared_ptr<cuda::Buffer> memory_;
+  cuda::Stream stream_;
+  bool writes_;
+  BegunCopy copy_;
+  bool ended_ = false;
+};
+
 // Copies that overlap with each other and with kernels. Uploads, downloads and kernels have one
 // stream each.
 class BlockCopies {
@@ -26,7 +94,19 @@ class BlockCopies {
       : device_(resolve_gpu(device_named(device)).ordinal),
         uploads_(device_),
         downloads_(device_),
-        kernels_(device_) {}
+        kernels_(device_) {
+    const ReleaseGil release;
+    queue_ = std::make_unique<cuda::CopyQueue>(device_);
+  }
+  ~BlockCopies() {
+    try {
+      close();
+    } catch (...) {
+      // At the end of the process, the driver may already be unloaded.
+    }
+  }
+  BlockCopies(const BlockCopies&) = delete;
+  BlockCopies& operator=(const BlockCopies&) = delete;
 
   std::uintptr_t stream() const { return cuda::handle_of(kernels_.stream()); }
 
@@ -43,72 +123,42 @@ class BlockCopies {
     return DeviceArray({dtype}, view, cuda::Stream{device_});
   }
 
-  void upload(const DeviceArray& to, const py::object& source) const {
-    const HostArray host("upload: source", source, false);
-    const StagedCopy copy = upload_of(to, host);
-    const ReleaseGil release;
-    const Uses uses(copy, to, true);
-    ado::upload(copy.device, copy.host, copy.stream);
+  std::unique_ptr<PendingCopy> upload(const DeviceArray& to, const py::object& source) {
+    auto host = std::make_unique<HostArray>("upload: source", source, false);
+    check(*host, to);
+    if (!shape_of(host->view).equal(shape_of(to.view)))
+      throw ValueError(host->who + " must have the shape of the array on the GPU");
+    auto copy = std::make_unique<PendingCopy>(std::move(host), to, uploads_.stream(), true);
+    copy->begin([&](auto before) {
+      return begin_upload(*queue_, to.view.data, copy->host().view, uploads_.stream(), before);
+    });
+    return copy;
   }
 
-  void download(const py::object& sink, const DeviceArray& from, std::int64_t first) const {
-    const HostArray host("download: sink", sink, true);
-    const StagedCopy copy = download_of(host, from, first);
-    const ReleaseGil release;
-    const Uses uses(copy, from, false);
-    ado::download(copy.host, copy.device, copy.stream);
+  std::unique_ptr<PendingCopy> download(const py::object& sink, const DeviceArray& from,
+                                        std::int64_t first) {
+    auto host = std::make_unique<HostArray>("download: sink", sink, true);
+    check(*host, from);
+    if (first < 0 || first > from.view.elements() - host->view.elements())
+      throw ValueError(
+          host->who + " must fit into the array on the GPU from element `first` on, got " +
+          std::to_string(host->view.elements()) + " elements and first = " + std::to_string(first));
+    auto copy = std::make_unique<PendingCopy>(std::move(host), from, downloads_.stream(), false);
+    const std::byte* const data = from.view.data + first * from.view.type.size;
+    copy->begin([&](auto before) {
+      return begin_download(*queue_, copy->host().view, data, downloads_.stream(), before);
+    });
+    return copy;
   }
 
-  void exchange(const DeviceArray& to, const py::object& source, const py::object& sink,
-                const DeviceArray& from, std::int64_t first) const {
-    const HostArray read("exchange: source", source, false), written("exchange: sink", sink, true);
-    const StagedCopy up = upload_of(to, read), down = download_of(written, from, first);
-    if (to.memory == from.memory)
-      throw ValueError("exchange: to and from_ must be different arrays, got the same memory");
+  void close() {
     const ReleaseGil release;
-    const Uses writes(up, to, true), reads(down, from, false);
-    ado::exchange(up, down);
+    queue_->close();
+    cuda::synchronize(uploads_.stream());
+    cuda::synchronize(downloads_.stream());
   }
 
  private:
-  // An operand in host memory.
-  struct HostArray {
-    HostArray(const std::string& name, const py::object& object, bool output)
-        : who(name), array(name, object, output) {
-      if (array.memory() != kHost)
-        throw ValueError(who + " must be in host memory, got an array on " +
-                         name_of(array.memory()));
-      array.open(std::nullopt);
-      view = array.argument().view;
-    }
-    std::string who;
-    PyArray array;
-    Array view;
-  };
-
-  // States that a copy uses an array.
-  class Uses {
-   public:
-    Uses(const StagedCopy& copy, const DeviceArray& array, bool writes)
-        : copy_(copy), memory_(*array.memory), writes_(writes) {
-      memory_.before_use(copy.stream, writes);
-    }
-    ~Uses() {
-      try {
-        memory_.after_use(copy_.stream, writes_);
-      } catch (...) {
-        // If the driver fails here, the copy has failed too.
-      }
-    }
-    Uses(const Uses&) = delete;
-    Uses& operator=(const Uses&) = delete;
-
-   private:
-    const StagedCopy& copy_;
-    cuda::Buffer& memory_;
-    bool writes_;
-  };
-
   void check(const HostArray& host, const DeviceArray& array) const {
     if (array.device() != device_)
       throw ValueError("the array must be on " + name_of(gpu(device_)) + ", got an array on " +
@@ -118,24 +168,9 @@ class BlockCopies {
                        host.array.element().name());
   }
 
-  StagedCopy upload_of(const DeviceArray& to, const HostArray& host) const {
-    check(host, to);
-    if (!shape_of(host.view).equal(shape_of(to.view)))
-      throw ValueError(host.who + " must have the shape of the array on the GPU");
-    return {to.view.data, host.view, uploads_.stream()};
-  }
-
-  StagedCopy download_of(const HostArray& host, const DeviceArray& from, std::int64_t first) const {
-    check(host, from);
-    if (first < 0 || first > from.view.elements() - host.view.elements())
-      throw ValueError(
-          host.who + " must fit into the array on the GPU from element `first` on, got " +
-          std::to_string(host.view.elements()) + " elements and first = " + std::to_string(first));
-    return {from.view.data + first * from.view.type.size, host.view, downloads_.stream()};
-  }
-
   int device_;
   cuda::OwnStream uploads_, downloads_, kernels_;
+  std::unique_ptr<cuda::CopyQueue> queue_;
 };
 
 py::array empty_pinned(const py::object& shape, const py::object& dtype) {
@@ -164,26 +199,32 @@ py::array empty_pinned(const py::object& shape, const py::object& dtype) {
 }  // namespace
 
 void bind_block_copies(py::module_& m) {
+  py::class_<PendingCopy>(m, "PendingCopy", "A copy that has begun.")
+      .def("wait", &PendingCopy::wait, R"(Wait until the copy has ended.
+
+The source of an upload may then be changed. Call this before other work uses the array on the
+GPU.)");
   py::class_<BlockCopies>(m, "BlockCopies", R"(Copies of blocks of large arrays to and from a GPU.
 
-Uploads, downloads and the kernels on ``stream`` overlap with each other. A copy waits for earlier
-work on the same array and on the legacy default stream.)")
+Uploads, downloads and the kernels on ``stream`` overlap with each other. Copies in one direction
+are executed one after the other. A copy waits for earlier work on the same array and on the legacy
+default stream.)")
       .def(py::init<const std::string&>(), py::arg("device"))
       .def_property_readonly("stream", &BlockCopies::stream,
                              "The handle (cudaStream_t) of the stream for kernels.")
       .def("empty", &BlockCopies::empty, py::arg("shape"), py::arg("dtype"),
            "Return an uninitialised array on the GPU.")
-      .def("upload", &BlockCopies::upload, py::arg("to"), py::arg("source"),
-           "Copy a NumPy array to an array on the GPU. Return as soon as `source` may be changed.")
+      .def("upload", &BlockCopies::upload, py::arg("to"), py::arg("source"), py::keep_alive<0, 1>(),
+           "Begin to copy a NumPy array to an array on the GPU.")
       .def("download", &BlockCopies::download, py::arg("sink"), py::arg("from_"), py::arg("first"),
-           "Copy the elements of an array on the GPU to `sink`, beginning with element `first`.")
-      .def("exchange", &BlockCopies::exchange, py::arg("to"), py::arg("source"), py::arg("sink"),
-           py::arg("from_"), py::arg("first"),
-           "Upload to one array and download from another at the same time.");
+           py::keep_alive<0, 1>(),
+           "Begin to copy elements of an array on the GPU, from element `first` on, to `sink`.")
+      .def("close", &BlockCopies::close,
+           "Abandon copies that have not ended. Afterwards, no host array is accessed.");
   m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",
         R"(Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-The GPU copies such arrays by direct memory access, without the CPU, if their rows are contiguous.
+The GPU copies such arrays by direct memory access, without the CPU, if they are contiguous.
 The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
 memory.)");
 }

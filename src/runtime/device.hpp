@@ -128,34 +128,6 @@ bool page_locked(const std::byte* first, std::size_t bytes);
 void enqueue_upload(std::byte* device, const PageLockedRows& host, const Stream& stream);
 void enqueue_download(const PageLockedRows& host, const std::byte* device, const Stream& stream);
 
-// Copies between host and device in chunks of pinned memory, so that the host fills or empties some
-// chunks while others are transferred. Each chunk but the last has kChunkBytes. Per GPU and
-// direction, only one copy is executed at a time.
-//
-// fill(to, first, bytes) writes bytes first, first + 1, ... of the data to `to`;
-// empty(from, first, bytes) reads them. Several threads call these functions, each with a different
-// chunk. The functions must not throw.
-inline constexpr std::size_t kChunkBytes = 2 << 20;
-struct Upload {
-  std::byte* device;
-  std::size_t bytes;
-  std::function<void(std::byte* to, std::size_t first, std::size_t bytes)> fill;
-  Stream stream;
-};
-struct Download {
-  const std::byte* device;
-  std::size_t bytes;
-  std::function<void(const std::byte* from, std::size_t first, std::size_t bytes)> empty;
-  Stream stream;
-};
-// Returns after the last call of `fill`.
-void run(const Upload& upload);
-// Returns after the copy is complete.
-void run(const Download& download);
-// Executes both copies at the same time, on the same GPU. Returns after the last call of `fill` and
-// after the download is complete.
-void run(const Upload& upload, const Download& download);
-
 // The resource usage of a kernel on this device, for one block shape.
 struct Kernel {
   std::string name;

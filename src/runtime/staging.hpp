@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 
 #include "core/array.hpp"
+#include "runtime/chunked_copy.hpp"
 #include "runtime/stream.hpp"
 
 namespace ado {
@@ -14,13 +17,28 @@ void upload(std::byte* device, const Array& host, const cuda::Stream& stream);
 // Stream-ordered copy of packed device memory to a host array. Returns after the copy is complete.
 void download(const Array& host, const std::byte* device, const cuda::Stream& stream);
 
-// The arguments of an upload or a download.
-struct StagedCopy {
-  std::byte* device;
-  Array host;
-  cuda::Stream stream;
+// A copy that other threads or the GPU execute. The host array must exist until it has ended.
+class BegunCopy {
+ public:
+  // The copy has ended.
+  BegunCopy() = default;
+  BegunCopy(cuda::CopyQueue& queue, std::shared_ptr<cuda::QueuedCopy> copy);
+  // The copy has been enqueued on a stream.
+  explicit BegunCopy(const cuda::Stream& stream);
+
+  // Returns when the host array of an upload may be overwritten, or after a download is complete.
+  void wait() const;
+
+ private:
+  cuda::CopyQueue* queue_ = nullptr;
+  std::shared_ptr<cuda::QueuedCopy> queued_;
+  std::unique_ptr<cuda::Event> enqueued_;
 };
-// Executes an upload and a download on the same GPU, at the same time if both are large.
-void exchange(const StagedCopy& uploaded, const StagedCopy& downloaded);
+// Like upload and download, but return before the copy has ended, if the array is large. `before`
+// is called once, before the first transfer is enqueued on the stream.
+BegunCopy begin_upload(cuda::CopyQueue& queue, std::byte* device, const Array& host,
+                       const cuda::Stream& stream, std::function<void()> before);
+BegunCopy begin_download(cuda::CopyQueue& queue, const Array& host, const std::byte* device,
+                         const cuda::Stream& stream, std::function<void()> before);
 
 }  // namespace ado

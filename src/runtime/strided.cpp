@@ -4,12 +4,38 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/isa.hpp"
 #include "core/streaming.hpp"
 #include "core/thread_pool.hpp"
 #include "core/threads.hpp"
+#include "runtime/host.hpp"
 
 namespace ado {
+
+// src/cpu/stream_bytes.cpp
+#define ADO_DECLARE(isa)                                                   \
+  namespace isa {                                                          \
+  void stream_bytes(std::byte* to, const std::byte* from, std::int64_t n); \
+  }
+ADO_DECLARE(baseline)
+#if defined(__x86_64__)
+ADO_DECLARE(avx2)
+ADO_DECLARE(avx512)
+#else
+namespace avx2 = baseline;
+namespace avx512 = baseline;
+#endif
+
 namespace {
+
+// Copies with non-temporal stores. Stores of 64 bytes are faster than stores of 16 bytes: 0.87
+// instead of 0.82 of the link's bandwidth for ado.stream (gaussian_blur, H200, 12 threads).
+void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  static constexpr decltype(&baseline::stream_bytes) kOfLevel[kIsaLevels] = {
+      baseline::stream_bytes, avx2::stream_bytes, avx512::stream_bytes};
+  static const auto function = kOfLevel[static_cast<int>(host::supported_isa())];
+  function(to, from, bytes);
+}
 
 // An element that is moved, never computed with.
 template <std::size_t kSize>
@@ -29,12 +55,12 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
 constexpr std::int64_t kShortestStream = 512;
 
 void copy_row(std::size_t size, std::byte* to, std::int64_t to_step, const std::byte* from,
-              std::int64_t from_step, std::int64_t length, bool streams) {
+              std::int64_t from_step, std::int64_t length, Stores stores) {
   const auto step = static_cast<std::int64_t>(size);
   if (to_step == step && from_step == step) {
     const std::int64_t bytes = length * step;
-    if (streams && bytes >= kShortestStream)
-      stream(to, from, bytes);
+    if (stores == Stores::kNonTemporal && bytes >= kShortestStream)
+      stream_bytes(to, from, bytes);
     else
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
@@ -78,55 +104,61 @@ void for_runs(const Array& array, std::int64_t first, std::int64_t last, Visit v
   }
 }
 
-struct Transfer {
-  const Array& array;
-  std::byte* packed;
-  std::int64_t first, count;  // elements
-  bool packs;
-
-  // Whether the strided array is written and is larger than the caches.
-  bool streams() const {
-    constexpr std::int64_t kLargerThanCaches = 64 << 20;
-    return !packs && array.bytes() >= kLargerThanCaches;
-  }
-};
-
-void copy_part(const void* work, int part, int parts) {
-  const auto& t = *static_cast<const Transfer*>(work);
-  const std::int64_t begin = t.count * part / parts, end = t.count * (part + 1) / parts;
-  const std::int64_t size = t.array.type.size;
-  std::byte* packed = t.packed + begin * size;
-  const bool streams = t.streams();
-  for_runs(t.array, t.first + begin, t.first + end,
-           [&](std::byte* address, std::int64_t step, std::int64_t count) {
-             const auto bytes = static_cast<std::size_t>(size);
-             if (t.packs)
-               copy_row(bytes, packed, size, address, step, count, false);
-             else
-               copy_row(bytes, address, step, packed, size, count, streams);
-             packed += count * size;
-           });
-  if (streams) finish_streaming();
+void pack(std::byte* to, const Array& array, std::int64_t first, std::int64_t last) {
+  const std::int64_t size = array.type.size;
+  for_runs(array, first, last, [&](std::byte* address, std::int64_t step, std::int64_t count) {
+    copy_row(static_cast<std::size_t>(size), to, size, address, step, count, Stores::kOrdinary);
+    to += count * size;
+  });
 }
 
-void copy(const Transfer& transfer) {
-  if (transfer.count == 0) return;
-  const std::int64_t bytes = transfer.count * transfer.array.type.size;
-  run_parts(std::min(threads_for(2 * bytes), kMaxParts), copy_part, &transfer);
+void unpack(const Array& array, const std::byte* from, std::int64_t first, std::int64_t last,
+            Stores stores) {
+  const std::int64_t size = array.type.size;
+  for_runs(array, first, last, [&](std::byte* address, std::int64_t step, std::int64_t count) {
+    copy_row(static_cast<std::size_t>(size), address, step, from, size, count, stores);
+    from += count * size;
+  });
+  if (stores == Stores::kNonTemporal) finish_streaming();
+}
+
+// Calls part(first, last) on several threads, for ranges of the elements of an array.
+template <class Part>
+void in_parts(const Array& array, const Part& part) {
+  const std::int64_t count = array.elements();
+  if (count == 0) return;
+  const auto call = [&](int i, int parts) { part(count * i / parts, count * (i + 1) / parts); };
+  run_parts(
+      std::min(threads_for(2 * array.bytes()), kMaxParts),
+      [](const void* work, int i, int parts) { (*static_cast<decltype(&call)>(work))(i, parts); },
+      &call);
 }
 
 }  // namespace
 
 void pack_bytes(std::byte* to, const Array& array, std::size_t first, std::size_t bytes) {
   const auto size = static_cast<std::size_t>(array.type.size);
-  copy({array, to, static_cast<std::int64_t>(first / size), static_cast<std::int64_t>(bytes / size),
-        true});
+  pack(to, array, static_cast<std::int64_t>(first / size),
+       static_cast<std::int64_t>((first + bytes) / size));
 }
 
-void unpack_bytes(const Array& array, const std::byte* from, std::size_t first, std::size_t bytes) {
+void unpack_bytes(const Array& array, const std::byte* from, std::size_t first, std::size_t bytes,
+                  Stores stores) {
   const auto size = static_cast<std::size_t>(array.type.size);
-  copy({array, const_cast<std::byte*>(from), static_cast<std::int64_t>(first / size),
-        static_cast<std::int64_t>(bytes / size), false});
+  unpack(array, from, static_cast<std::int64_t>(first / size),
+         static_cast<std::int64_t>((first + bytes) / size), stores);
+}
+
+void pack_all(std::byte* to, const Array& array) {
+  in_parts(array, [&](std::int64_t first, std::int64_t last) {
+    pack(to + first * array.type.size, array, first, last);
+  });
+}
+
+void unpack_all(const Array& array, const std::byte* from) {
+  in_parts(array, [&](std::int64_t first, std::int64_t last) {
+    unpack(array, from + first * array.type.size, first, last, Stores::kOrdinary);
+  });
 }
 
 }  // namespace ado

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 #: The number of block arrays and of result arrays on the device. While the kernel uses one of each,
-#: the next block is uploaded to the other block array, and the previous result is downloaded from
-#: the other result array.
-SLOTS = 2
+#: the next block is uploaded and the previous result is downloaded. The third array of each kind
+#: lets the following copy begin without a gap.
+SLOTS = 3
 #: The largest number of bytes of a block and its result together, unless the smallest block is
 #: larger. Larger blocks only lengthen the first upload and the last download, which do not overlap
 #: with other work.
-LARGEST_BLOCK = 512 << 20
+LARGEST_BLOCK = 128 << 20
 #: The smallest number of rows and columns of a tile, unless the matrix has fewer.
 SMALLEST_TILE = 64
 #: The numbers of rows and columns of larger tiles are multiples of this number, so that the rows

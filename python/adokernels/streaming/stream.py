@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -50,8 +51,8 @@ def stream(
         The result is stored here. Default: a new array. It must not share memory with `source`. Two
         maps of the same file are not recognised.
     memory : int or str, default "8 GiB"
-        Bytes of device memory for two blocks and their results, for example ``"512 MiB"``. Variants
-        that store intermediate results need additional memory.
+        Bytes of device memory for three blocks and their results, for example ``"512 MiB"``.
+        Variants that store intermediate results need additional memory.
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of `routine` if it is a variant,
         else the default device.
@@ -204,15 +205,19 @@ def _in_turn(
         stored[...] = result.reshape(-1)[block.first : last].reshape(stored.shape)
 
 
+class _PendingCopy(Protocol):
+    def wait(self) -> None: ...
+
+
 class _Copies(Protocol):
     """The members of BlockCopies that `_overlapped` uses."""
 
     @property
     def stream(self) -> int: ...
     def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
-    def upload(self, to: Any, source: Any) -> None: ...
-    def download(self, sink: Any, from_: Any, first: int) -> None: ...
-    def exchange(self, to: Any, source: Any, sink: Any, from_: Any, first: int) -> None: ...
+    def upload(self, to: Any, source: Any) -> _PendingCopy: ...
+    def download(self, sink: Any, from_: Any, first: int) -> _PendingCopy: ...
+    def close(self) -> None: ...
 
 
 def _overlapped(
@@ -223,28 +228,33 @@ def _overlapped(
     sink: NDArray[Any],
     options: dict[str, Any],
 ) -> None:
-    """Compute the blocks on the GPU. Each step uploads, computes and downloads different blocks."""
+    """Compute the blocks on the GPU.
+
+    Before a step waits for a copy, it begins the next copy in the same direction. The link
+    therefore has work in both directions at all times.
+    """
     count = len(plan.blocks)
-    blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
-    results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
-    for step in range(count + 2):
-        loaded, computed, stored = step, step - 1, step - 2
-        if 0 <= computed < count:
-            slot = computed % SLOTS
-            call(blocks[slot], out=results[slot], stream=copies.stream, **options)
-        if stored < 0:
+    uploads: deque[_PendingCopy] = deque()
+    downloads: deque[_PendingCopy] = deque()
+    try:
+        blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
+        results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
+        for step in range(count + 2):
+            loaded, computed, stored = step, step - 1, step - 2
             if loaded < count:
-                copies.upload(blocks[loaded % SLOTS], source[plan.blocks[loaded].source])
-            continue
-        block = plan.blocks[stored]
-        result = results[stored % SLOTS]
-        if loaded < count:
-            copies.exchange(
-                blocks[loaded % SLOTS],
-                source[plan.blocks[loaded].source],
-                sink[block.sink],
-                result,
-                block.first,
-            )
-        else:
-            copies.download(sink[block.sink], result, block.first)
+                part = source[plan.blocks[loaded].source]
+                uploads.append(copies.upload(blocks[loaded % SLOTS], part))
+            if 0 <= computed < count:
+                slot = computed % SLOTS
+                uploads.popleft().wait()
+                if computed >= SLOTS:
+                    downloads.popleft().wait()  # of the previous result in this slot
+                call(blocks[slot], out=results[slot], stream=copies.stream, **options)
+            if stored >= 0:
+                block = plan.blocks[stored]
+                result = results[stored % SLOTS]
+                downloads.append(copies.download(sink[block.sink], result, block.first))
+        for download in downloads:
+            download.wait()
+    finally:
+        copies.close()

@@ -1,4 +1,5 @@
-// The copy ceiling: a kernel that copies, for routines that read and write the same number of bytes.
+// The copy ceiling: a kernel that copies, for routines that read and write the same number of
+// bytes.
 #pragma once
 
 #include <cstddef>
