@@ -611,7 +611,7 @@ def empty_pinned(shape: typing.Any, dtype: typing.Any = "float64") -> numpy.ndar
     """
     Return an uninitialised NumPy array in page-locked (pinned) memory.
 
-    The GPU copies such arrays by direct memory access, without the CPU, if their rows are contiguous.
+    The GPU copies such arrays by direct memory access, without the CPU, if they are contiguous.
     The memory cannot be swapped to disk, and its allocation takes longer than that of pageable
     memory.
     """
