@@ -27,7 +27,6 @@
 #include <exception>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -115,6 +114,8 @@ struct QueuedCopy {
 
 namespace {
 
+using Copies = std::deque<std::shared_ptr<QueuedCopy>>;
+
 // The copies in one direction. A step processes one chunk, and any thread can execute it.
 class Lane {
  public:
@@ -126,26 +127,31 @@ class Lane {
   std::shared_ptr<QueuedCopy> add(ChunkedCopy copy) {
     const std::size_t count = (copy.bytes + kChunkBytes - 1) / kChunkBytes;
     const std::lock_guard lock(mutex_);
-    const auto added =
-        std::make_shared<QueuedCopy>(std::move(copy), chunks_, chunks_ + count, count);
+    copies_.push_back(
+        std::make_shared<QueuedCopy>(std::move(copy), chunks_, chunks_ + count, count));
     chunks_ += count;
-    append(added);
-    return added;
+    return copies_.back();
   }
 
   // Executes the next step. Returns false if no step is ready, or if another thread is selecting a
   // step.
   bool step() {
     std::unique_lock selecting(mutex_, std::try_to_lock);
-    if (!selecting) return false;
-    const std::optional<Chunk> chunk = select();
-    if (!chunk) return false;
+    if (!selecting || !ready()) return false;
+    const Chunk chunk = chunk_at(next_);
+    ++next_;
+    while (!copies_.empty() && copies_.front()->last_chunk <= next_) copies_.pop_front();
     selecting.unlock();
-    execute(*chunk);
-    processed_[chunk->number % kChunks].store(chunk->number / kChunks + 1,
-                                              std::memory_order_release);
-    chunk->of->left.fetch_sub(1, std::memory_order_release);
+    execute(chunk);
+    processed_[chunk.number % kChunks].store(chunk.number / kChunks + 1, std::memory_order_release);
+    chunk.of->left.fetch_sub(1, std::memory_order_release);
     return true;
+  }
+
+  // Removes and returns all copies with chunks for which no step has begun.
+  Copies take_copies() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(copies_, {});
   }
 
  protected:
@@ -154,34 +160,25 @@ class Lane {
     std::size_t number;
   };
 
-  // A position in the sequence of all chunks, and the copies from there on.
-  class Cursor {
-   public:
-    void append(std::shared_ptr<QueuedCopy> copy) { copies_.push_back(std::move(copy)); }
-    // Returns true if there is a chunk at the position.
-    bool has_chunk() {
-      while (!copies_.empty() && number_ == copies_.front()->last_chunk) copies_.pop_front();
-      return !copies_.empty();
-    }
-    bool begins_copy() const { return number_ == copies_.front()->first_chunk; }
-    Chunk chunk() const { return {copies_.front(), number_}; }
-    std::size_t number() const { return number_; }
-    void advance() { ++number_; }
-
-   private:
-    std::deque<std::shared_ptr<QueuedCopy>> copies_;
-    std::size_t number_ = 0;
-  };
-
-  // Adds a copy to all cursors.
-  virtual void append(const std::shared_ptr<QueuedCopy>& copy) = 0;
-  // Returns the chunk of the next step if it is ready.
-  virtual std::optional<Chunk> select() = 0;
+  // Returns true if the step for chunk next_ can be executed.
+  virtual bool ready() = 0;
   virtual void execute(const Chunk& chunk) = 0;
 
-  // Returns true if the previous chunk in the same memory has been processed.
-  bool previous_processed(std::size_t number) const {
-    return processed_[number % kChunks].load(std::memory_order_acquire) == number / kChunks;
+  bool exists(std::size_t number) const { return number < chunks_ && !copies_.empty(); }
+  // The chunk must exist, and its step must not have begun.
+  Chunk chunk_at(std::size_t number) const {
+    const auto copy = std::find_if(copies_.begin(), copies_.end(),
+                                   [&](const auto& c) { return number < c->last_chunk; });
+    return {*copy, number};
+  }
+  // Must be called before the first transfer of a copy is enqueued.
+  static void start(const Chunk& chunk) {
+    if (chunk.number == chunk.of->first_chunk) std::exchange(chunk.of->copy.before, nullptr)();
+  }
+  // Returns true if the previous chunk in the same memory has been processed and transferred.
+  bool memory_is_free(std::size_t number) const {
+    return processed_[number % kChunks].load(std::memory_order_acquire) == number / kChunks &&
+           ring_.transferred(number);
   }
   std::size_t offset(const Chunk& chunk) const {
     return (chunk.number - chunk.of->first_chunk) * kChunkBytes;
@@ -204,9 +201,11 @@ class Lane {
   }
 
   const Ring& ring_;
+  std::size_t next_ = 0;  // the chunk of the next step
 
  private:
   std::mutex mutex_;
+  Copies copies_;           // with chunks for which no step has begun
   std::size_t chunks_ = 0;  // of all copies
   // Chunks of this lane that have been processed, per chunk of the ring.
   std::atomic<std::size_t> processed_[kChunks] = {};
@@ -218,22 +217,15 @@ class UploadLane final : public Lane {
   using Lane::Lane;
 
  private:
-  void append(const std::shared_ptr<QueuedCopy>& copy) override { next_.append(copy); }
-  std::optional<Chunk> select() override {
-    if (!next_.has_chunk() || !previous_processed(next_.number()) ||
-        !ring_.transferred(next_.number()))
-      return std::nullopt;
-    const Chunk chunk = next_.chunk();
-    if (next_.begins_copy()) chunk.of->copy.before();
-    next_.advance();
-    return chunk;
+  bool ready() override {
+    if (!exists(next_) || !memory_is_free(next_)) return false;
+    start(chunk_at(next_));
+    return true;
   }
   void execute(const Chunk& chunk) override {
     process(chunk);
     enqueue_transfer(chunk);
   }
-
-  Cursor next_;
 };
 
 // A step empties a chunk. Transfers are enqueued by the thread that selects a step.
@@ -242,28 +234,17 @@ class DownloadLane final : public Lane {
   using Lane::Lane;
 
  private:
-  void append(const std::shared_ptr<QueuedCopy>& copy) override {
-    enqueued_.append(copy);
-    next_.append(copy);
-  }
-  std::optional<Chunk> select() override {
-    while (enqueued_.has_chunk() && previous_processed(enqueued_.number()) &&
-           ring_.transferred(enqueued_.number())) {
-      const Chunk chunk = enqueued_.chunk();
-      if (enqueued_.begins_copy()) chunk.of->copy.before();
+  bool ready() override {
+    for (; exists(enqueued_) && memory_is_free(enqueued_); ++enqueued_) {
+      const Chunk chunk = chunk_at(enqueued_);
+      start(chunk);
       enqueue_transfer(chunk);
-      enqueued_.advance();
     }
-    if (!next_.has_chunk() || next_.number() == enqueued_.number() ||
-        !ring_.transferred(next_.number()))
-      return std::nullopt;
-    const Chunk chunk = next_.chunk();
-    next_.advance();
-    return chunk;
+    return next_ < enqueued_ && ring_.transferred(next_);
   }
   void execute(const Chunk& chunk) override { process(chunk); }
 
-  Cursor enqueued_, next_;
+  std::size_t enqueued_ = 0;  // the chunk of the next transfer
 };
 
 // Executes the steps of lanes on several threads.
@@ -421,6 +402,7 @@ CopyQueue::CopyQueue(int device) {
 CopyQueue::~CopyQueue() { close(); }
 
 std::shared_ptr<QueuedCopy> CopyQueue::begin(ChunkedCopy copy) {
+  if (state_->inherited()) throw ValueError("the copies belong to the parent process");
   if (state_->closed) throw ValueError("the copies have been closed");
   Lane& lane = copy.direction == Direction::kToDevice ? static_cast<Lane&>(state_->uploads)
                                                       : state_->downloads;
@@ -448,10 +430,14 @@ void CopyQueue::close() {
   }
   const bool was_closed = state_->closed.exchange(true);
   state_->wait_for_threads();
-  if (was_closed || state_->crew.failed()) return;
+  if (was_closed) return;
+  const Copies abandoned[] = {state_->uploads.take_copies(), state_->downloads.take_copies()};
   try {
     const DeviceScope scope(state_->device);
-    idle_rings().give_back(std::move(state_->rings));
+    if (state_->crew.failed())
+      state_->rings.reset();
+    else
+      idle_rings().give_back(std::move(state_->rings));
   } catch (...) {
     // At the end of the process, the driver may already be unloaded.
   }

@@ -126,8 +126,14 @@ void download(const Array& host, const std::byte* device, const cuda::Stream& st
 BegunCopy::BegunCopy(cuda::CopyQueue& queue, std::shared_ptr<cuda::QueuedCopy> copy)
     : queue_(&queue), queued_(std::move(copy)) {}
 
-BegunCopy::BegunCopy(const cuda::Stream& stream)
-    : enqueued_(std::make_unique<cuda::Event>(stream)) {}
+BegunCopy::BegunCopy(const cuda::Stream& stream) {
+  try {
+    enqueued_ = std::make_unique<cuda::Event>(stream);
+  } catch (...) {
+    cuda::synchronize(stream);  // because the caller may free the host array
+    throw;
+  }
+}
 
 void BegunCopy::wait() const {
   if (queued_) queue_->wait(*queued_);
