@@ -124,7 +124,7 @@ def test_a_sweep_of_two_machines_is_rejected_with_its_field(name, tmp_path):
     document[name][-1]["context"]["device_name"] = "another GPU"
     path.write_text(json.dumps(document), encoding="utf-8")
     last = len(document[name]) - 1
-    message = rf"x\.json: {name}\[{last}\]\.context must be of one machine .*got 'another GPU'"
+    message = rf"x\.json: {name}\[{last}\]\.context must name the same machine .*got 'another GPU'"
     with pytest.raises(ValueError, match=message):
         ado.load(path)
 

@@ -146,7 +146,7 @@ def test_copies_overlap(count):
     log = copies.log
     for name in ("begin upload", "end upload", "call", "begin download", "end download"):
         assert log.count(name) == count
-    # The next upload has begun before the host waits for one, and a download is pending meanwhile.
+    # Before the host waits for a copy, the next copy in the same direction has begun.
     for at, event in enumerate(log):
         before = log[:at]
         if event == "end upload" and before.count("begin upload") < count:

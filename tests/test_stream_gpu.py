@@ -146,7 +146,7 @@ def test_copies_check_their_arrays():
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_pending_copies(pinned, rng):
-    """Copies that nobody waits for, in any order, and after the queue is closed."""
+    """Wait in reverse order, delete pending copies, and close the queue with pending copies."""
     empty = ado.empty_pinned if pinned else np.empty
     copies = _core.BlockCopies("cuda")
     size = (24 << 20) + 5

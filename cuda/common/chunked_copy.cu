@@ -1,9 +1,9 @@
 // Copies between host and device in chunks of page-locked memory.
 //
 // The driver copies pageable memory through its own page-locked buffer with one thread, which has a
-// lower bandwidth than the link to the GPU. Here, the threads of the CPU routines fill and empty
-// chunks. Each thread processes whole chunks. The threads do not synchronise after each chunk, and
-// two threads rarely write to the same new page of a result.
+// lower bandwidth than the link to the GPU. Here, several threads fill and empty chunks. Each
+// thread processes whole chunks. The threads do not synchronise after each chunk, and two threads
+// rarely write to the same new page of a result.
 #include "runtime/chunked_copy.hpp"
 
 #include "common/launch.cuh"
@@ -35,15 +35,16 @@ namespace ado::cuda {
 namespace {
 
 // There are more chunks than threads, so that chunks are transferred while every thread processes
-// another one. With 12 threads (H200, 16 cores), uploads had 46 GB/s with 16 chunks and 50 GB/s
-// with 24 chunks. Smaller chunks were slower, and so were other numbers of threads in most cases.
+// another one. With 12 threads (H200, 16 cores), uploads reached 46 GB/s with 16 chunks and
+// 50 GB/s with 24 chunks. Smaller chunks were slower. In most cases, other numbers of threads were
+// also slower.
 constexpr std::size_t kChunks = 24;
 constexpr int kMaxThreads = 12;
 
 using Clock = std::chrono::steady_clock;
 
-// Called repeatedly while a thread waits. The thread first yields its processor. After a
-// millisecond it sleeps, longer each time.
+// Pauses a waiting thread once per call. In the first millisecond, the thread yields its processor.
+// Later calls sleep, longer each time, up to 1 ms.
 class Pause {
  public:
   void operator()() {
@@ -206,7 +207,7 @@ class Lane {
  private:
   std::mutex mutex_;
   Copies copies_;           // with chunks for which no step has begun
-  std::size_t chunks_ = 0;  // of all copies
+  std::size_t chunks_ = 0;  // total of all copies
   // Chunks of this lane that have been processed, per chunk of the ring.
   std::atomic<std::size_t> processed_[kChunks] = {};
 };
@@ -248,9 +249,9 @@ class DownloadLane final : public Lane {
 };
 
 // Executes the steps of lanes on several threads.
-class Crew {
+class Workers {
  public:
-  Crew(int device, std::vector<Lane*> lanes) : device_(device), lanes_(std::move(lanes)) {}
+  Workers(int device, std::vector<Lane*> lanes) : device_(device), lanes_(std::move(lanes)) {}
 
   // Executes steps on this thread until ended() returns true or a step of any thread fails.
   template <class Ended>
@@ -302,7 +303,8 @@ struct Rings {
   Ring uploads, downloads;
 };
 
-// The rings of a queue that has been closed, because the allocation of page-locked memory is slow.
+// Keeps the rings of a closed queue for the next queue, because allocating page-locked memory is
+// slow.
 class IdleRings {
  public:
   std::unique_ptr<Rings> take() {
@@ -338,14 +340,14 @@ void run(const ChunkedCopy& copy) {
     const std::lock_guard lock(shared.turn);
     const WorksFor no_call(nullptr);
     const auto execute = [&](Lane&& lane) {
-      Crew crew(copy.stream.device, {&lane});
+      Workers workers(copy.stream.device, {&lane});
       const auto queued = lane.add(copy);
-      const auto part = [&] { crew.work([&] { return queued->ended(); }); };
+      const auto part = [&] { workers.work([&] { return queued->ended(); }); };
       const int threads = threads_for(2 * static_cast<std::int64_t>(copy.bytes));
       run_parts(
           std::min(threads, kMaxThreads),
           [](const void* work, int, int) { (*static_cast<decltype(&part)>(work))(); }, &part);
-      crew.throw_error();
+      workers.throw_error();
     };
     if (copy.direction == Direction::kToDevice)
       execute(UploadLane(shared.ring));
@@ -363,11 +365,11 @@ struct CopyQueue::State {
   std::unique_ptr<Rings> rings = idle_rings().take();
   UploadLane uploads{rings->uploads};
   DownloadLane downloads{rings->downloads};
-  Crew crew{device, {&uploads, &downloads}};
+  Workers workers{device, {&uploads, &downloads}};
   std::atomic<bool> closed = false;
-  std::atomic<int> threads = 0;  // that are running
+  std::atomic<int> threads = 0;  // running threads
 
-  // A forked child has no threads of its parent.
+  // A forked child does not have the threads of its parent.
   bool inherited() const { return getpid() != process; }
 
   void wait_for_threads() const {
@@ -376,7 +378,7 @@ struct CopyQueue::State {
 };
 
 // The queue has its own threads. If it used the thread pool of the CPU routines, calls of CPU
-// routines would run on one thread as long as the queue exists.
+// routines would run on one thread while the queue exists.
 CopyQueue::CopyQueue(int device) {
   const DeviceScope scope(device);
   state_ = std::make_shared<State>(device);
@@ -384,7 +386,7 @@ CopyQueue::CopyQueue(int device) {
     const std::unique_ptr<std::shared_ptr<State>> owner(
         static_cast<std::shared_ptr<State>*>(given));
     State& state = **owner;
-    state.crew.work([&] { return state.closed.load(); });
+    state.workers.work([&] { return state.closed.load(); });
     --state.threads;
     state.threads.notify_all();
   };
@@ -402,8 +404,9 @@ CopyQueue::CopyQueue(int device) {
 CopyQueue::~CopyQueue() { close(); }
 
 std::shared_ptr<QueuedCopy> CopyQueue::begin(ChunkedCopy copy) {
-  if (state_->inherited()) throw ValueError("the copies belong to the parent process");
-  if (state_->closed) throw ValueError("the copies have been closed");
+  if (state_->inherited())
+    throw ValueError("BlockCopies must be used in the process that created it, got a forked child");
+  if (state_->closed) throw ValueError("BlockCopies must be open, got a closed object");
   Lane& lane = copy.direction == Direction::kToDevice ? static_cast<Lane&>(state_->uploads)
                                                       : state_->downloads;
   return lane.add(std::move(copy));
@@ -412,11 +415,13 @@ std::shared_ptr<QueuedCopy> CopyQueue::begin(ChunkedCopy copy) {
 void CopyQueue::wait(const QueuedCopy& copy) const {
   Pause pause;
   while (!copy.ended()) {
-    if (state_->inherited()) throw ValueError("the copies belong to the parent process");
-    if (state_->crew.failed() || state_->closed) {
+    if (state_->inherited())
+      throw ValueError(
+          "BlockCopies must be used in the process that created it, got a forked child");
+    if (state_->workers.failed() || state_->closed) {
       state_->wait_for_threads();
-      state_->crew.throw_error();
-      throw ValueError("the copies have been closed");
+      state_->workers.throw_error();
+      throw ValueError("BlockCopies must be open, got a closed object");
     }
     poll();
     pause();
@@ -425,7 +430,8 @@ void CopyQueue::wait(const QueuedCopy& copy) const {
 
 void CopyQueue::close() {
   if (state_->inherited()) {
-    static_cast<void>(new std::shared_ptr<State>(state_));  // CUDA cannot be used here
+    // A forked child cannot use CUDA, so the state is leaked.
+    static_cast<void>(new std::shared_ptr<State>(state_));
     return;
   }
   const bool was_closed = state_->closed.exchange(true);
@@ -434,7 +440,7 @@ void CopyQueue::close() {
   const Copies abandoned[] = {state_->uploads.take_copies(), state_->downloads.take_copies()};
   try {
     const DeviceScope scope(state_->device);
-    if (state_->crew.failed())
+    if (state_->workers.failed())
       state_->rings.reset();
     else
       idle_rings().give_back(std::move(state_->rings));

@@ -216,9 +216,10 @@ default stream.)")
            "Return an uninitialised array on the GPU.")
       .def("upload", &BlockCopies::upload, py::arg("to"), py::arg("source"), py::keep_alive<0, 1>(),
            "Begin to copy a NumPy array to an array on the GPU.")
-      .def("download", &BlockCopies::download, py::arg("sink"), py::arg("from_"), py::arg("first"),
-           py::keep_alive<0, 1>(),
-           "Begin to copy elements of an array on the GPU, from element `first` on, to `sink`.")
+      .def(
+          "download", &BlockCopies::download, py::arg("sink"), py::arg("from_"), py::arg("first"),
+          py::keep_alive<0, 1>(),
+          "Begin to copy elements of an array on the GPU to `sink`, starting with element `first`.")
       .def("close", &BlockCopies::close,
            "Abandon copies that have not ended. Afterwards, no host array is accessed.");
   m.def("empty_pinned", &empty_pinned, py::arg("shape"), py::arg("dtype") = "float64",

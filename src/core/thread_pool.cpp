@@ -137,7 +137,7 @@ class Pool {
       const WorksFor works(call_);
       function_(work_, part, parts);
     } catch (const Interrupted&) {
-      finish_streaming();  // of the interrupted part
+      finish_streaming();  // makes the stores of the interrupted part visible
     }
   }
 

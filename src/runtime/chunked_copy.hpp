@@ -25,7 +25,7 @@ struct ChunkedCopy {
   std::function<void()> before = [] {};
 };
 
-// The size of all chunks of a copy but the last.
+// Bytes per chunk. The last chunk of a copy may be smaller.
 inline constexpr std::size_t kChunkBytes = 2 << 20;
 
 // Executes a copy. Returns after the last call of `process`. Per GPU and direction, only one copy
@@ -34,8 +34,8 @@ void run(const ChunkedCopy& copy);
 
 struct QueuedCopy;
 
-// Copies on one GPU that other threads execute. In each direction, copies are executed in the order
-// in which they were begun. Copies in different directions overlap.
+// Copies on one GPU, executed by the threads of the queue. In each direction, copies are executed
+// in the order in which they were begun. Copies in different directions overlap.
 class CopyQueue {
  public:
   // Throws std::bad_alloc if the system cannot start a thread.
@@ -45,9 +45,9 @@ class CopyQueue {
   CopyQueue& operator=(const CopyQueue&) = delete;
 
   std::shared_ptr<QueuedCopy> begin(ChunkedCopy copy);
-  // Returns after the last call of `process` for this copy. Throws the error of any copy of the
-  // queue, ValueError if the queue has been closed before, or Interrupted. After an exception other
-  // than Interrupted, `process` is not called any more.
+  // Returns after the last call of `process` for this copy. Throws the error if any copy of the
+  // queue has failed, ValueError if the queue was closed before, or Interrupted. After an exception
+  // other than Interrupted, `process` is not called any more.
   void wait(const QueuedCopy& copy) const;
   // Abandons copies that have not ended. Afterwards, `process` is not called any more, but
   // transfers that are already enqueued on the streams of the copies may still be running.

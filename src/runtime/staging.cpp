@@ -30,8 +30,8 @@ std::size_t size_of(const Array& array) { return static_cast<std::size_t>(array.
 // Results of this size are larger than the caches of most processors.
 constexpr std::size_t kLargerThanCaches = 64 << 20;
 
-// Returns true if an array is copied in chunks. Chunks must contain whole elements, so the element
-// size must be a power of two.
+// Returns true if an array is copied in chunks. Chunks must contain whole elements, so the
+// element size must be a power of two and at most kChunkBytes.
 bool in_chunks(const Array& array) {
   const auto size = static_cast<std::size_t>(array.type.size);
   return size_of(array) >= kLarge && std::has_single_bit(size) && size <= cuda::kChunkBytes;
@@ -64,12 +64,12 @@ cuda::ChunkedCopy download_in_chunks(const Array& host, const std::byte* device,
           [] {}};
 }
 
-// With this number of threads, chunks are faster than direct copies of page-locked rows with gaps:
-// 0.86 instead of 0.80 of the link's bandwidth for transposes of float32 (H200, rows of 16 to 32
-// KiB).
+// With at least this number of threads, chunks are faster than direct copies of page-locked rows
+// with gaps: 0.86 instead of 0.80 of the link's bandwidth for transposes of float32 (H200, rows of
+// 16 to 32 KiB).
 constexpr int kManyThreads = 12;
 
-// Returns the rows of an array, to be copied directly. Returns std::nullopt if the array is small,
+// Returns the rows of an array that is copied directly. Returns std::nullopt if the array is small,
 // is not in page-locked memory, has rows that are not contiguous, or is copied faster in chunks.
 std::optional<cuda::PageLockedRows> page_locked_rows(const Array& host) {
   const std::size_t bytes = size_of(host);
@@ -164,7 +164,7 @@ BegunCopy begin_download(cuda::CopyQueue& queue, const Array& host, const std::b
                          const cuda::Stream& stream, std::function<void()> before) {
   const auto rows = page_locked_rows(host);
   if (!rows && in_chunks(host)) {
-    // The copies of a queue are larger than the caches in total.
+    // In total, the copies of a queue are larger than the caches.
     cuda::ChunkedCopy copy = download_in_chunks(host, device, Stores::kNonTemporal, stream);
     copy.before = std::move(before);
     return {queue, queue.begin(std::move(copy))};

@@ -7,12 +7,12 @@
 
 namespace ado {
 
-// How an array is written. Non-temporal stores bypass the cache. They are faster if the array is
-// larger than the caches.
+// The kind of stores that write an array. Non-temporal stores bypass the cache. They are faster if
+// the array is larger than the caches.
 enum class Stores { kOrdinary, kNonTemporal };
 
-// Copy `bytes` bytes of the elements of `array` in row-major order, from byte `first` on, on this
-// thread. Both numbers must be multiples of the element size.
+// Copy bytes first, ..., first + bytes - 1 of the elements of `array` in row-major order, on the
+// calling thread. `first` and `bytes` must be multiples of the element size.
 void pack_bytes(std::byte* to, const Array& array, std::size_t first, std::size_t bytes);
 void unpack_bytes(const Array& array, const std::byte* from, std::size_t first, std::size_t bytes,
                   Stores stores);

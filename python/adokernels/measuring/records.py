@@ -447,14 +447,14 @@ class Sweep(StoredRecord, ShownAsTables):
             object.__setattr__(self, name, tuple(attached))
 
     def _contradiction(self) -> str:
-        """Measurements with different machines cannot be compared, nor shown in one table."""
+        """Measurements from different machines cannot be compared or shown in one table."""
         first = ""
         for name in ("measurements", "peers", "stages"):
             for i, m in enumerate(getattr(self, name)):
                 first = first or m.machine_title
                 if m.machine_title not in ("", first):
                     return (
-                        f"{name}[{i}].context must be of one machine in all measurements, "
+                        f"{name}[{i}].context must name the same machine in all measurements, "
                         f"got {m.machine_title!r} and {first!r}"
                     )
         return ""

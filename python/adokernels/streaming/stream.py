@@ -248,7 +248,7 @@ def _overlapped(
                 slot = computed % SLOTS
                 uploads.popleft().wait()
                 if computed >= SLOTS:
-                    downloads.popleft().wait()  # of the previous result in this slot
+                    downloads.popleft().wait()  # the previous result in this slot
                 call(blocks[slot], out=results[slot], stream=copies.stream, **options)
             if stored >= 0:
                 block = plan.blocks[stored]

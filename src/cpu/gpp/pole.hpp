@@ -22,7 +22,6 @@
 
 #include "core/compensated.hpp"
 #include "core/isa.hpp"
-
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
