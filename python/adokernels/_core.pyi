@@ -165,7 +165,7 @@ class BlockCopies:
         self, sink: typing.Any, from_: DeviceArray, first: typing.SupportsInt | typing.SupportsIndex
     ) -> PendingCopy:
         """
-        Begin to copy elements of an array on the GPU, from element `first` on, to `sink`.
+        Begin to copy elements of an array on the GPU to `sink`, starting with element `first`.
         """
     def empty(
         self,
