@@ -65,7 +65,7 @@ cuda::ChunkedCopy download_in_chunks(const Array& host, const std::byte* device,
 }
 
 // With at least this number of threads, chunks are faster than direct copies of page-locked rows
-// with gaps: 0.86 instead of 0.80 of the link's bandwidth for transposes of float32 (H200, rows of
+// with gaps: 0.87 instead of 0.80 of the link's bandwidth for transposes of float32 (H200, rows of
 // 16 to 32 KiB).
 constexpr int kManyThreads = 12;
 
