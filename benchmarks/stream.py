@@ -1,7 +1,7 @@
 """Compare ``ado.stream`` with the slower of the link to the GPU and the kernel.
 
     python benchmarks/stream.py                       # 16 GiB sources
-    python benchmarks/stream.py --gib 4 --memory "2 GiB" "8 GiB"
+    python benchmarks/stream.py --gib 4 --memory "96 MiB" "8 GiB"
 
 For each routine, the script measures:
 

@@ -6,7 +6,6 @@
 
 namespace ado::ADO_ISA {
 
-void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes);
 void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   stream(to, from, bytes);
 }
