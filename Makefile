@@ -105,10 +105,11 @@ $(VENV)/tools: pyproject.toml .ci/requirements.py $(VENV)/pip
 	$(REQUIREMENTS) build run | $(PIP) install -r /dev/stdin
 	touch $@
 
-# The tests also compile CUDA C++ source.
+# The tests also compile CUDA C++ source. The notebooks import the package in book/.
 EXTRAS_test = test kernels
 $(VENV)/with-%: pyproject.toml .ci/requirements.py $(VENV)/tools
 	$(REQUIREMENTS) $(or $(EXTRAS_$*),$*) | $(PIP) install -r /dev/stdin
+	$(if $(filter notebook,$*),$(PIP) install --no-deps --no-build-isolation --editable book)
 	touch $@
 
 # Wheel and editable installation replace each other; both use the objects in build/make.

@@ -9,7 +9,7 @@ from docsite.sources import slug
 from origin import contexts_of, origin
 
 import adokernels as ado
-from adokernels.course.published import image_filters
+from adobook.published import image_filters
 from adokernels.diagnosis.card import CardEvidence, Example
 from adokernels.diagnosis.card_tables import evidence_table
 from adokernels.tables.numbers import ratio

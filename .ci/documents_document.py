@@ -16,7 +16,7 @@ from documents.targets import ROOT, link
 from origin import contexts_of, origin
 
 import adokernels as ado
-from adokernels.course.published.figure import Published
+from adobook.published import Published
 
 #: Largest number of published figures that are listed per item.
 _MOST = 8

@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
 import cards_document
 import diagnosis_document
 import documents_document

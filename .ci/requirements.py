@@ -1,7 +1,8 @@
 """Prints requirements of pyproject.toml, for pip.
 
 ``python .ci/requirements.py build run test`` prints the requirements for building and running the
-package, and those of the extra ``test``, one requirement per line.
+package, and those of the extra ``test``, one requirement per line. The package in ``book/`` is
+omitted, because the Makefile installs it from its folder.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def requirements(group: str) -> list[str]:
     if group == "build":  # ninja and CMake are usually provided by the isolated environment of pip
         return [*pyproject["build-system"]["requires"], "cmake>=3.26", "ninja"]
     project = pyproject["project"]
-    return list(
-        project["dependencies"] if group == "run" else project["optional-dependencies"][group]
-    )
+    if group == "run":
+        return list(project["dependencies"])
+    return [line for line in project["optional-dependencies"][group] if line != "adobook"]
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ done
 mkdir -p "$folder"
 exec > >(tee -a "$folder/log") 2>&1
 export PYTHONUNBUFFERED=1 ADOKERNELS_CACHE=$folder/cache
+export PYTHONPATH=book${PYTHONPATH:+:$PYTHONPATH} # the exercises of the course
 failed=0
 
 step() {

@@ -80,6 +80,11 @@ def test_packages_import_each_other_without_cycles():
     assert cycle_in(graph) is None
 
 
+def test_the_product_does_not_need_the_book():
+    for path in FILES:
+        assert "adobook" not in path.read_text(encoding="utf-8"), path
+
+
 def test_importing_a_module_changes_no_other_object():
     """Names are imported at their first use, so no object may depend on another import."""
     assignments = (ast.Assign, ast.AnnAssign, ast.AugAssign)
@@ -97,7 +102,7 @@ def test_cycles_are_found():
 
 def test_only_ladders_know_the_core_of_a_routine():
     root = Path(__file__).parents[1]
-    folders = [root / name for name in (".ci", "tests", "benchmarks")]
+    folders = [root / name for name in (".ci", "book", "tests", "benchmarks")]
     scripts = [path for folder in folders for path in folder.rglob("*.py")]
     for path in [*FILES, *scripts]:
         if path.is_relative_to(PACKAGE / "ladders"):

@@ -5,10 +5,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
-from adokernels.course.published import compute_capability
-from adokernels.course.published import image_filters as talk
+from adobook.published import compute_capability
+from adobook.published import image_filters as talk
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 

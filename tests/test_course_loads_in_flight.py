@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
-from adokernels.course import loads_in_flight
-from adokernels.course.published import max_plus as posts
+from adobook import loads_in_flight
+from adobook.published import max_plus as posts
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 ONE_BLOCK = (

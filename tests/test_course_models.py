@@ -9,9 +9,9 @@ import pytest
 from charting import H200, Lab, clashes, counters_of, legend_words, new_figure, outside
 from matplotlib import pyplot as plt
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
-from adokernels.course.models import difference
+from adobook.models import difference
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.records import Sweep
 

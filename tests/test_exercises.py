@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
-from adokernels.course.exercises import pole_sum
+from adobook.exercises import pole_sum
 from adokernels.custom.compiler import compile_cuda, why_no_compiler
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"

@@ -3,7 +3,7 @@
 import pytest
 
 import adokernels as ado
-from adokernels.course.published import gpp
+from adobook.published import gpp
 
 
 def test_every_figure_belongs_to_a_variant_of_the_ladder():

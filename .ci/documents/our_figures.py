@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
+from adobook.published import Published, written
 from adokernels.counters.metrics import BY_KEY
-from adokernels.course.published.figure import Published, written
 from adokernels.tables.numbers import percent, quantity, ratio
 from documents.figure import Figure, named, title_of
 from documents.targets import ROOT

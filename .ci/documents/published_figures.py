@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 
+from adobook import published
+from adobook.published import Published, access_patterns
 from adokernels.counters.metrics import BY_KEY
-from adokernels.course import published
-from adokernels.course.published import access_patterns
-from adokernels.course.published.figure import Published
 from adokernels.tables.numbers import ratio
 from documents.figure import Figure, named, title_of
 from documents.our_figures import COUNTED, GAIN, MEASURED
@@ -32,20 +30,8 @@ def published_of(document: Document) -> tuple[Published, ...]:
 
 @cache
 def _all_published() -> tuple[Published, ...]:
-    found: dict[int, Published] = {}
-    for module in pkgutil.iter_modules(published.__path__, f"{published.__name__}."):
-        for value in vars(importlib.import_module(module.name)).values():
-            found |= {id(p): p for p in _figures_in(value)}
-    return tuple(found.values())
-
-
-def _figures_in(value: object) -> Iterator[Published]:
-    if isinstance(value, Published):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (p for part in value.values() for p in _figures_in(part))
-    elif isinstance(value, tuple | list):
-        yield from (p for part in value for p in _figures_in(part))
+    files = sorted(Path(published.__path__[0]).glob("*.toml"))
+    return tuple(p for file in files for p in published.read(file.stem).FIGURES)
 
 
 def device_of(theirs: Iterable[Published]) -> str:

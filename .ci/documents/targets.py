@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
+import adobook as course
 import adokernels as ado
-from adokernels import cli, course
+from adokernels import cli
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from recording import Recorder, run
 
+import adobook as course
 import adokernels as ado
-from adokernels import course
 
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 

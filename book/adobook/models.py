@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from adobook.published import written
+from adobook.text import Text, table
 from adokernels.counters.metrics import BY_KEY
-from adokernels.course.published.figure import written
-from adokernels.course.text import Text, table
 from adokernels.tables.numbers import number, quantity
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from adokernels.course.published.figure import written
-from adokernels.course.text import Text
+from adobook.published import written
+from adobook.text import Text
 
 #: Largest factor between the measured value and a guess that is reported as close.
 _CLOSE = 1.25

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from adobook.exercises import Exercise
+from adobook.text import Text
 from adokernels import _core
-from adokernels.course.exercises import Exercise
-from adokernels.course.text import Text
 from adokernels.custom.compiler import CompilationError
 from adokernels.measuring.checking import check
 from adokernels.measuring.statistics import Verdict

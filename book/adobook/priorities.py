@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adokernels.course.text import Text, table
+from adobook.text import Text, table
 from adokernels.tables.numbers import percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from adokernels.course.published.figure import Published
+    from adobook.published import Published
     from adokernels.measuring.records import Measurement
 
 

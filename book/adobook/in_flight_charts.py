@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.course.loads_in_flight import InnerLoop
+    from adobook.loads_in_flight import InnerLoop
     from adokernels.measuring.records import Sweep
 
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00"), ("o", "s")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adokernels.course.published.figure import Published
-from adokernels.course.text import Text, table
+from adobook.published import Published
+from adobook.text import Text, table
 from adokernels.ladders import registry
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.course.published.figure import Published
+    from adobook.published import Published
     from adokernels.measuring.records import Measurement, Sweep
 
 _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")

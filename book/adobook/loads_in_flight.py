@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.course.text import Text, table
+from adobook.text import Text, table
 from adokernels.machine_code.records import KernelSass, Sass
 from adokernels.measuring.loading import load
 from adokernels.tables.numbers import number, quantity, ratio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from adokernels.course.published.figure import Published
+    from adobook.published import Published
     from adokernels.machine_code.loops import Loop
     from adokernels.measuring.records import Measurement, Sweep
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from adobook.published import TIMES, Published, written
+from adobook.text import Text, say, table
 from adokernels.counters.metrics import BY_KEY, STALLS
-from adokernels.course.published.figure import TIMES, Published, written
-from adokernels.course.text import Text, say, table
 from adokernels.tables.numbers import ratio
 
 if TYPE_CHECKING:
