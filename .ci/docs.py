@@ -10,6 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
 from docsite import checks, ladders, sources
 from sphinx.cmd.build import main as sphinx
 

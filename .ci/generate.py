@@ -9,32 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-import cards_document
-import diagnosis_document
-import documents_document
 import registry_stub
-import results_document
-import shapes_document
 from matplotlib import pyplot as plt
 from PIL import Image
 
-import adokernels as ado
+from adobook import pages
+from adobook.pages import stored
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
-#: Folder of the results of benchmarks/shapes.py.
-RESULTS = ROOT / "benchmarks" / "results"
 #: Key of the text entry of a PNG with the hash of the chart's sources.
 SOURCE_KEY = "adokernels-source"
 
@@ -75,66 +68,6 @@ def ruff(text: str) -> str:
     return done.stdout
 
 
-def filled_page(page: Path, blocks: Mapping[str, str]) -> str:
-    """The text of a page with up-to-date content between its markers.
-
-    Raises
-    ------
-    ValueError
-        If a marker is unknown or not closed, or a block has no marker.
-    """
-    try:
-        return fill_markers(page.read_text(encoding="utf-8"), blocks)
-    except ValueError as error:
-        raise ValueError(f"{page.relative_to(ROOT)}: {error}") from None
-
-
-def stored_sweeps() -> dict[Path, ado.Sweep]:
-    """The sweeps that the documents and notebooks show, by file."""
-    paths = sorted((ROOT / "notebooks" / "data").glob("*.json"))
-    records = {path: ado.load(path) for path in paths}
-    return {path: record for path, record in records.items() if isinstance(record, ado.Sweep)}
-
-
-def fill_markers(text: str, blocks: Mapping[str, str]) -> str:
-    """Replace the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` by a block.
-
-    Raises
-    ------
-    ValueError
-        If a marker has no block or no end, or a block has no marker.
-    """
-    names = re.findall(r"<!-- generated: (.*?) -->", text)
-    pattern = r"<!-- generated: ([^>]*?) -->\n(?:(?!<!-- ).)*?<!-- end -->"
-    closed = [match[1] for match in re.finditer(pattern, text, re.S)]
-    known = ", ".join(blocks)
-    errors = [f"{name!r} must be one of {known}" for name in names if name not in blocks]
-    errors += [f"{name!r} must be closed by <!-- end -->" for name in names if name not in closed]
-    errors += [f"<!-- generated: {name} --> must exist" for name in blocks if name not in names]
-    if errors:
-        raise ValueError("; ".join(errors))
-
-    def block(match: re.Match[str]) -> str:
-        return f"<!-- generated: {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
-
-    return re.sub(pattern, block, text, flags=re.S)
-
-
-def ladders() -> str:
-    """A section with the variants of each routine."""
-    return "\n\n".join(
-        f"### {routine.name}\n\n{_ladder_table(routine)}" for routine in ado.routines.values()
-    )
-
-
-def _ladder_table(routine: ado.Routine) -> str:
-    rows = ["| variant | device | what it changes |", "| --- | --- | --- |"]
-    for v in routine:
-        name = f"`{v.name}`" + (" (ceiling)" if v.ceiling else "")
-        rows.append(f"| {name} | {v.device} | {v.changes} |")
-    return "\n".join(rows)
-
-
 def draw_charts() -> None:
     """Draw the chart of each stored sweep next to it, unless it is up to date.
 
@@ -142,7 +75,8 @@ def draw_charts() -> None:
     code. The other bytes of the PNG depend on fonts and on the version of matplotlib.
     """
     code = sorted(Path(inspect.getfile(picture)).parent.glob("*.py"))
-    for path, sweep in stored_sweeps().items():
+    for name, sweep in stored.sweeps().items():
+        path = stored.DATA / f"{name}.json"
         parts = (path, *code)
         source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
         chart = path.with_suffix(".png")
@@ -150,7 +84,7 @@ def draw_charts() -> None:
             figure = picture(sweep).figure
             figure.savefig(chart, metadata={SOURCE_KEY: source})
             plt.close(figure)
-            print(f"drew {chart.relative_to(ROOT)}")
+            print(f"drew {chart.name}")
 
 
 def drawn_from(chart: Path) -> str | None:
@@ -163,20 +97,10 @@ def drawn_from(chart: Path) -> str | None:
 
 def texts() -> Iterator[tuple[Path, str]]:
     """Every generated text file with its current content."""
-    sweeps, docs = stored_sweeps(), ROOT / "docs"
     yield PACKAGE / "__init__.pyi", package_stub()
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "ladders" / "registry.pyi", ladders_stub()
-    readme, ladder_page = ROOT / "README.md", docs / "guide" / "ladders.md"
-    yield readme, filled_page(readme, {"results": results_document.best_results(sweeps)})
-    yield ladder_page, filled_page(ladder_page, {"ladders": ladders()})
-    yield docs / "shapes.md", shapes_document.text(RESULTS)
-    yield docs / "diagnosis.md", diagnosis_document.text(sweeps)
-    yield docs / "diagnosis.json", diagnosis_document.record(sweeps)
-    yield docs / "cards.md", cards_document.text(sweeps)
-    yield docs / "documents.md", documents_document.text(sweeps)
-    for name, text in results_document.pages(sweeps).items():
-        yield docs / "results" / name, text
+    yield from pages.texts()
 
 
 def main() -> int:

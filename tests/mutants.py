@@ -89,7 +89,6 @@ def hotspots_document():
 def documents():
     """A valid document of each kind, by name."""
     sweep = sweep_document()
-    score = read("docs/diagnosis.json")
     profile = read("tests/data/profiles.json")[-1]
     return {
         "sweep": sweep,
@@ -103,7 +102,6 @@ def documents():
             **{"variant": sweep["measurements"][-1]["variant"], "reason": ""},
             "sweep": {name: sweep[name] for name in sweep if name not in ("schema", "kind")},
         },
-        "score": score | {"rows": score["rows"][:3]},
         "scan": {
             **{"schema": 2, "kind": "scan", "routine": sweep["routine"]},
             "sweeps": [{name: sweep[name] for name in sweep if name not in ("schema", "kind")}],

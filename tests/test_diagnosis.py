@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import adokernels as ado
+from adobook.score import Reason, Score, score
+from adobook.text import write_rich_table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.limiter import Kind
-from adokernels.diagnosis.score import Reason, score
 from adokernels.diagnosis.steps import CHANGES, Step, changed_by
-from adokernels.tables.rendering import to_html, to_markdown, to_text
+from adokernels.tables.rendering import to_html, to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 #: The ladders with known lessons, by routine and element type of the first operand.
@@ -161,7 +162,7 @@ def test_the_realised_gain_is_that_of_the_step_table():
 def test_tables_in_all_forms():
     d = diagnosed("transpose", "float32")
     advice, outcome = d._tables()
-    for form in (to_text, to_html, to_markdown):
+    for form in (to_text, to_html, write_rich_table):
         assert "avoid bank conflicts" in form(advice).replace("\n", " ")
         assert "held" in form(outcome)
     text = repr(d)
@@ -279,7 +280,7 @@ def test_a_score_survives_json(tmp_path):
     record = json.loads(path.read_text())
     assert record["kind"] == "score"
     assert record["summary"]["steps"] == str(len(scored()))
-    assert ado.load(path) == scored()
+    assert Score.load(path) == scored()
     assert "named correctly" in repr(scored())
 
 

@@ -2,62 +2,41 @@
 
 import dataclasses
 import re
-import sys
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / ".ci"))
+from adobook.pages import documents, ours, stored, targets
+from adobook.pages.ours import Figure
+from adokernels.tables.numbers import ratio
 
-import documents_document  # noqa: E402
-import generate  # noqa: E402
-from documents import DOCUMENTS, our_figures, published_figures, targets  # noqa: E402
-from documents.figure import Figure  # noqa: E402
-
-from adokernels.tables.numbers import ratio  # noqa: E402
-
-TEXT = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
-
+TEXT = (stored.ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
+STORED = {**stored.sweeps(), **stored.course_records()}
+DOCUMENTS = documents.documents(STORED)
 
 #: The record of figures without the name of another record.
 LADDER = "transpose-float32-8192"
-
-
-@cache
-def sweeps():
-    return generate.stored_sweeps()
-
-
-@cache
-def stored():
-    return documents_document.stored_by_name(sweeps())
 
 
 def test_every_item_of_the_audit_has_a_row():
     items = [row.item for document in DOCUMENTS for row in document.rows]
     assert len(items) == len(set(items)) == 168
     assert re.findall(r"^\| ([A-E]\d+) \|", TEXT, re.M) == items
-    assert documents_document.problems(sweeps()) == []
+    documents.check(DOCUMENTS)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.letter)
 def test_published_figures_are_listed_beside_ours(document):
-    published = published_figures.published_of(document)
+    published = document.known
     rows = dict(re.findall(r"^\| ([A-E]\d+) (\|.*)$", TEXT, re.M))
     for item in {p.item for p in published}:
-        of_item = [p for p in published if p.item == item][: documents_document._MOST]
+        of_item = [p for p in published if p.item == item][: documents.MOST]
         assert all(p.text in rows[item] for p in of_item), item
         assert rows[item].count("<br>... |") <= 1
     for row in document.rows:
-        sweep = stored()[row.stored or document.stored]
+        name = row.stored or document.ladder
         of_item = [p for p in published if p.item == row.item]
-        for name in our_figures.counterparts(of_item, sweep):
-            assert (
-                our_figures.ours(stored(), row.stored or document.stored, name).text
-                in rows[row.item]
-            ), row.item
+        for figure in ours.counterparts(of_item, document.sweep_of(row)):
+            assert ours.ours(STORED, name, figure).text in rows[row.item], row.item
 
 
 @pytest.mark.parametrize(
@@ -142,7 +121,7 @@ def test_a_target_that_does_not_exist_is_found(target):
     ],
 )
 def test_our_figures_are_those_of_the_stored_record(figure, shown):
-    assert our_figures.ours(stored(), LADDER, figure) == shown
+    assert ours.ours(STORED, LADDER, figure) == shown
 
 
 @pytest.mark.parametrize(
@@ -161,7 +140,7 @@ def test_our_figures_are_those_of_the_stored_record(figure, shown):
 )
 def test_a_figure_that_was_not_measured_is_found(figure):
     with pytest.raises(ValueError, match="no figure"):
-        our_figures.ours(stored(), LADDER, figure)
+        ours.ours(STORED, LADDER, figure)
 
 
 def test_the_page_counts_its_items():
@@ -170,10 +149,7 @@ def test_the_page_counts_its_items():
     rows = re.findall(r"^\| [A-E]\d+ \|.*\|$", TEXT, re.M)
     with_ours = sum(not row.endswith("|  |") for row in rows)
     notes = sum(  # rows whose last cell is only a remark
-        bool(row.note or row.cannot)
-        and not documents_document._figures(
-            row, document, published_figures.published_of(document), stored()
-        )
+        bool(row.note or row.cannot) and not document.figures(row)
         for document in DOCUMENTS
         for row in document.rows
     )
@@ -184,34 +160,40 @@ def test_the_page_counts_its_items():
 
 def test_figures_of_another_record_or_device_name_it():
     figures = [Figure("a", "1", ""), Figure("a", "2", ""), Figure("a", "3", "`x`"), Figure("", "4")]
-    assert documents_document._listed(figures) == "`a`: 1; 2<br>`a` (`x`): 3<br>4"
+    assert documents.listed(figures) == "`a`: 1; 2<br>`a` (`x`): 3<br>4"
+
+
+def changed(rows):
+    """A document with other rows."""
+    document = documents.documents(STORED)[0]
+    document.rows = rows
+    return document
 
 
 def test_wrong_rows_stop_the_generator(monkeypatch):
     first, *others = DOCUMENTS[0].rows
 
-    def with_rows(*rows):
-        changed = dataclasses.replace(DOCUMENTS[0], rows=rows)
-        monkeypatch.setattr(documents_document, "DOCUMENTS", (changed, *DOCUMENTS[1:]))
-        return documents_document.problems(sweeps())
+    def problems(*rows):
+        return list(changed(rows).problems())
 
-    assert with_rows(first, *others) == []
-    assert any("items must be" in problem for problem in with_rows(*others))
+    assert problems(first, *others) == []
+    assert any("items must be" in problem for problem in problems(*others))
     unknown = dataclasses.replace(first, where=("ado.nothing", "docs/nothing.md"))
-    assert with_rows(unknown, *others) == [
+    assert problems(unknown, *others) == [
         "A1: no name 'ado.nothing'",
         "A1: no file 'docs/nothing.md'",
     ]
-    with pytest.raises(ValueError, match=r"docs/documents.md: A1: no name"):
-        documents_document.text(sweeps())
     empty = dataclasses.replace(first, where=(), note="a note is not a reason")
-    assert with_rows(empty, *others) == ["A1: row must have a target or a reason"]
+    assert problems(empty, *others) == ["A1: row must have a target or a reason"]
     wrong = dataclasses.replace(first, here=("one_block.nothing",))
-    assert ["no figure" in problem for problem in with_rows(wrong, *others)] == [True]
+    assert ["no figure" in problem for problem in problems(wrong, *others)] == [True]
+    wrong_documents = (changed((unknown, *others)), *DOCUMENTS[1:])
+    monkeypatch.setattr(documents, "documents", lambda stored: wrong_documents)
+    with pytest.raises(ValueError, match=r"docs/documents.md: A1: no name"):
+        documents.text(stored.sweeps())
 
 
-def test_a_published_figure_without_an_item_stops_the_generator(monkeypatch):
-    known = published_figures.published_of(DOCUMENTS[2])
-    stray = dataclasses.replace(known[0], item="C51")
-    monkeypatch.setattr(documents_document, "published_of", lambda document: (stray,))
-    assert any(problem.startswith("C51: ") for problem in documents_document.problems(sweeps()))
+def test_a_published_figure_without_an_item_stops_the_generator():
+    document = documents.documents(STORED)[2]
+    document.known = (dataclasses.replace(document.known[0], item="C51"),)
+    assert any(problem.startswith("C51: ") for problem in document.problems())

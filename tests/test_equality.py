@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import adokernels as ado
 from adokernels.counters.hotspots import LineSamples
-from adokernels.diagnosis.score import score
 from adokernels.measuring.loading import _KINDS
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.statistics import Verdict
@@ -33,7 +32,6 @@ MAKERS = {
     "hotspots": lambda: ado.Hotspots(
         routine="r", variant="v", problem="p", block=None, entries=(LINE,), context={"a": math.inf}
     ),
-    "score": lambda: score([ado.load(DATA / "transpose-float32-8192.json")]),
     "check": lambda: ado.Checked("transpose", "naive", True, sweep=make_transpose()),
     "scan": lambda: ado.Scan(routine="transpose", sweeps=(make_transpose(), make_transpose())),
     "sass": lambda: ado.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),

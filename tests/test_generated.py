@@ -9,6 +9,8 @@ import pytest
 from scripts import load_script
 
 import adokernels as ado
+from adobook import pages
+from adobook.pages import results, stored
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,9 +26,9 @@ def test_stubs_and_tables_are_up_to_date():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_markers_are_filled(generate):
+def test_markers_are_filled():
     text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n<!-- generated: y -->\n<!-- end -->\n"
-    filled = generate.fill_markers(text, {"x": "new", "y": "table\n"})
+    filled = pages.fill_markers(text, {"x": "new", "y": "table\n"})
     assert filled == text.replace("old", "new").replace("y -->\n", "y -->\ntable\n")
 
 
@@ -38,23 +40,22 @@ def test_markers_are_filled(generate):
         ("<!-- generated: x -->\nno end\n<!-- generated: y -->\n<!-- end -->", "must be closed"),
     ],
 )
-def test_a_marker_that_cannot_be_filled_is_an_error(generate, text, message):
+def test_a_marker_that_cannot_be_filled_is_an_error(text, message):
     with pytest.raises(ValueError, match=message):
-        generate.fill_markers(text, {"x": "", "y": ""})
+        pages.fill_markers(text, {"x": "", "y": ""})
 
 
-def test_a_page_shows_every_stored_sweep(generate, monkeypatch):
-    sweeps = generate.stored_sweeps()
-    pages = generate.results_document.pages(sweeps)
-    for path in sweeps:
-        assert sum(f"\n## {path.stem}\n" in text for text in pages.values()) == 1
-    monkeypatch.setattr(generate.results_document, "PAGES", generate.results_document.PAGES[1:])
+def test_a_page_shows_every_stored_sweep(monkeypatch):
+    sweeps = stored.sweeps()
+    for name in sweeps:
+        assert sum(f"\n## {name}\n" in text for text in results.pages(sweeps).values()) == 1
+    monkeypatch.setattr(results, "PAGES", results.PAGES[1:])
     with pytest.raises(ValueError, match="no page shows transpose-float32-8192"):
-        generate.results_document.pages(sweeps)
+        results.pages(sweeps)
 
 
-def test_the_origin_is_stated(generate):
-    origin = generate.results_document.origin
+def test_the_origin_is_stated():
+    origin = stored.origin
     gpu = {"time": "2026-01-02T03:04:05+00:00", "adokernels": "1.0", "device_name": "GPU"}
     gpu |= {"cuda": {"driver_version": 12040}, "python": "3.12.1", "numpy": "2.0.0"}
     assert origin([gpu, gpu]) == (
@@ -72,12 +73,10 @@ def test_the_origin_is_stated(generate):
 
 
 def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, monkeypatch, capsys):
-    data = tmp_path / "notebooks" / "data"
-    data.mkdir(parents=True)
-    stored = ROOT / "notebooks" / "data" / "sobel-2560x1600.json"
-    copy = data / stored.name
-    copy.write_bytes(stored.read_bytes())
-    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    record = ROOT / "notebooks" / "data" / "sobel-2560x1600.json"
+    copy = tmp_path / record.name
+    copy.write_bytes(record.read_bytes())
+    monkeypatch.setattr(stored, "DATA", tmp_path)
 
     def drawn():
         generate.draw_charts()
@@ -85,7 +84,7 @@ def test_a_chart_is_drawn_again_only_if_its_source_changed(generate, tmp_path, m
 
     assert drawn()
     assert not drawn()
-    copy.write_bytes(stored.read_bytes() + b"\n")
+    copy.write_bytes(record.read_bytes() + b"\n")
     assert drawn()
 
 

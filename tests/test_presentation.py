@@ -35,6 +35,7 @@ from matplotlib import colors
 from matplotlib.legend import Legend
 from pages import Balanced
 
+from adobook.text import write_rich_table
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
@@ -43,7 +44,7 @@ from adokernels.measuring.records import Sweep
 from adokernels.measuring.schema_one import problem_of
 from adokernels.tables.measurements import sweep_records, sweep_table
 from adokernels.tables.numbers import bounds, quantity, ratio
-from adokernels.tables.rendering import to_html, to_markdown, to_text
+from adokernels.tables.rendering import to_html, to_text
 from adokernels.tables.verdicts import verdict_cell
 
 WIDTH = 114
@@ -127,7 +128,7 @@ def test_unclear_differs_from_same():
     sweep = with_samples(make_transpose(), 5)
     table = sweep_table(sweep)
     assert "<em>unclear</em>" in to_html(table)
-    assert "| *unclear* |" in to_markdown(table)
+    assert "| *unclear* |" in write_rich_table(table)
 
 
 def test_an_interrupted_sweep_says_so():
@@ -252,9 +253,9 @@ def test_only_ceilings_are_faded_in_html():
 
 def test_markdown_is_well_formed():
     wild = dataclasses.replace(make_gpp()["naive"], variant="a|b*<i>")
-    text = to_markdown(sweep_table(Sweep(routine="gpp", measurements=(wild,))))
+    text = write_rich_table(sweep_table(Sweep(routine="gpp", measurements=(wild,))))
     assert r"a\|b\*\<i>" in text
-    text = to_markdown(sweep_table(make_transpose()))
+    text = write_rich_table(sweep_table(make_transpose()))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + 8
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1

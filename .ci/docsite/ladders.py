@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import cards_document
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from origin import contexts_of, origin
 
 import adokernels as ado
+from adobook.pages import cards
+from adobook.pages.stored import contexts_of, origin
+from adobook.text import write_rich_table, write_table
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
 from adokernels.diagnosis.tables import diagnosis_tables
 from adokernels.tables.measurements import counter_table, resource_table, sweep_table
-from adokernels.tables.rendering import to_markdown
 
 INDEX = """\
 # Ladders
@@ -25,9 +25,7 @@ INDEX = """\
 Each page lists the variants of one routine in order, the stored measurements, the limiter of each
 variant, and the source of each variant as the difference from the variant before it.
 
-| routine | what it computes | variants | fastest stored variant |
-| --- | --- | --- | --- |
-{rows}
+{table}
 
 ```{{toctree}}
 :hidden:
@@ -55,8 +53,9 @@ def write_pages(root: Path, target: Path) -> None:
             for device in ("cpu", "cuda")
         )
         link = f"[{routine.name}]({routine.name}.md)"
-        rows.append(f"| {link} | {routine.summary} | {devices} | {_code(fastest)} |")
-    index = INDEX.format(rows="\n".join(rows), names="\n".join(ado.routines))
+        rows.append((link, routine.summary, devices, _code(fastest)))
+    header = ("routine", "what it computes", "variants", "fastest stored variant")
+    index = INDEX.format(table=write_table(header, rows), names="\n".join(ado.routines))
     (target / "index.md").write_text(index, encoding="utf-8")
 
 
@@ -135,13 +134,13 @@ def _links(routine: ado.Routine, notebooks: Mapping[str, tuple[str, str]]) -> st
     ]
     if shown:
         lines.append(f"- Notebooks: {'; '.join(shown)}")
-    cards = [
-        f"[{card.title}, {card.category}](../cards.md#{cards_document.anchor(card)})"
+    examples = [
+        f"[{card.title}, {card.category}](../cards.md#{cards.anchor(card)})"
         for card in ado.cards.values()
         if any(example.routine == routine.name for example in card.examples)
     ]
-    if cards:
-        lines.append(f"- Quick-reference cards with steps of this ladder: {'; '.join(cards)}")
+    if examples:
+        lines.append(f"- Quick-reference cards with steps of this ladder: {'; '.join(examples)}")
     return "\n".join(lines)
 
 
@@ -150,7 +149,7 @@ def _operands(routine: ado.Routine) -> str:
     for p in routine.parameters:
         kind = f"{p.shape}, {p.elements}" if p.role != "option" else f"default `{p.default!r}`"
         rows.append((_code(p.name), p.role, kind, p.doc))
-    return _table(("name", "role", "shape and elements", "meaning"), rows)
+    return write_table(("name", "role", "shape and elements", "meaning"), rows)
 
 
 def _variants(routine: ado.Routine) -> str:
@@ -163,19 +162,19 @@ def _variants(routine: ado.Routine) -> str:
         )
         for v in routine
     ]
-    return _table(("variant", "device", "what it changes", "rounding"), rows)
+    return write_table(("variant", "device", "what it changes", "rounding"), rows)
 
 
 def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
     """The chart, the tables and the diagnosis of a stored sweep."""
     yield f"![{sweep.title}]({name}.svg)"
-    yield to_markdown(sweep_table(sweep))
+    yield write_rich_table(sweep_table(sweep))
     yield f"{origin(contexts_of([sweep]))} Record: `notebooks/data/{name}.json`."
     if any(m.profile for m in sweep.variants):
-        yield from map(to_markdown, diagnosis_tables(ado.diagnose(sweep)))
-        yield to_markdown(counter_table(sweep))
+        yield from map(write_rich_table, diagnosis_tables(ado.diagnose(sweep)))
+        yield write_rich_table(counter_table(sweep))
     if any(m.kernels for m in sweep):
-        yield to_markdown(resource_table([m.resources for m in sweep.variants]))
+        yield write_rich_table(resource_table([m.resources for m in sweep.variants]))
 
 
 def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
@@ -204,8 +203,3 @@ def _draw(sweep: ado.Sweep, path: Path) -> None:
 
 def _code(text: str) -> str:
     return f"`{text}`" if text else ""
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = (headers, ["---"] * len(headers), *rows)
-    return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in r)} |" for r in lines)

@@ -15,6 +15,8 @@ import shutil
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
+from adobook.text import slug
+
 #: Documents outside docs/.
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "HACKING.md")
 #: The README is the first page on the host of the repository; the site has its own first page.
@@ -124,8 +126,3 @@ def rewrite(text: str, name: str, root: Path, linked: set[str]) -> str:
     if errors:
         raise ValueError("\n".join(f"{name}: {error}" for error in errors))
     return changed
-
-
-def slug(heading: str) -> str:
-    """The anchor of a heading, as GitHub and MyST form it; Jupyter keeps case and punctuation."""
-    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from adobook.published import TIMES, Published, written
+from adobook.published import TIMES, UNITS, Published, written
 from adobook.text import Text, say, table
 from adokernels.counters.metrics import BY_KEY, STALLS
 from adokernels.tables.numbers import ratio
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05
-#: The unit of quantities without one, by section.
-_UNITS = {"warp states": "cycles"}
 #: Sections whose name is part of the title of a quantity.
 _NAMED_SECTIONS = ("speed of light", "warp states")
 
@@ -72,7 +70,7 @@ class _Row:
 def _counted(key: str, text: Callable[[_Subject], str] | None = None) -> _Row:
     q = BY_KEY[key]
     title = f"{q.section}: {q.title}" if q.section in _NAMED_SECTIONS else q.title
-    unit = q.unit or _UNITS.get(q.section, "")
+    unit = q.unit or UNITS.get(q.section, "")
     return _Row(key, title, unit, lambda subject: subject.get(key), text)
 
 

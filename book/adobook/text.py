@@ -1,38 +1,30 @@
-"""Sentences and tables in Markdown, for notebooks. This module does not need IPython."""
+"""Text and tables in Markdown, for notebooks and pages. This module does not need IPython."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from rich.table import Table
 
 #: The start of a cell with a number: a ratio has a multiplication sign.
 _NUMBER = re.compile("[*+-]*\N{MULTIPLICATION SIGN}?\\d")
+_LEFT, _RIGHT = ":---", "---:"
 
 
 @dataclass(frozen=True, repr=False)
 class Text:
-    """Text in Markdown: rendered in a notebook, plain in a terminal.
-
-    Attributes
-    ----------
-    markdown
-        The text.
-    """
+    """Text in Markdown: rendered in a notebook, plain in a terminal."""
 
     markdown: str
 
     def __str__(self) -> str:
         return self.markdown
 
-    def __repr__(self) -> str:
-        return self.markdown
-
-    def _repr_markdown_(self) -> str:
-        return self.markdown
+    __repr__ = _repr_markdown_ = __str__
 
 
 def say(*parts: object) -> Text:
@@ -41,19 +33,9 @@ def say(*parts: object) -> Text:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
-    """Make a table: columns of numbers are right-aligned, the first and those of text left-aligned.
+    """Make a table: columns of numbers are right-aligned, the first and text columns left-aligned.
 
-    Parameters
-    ----------
-    header
-        The headings of the columns.
-    rows
-        The cells of each row, from left to right. None is an empty cell.
-
-    Raises
-    ------
-    ValueError
-        If a row does not have one cell per column.
+    None is an empty cell. A row without one cell per column is a ValueError.
     """
     lines = []
     for row in rows:
@@ -61,8 +43,40 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Text:
             raise ValueError(f"row must have {len(header)} cells, got {len(row)}: {row!r}")
         lines.append(["" if cell is None else str(cell) for cell in row])
     numbers = [any(map(_NUMBER.match, column)) for column in zip(*lines, strict=True)][1:]
-    rules = [":---", *("---:" if number else ":---" for number in numbers)]
-    rules += ["---:"] * (len(header) - len(rules))  # without rows
-    return Text(
-        "\n".join("| " + " | ".join(map(str, line)) + " |" for line in (header, rules, *lines))
+    rules = [_LEFT, *(_RIGHT if number else _LEFT for number in numbers)]
+    rules += [_RIGHT] * (len(header) - len(rules))  # without rows
+    return Text(write_table(header, lines, rules))
+
+
+def write_table(
+    header: Sequence[object], rows: Iterable[Sequence[object]], rules: Sequence[str] = ()
+) -> str:
+    """Write a table in Markdown. Rules are the line below the header; the default is unaligned."""
+    lines = (header, rules or ["---"] * len(header), *rows)
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def write_rich_table(table: Table) -> str:
+    """Write a table of the package, with its title above and its caption below."""
+
+    def cell(content: object) -> str:
+        text = _escape(str(content))
+        return f"*{text}*" if getattr(content, "style", "") == "italic" else text
+
+    text = write_table(
+        [cell(column.header).replace("\n", " ") for column in table.columns],
+        zip(*(map(cell, column.cells) for column in table.columns), strict=True),
+        [_RIGHT if column.justify == "right" else _LEFT for column in table.columns],
     )
+    title = f"**{_escape(str(table.title))}**\n\n" if table.title else ""
+    notes = [f"- {_escape(note)}" for note in str(table.caption or "").splitlines()]
+    return "\n".join([title + text, *([""] if notes else []), *notes])
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[\\|<*`]", r"\\\g<0>", text)
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and MyST form it; Jupyter keeps case and punctuation."""
+    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")

@@ -24,6 +24,8 @@ else:
 _SI = ("s", "B", "B/s", "Hz", "FLOP/s")
 #: The unit of factors, such as speed-ups.
 TIMES = "times"
+#: Units of quantities of profiles without one, by section.
+UNITS = {"warp states": "cycles"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Published points of a roofline: a layer with the ceilings of the machine that they refer to."""
+"""Published points of a roofline: a layer with the ceilings of their machine."""
 
 from __future__ import annotations
 

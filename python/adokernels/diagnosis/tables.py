@@ -1,4 +1,4 @@
-"""Tables of diagnoses and of their score."""
+"""Tables of diagnoses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.diagnosis.diagnosis import Diagnosis, Finding
-    from adokernels.diagnosis.score import Score
 
 #: Widths in characters of the columns with sentences.
 _SENTENCE, _EVIDENCE = 38, 44
@@ -118,36 +117,6 @@ def verdict_on(finding: Finding) -> str:
     if finding.held is None:
         return "exceeded by another change" if finding.exceeded else "not tested"
     return "held" if finding.held else "violated"
-
-
-def score_tables(score: Score) -> list[Table]:
-    """Build the tables of a score: a summary, and the result of every step."""
-    summary = new_table("Score of the diagnoses", [("quantity", True), ("value", False)])
-    summary.columns[0].max_width = None
-    for name, value in score.summary():
-        summary.add_row(Text(name), Text(value))
-    headers = [("ladder", True), ("step", True), ("limiter", True), ("proposed", True)]
-    headers += [("changed", True), ("at\nmost", False), ("realised", False), ("bound", True)]
-    table = new_table("Every step", [*headers, ("named", True)])
-    for place in (1, 2, 3, 4):
-        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
-        table.columns[place].max_width = 24
-    last = ""
-    for row in score:
-        cells = (
-            "" if row.ladder == last else row.ladder,
-            f"{row.variant} to {row.next_variant}",
-            row.limiter,
-            row.proposed,
-            listed(Step(name) for name in row.changes),
-            _bound(row.bound),
-            ratio(row.realised),
-            row.verdict,
-            _yes(row.named),
-        )
-        last = row.ladder
-        table.add_row(*map(Text, cells), style="" if row.named else "dim")
-    return [summary, table]
 
 
 def _bound(bound: float | None) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from adokernels.counters.hotspots import Hotspots
 from adokernels.counters.records import Profile
-from adokernels.diagnosis.score import Score
 from adokernels.fields import InvalidField
 from adokernels.machine_code.records import Sass
 from adokernels.measuring.checked import Checked
@@ -16,11 +15,11 @@ from adokernels.measuring.scans import Scan
 from adokernels.measuring.schema_one import converted
 from adokernels.storage import SCHEMA
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan | Sass
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Checked | Scan | Sass
 
 _KINDS: dict[str, type[Record]] = {
     kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan, Sass)
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Checked, Scan, Sass)
 }
 
 

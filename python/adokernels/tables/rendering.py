@@ -1,6 +1,6 @@
-"""Tables in three forms: terminal, HTML and Markdown.
+"""Tables in two forms: terminal and HTML.
 
-A table is built once, as a :class:`rich.table.Table` of plain text. All forms are written from its
+A table is built once, as a :class:`rich.table.Table` of plain text. Both forms are written from its
 columns, so they cannot disagree.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _WIDTH = 110
-#: Styles of a less important row and of a cell in italics, in all three output formats. Colours are
+#: Styles of a less important row and of a cell in italics, in all output formats. Colours are
 #: shown only in terminals.
 FADED, ITALIC = "dim", "italic"
 #: A longer name is folded over several lines instead of widening the table.
@@ -137,19 +137,6 @@ def to_html(table: Table) -> str:
     )
 
 
-def to_markdown(table: Table) -> str:
-    """Render a table as GitHub-flavoured Markdown, with its title above and its caption below."""
-    rules = ["---:" if c.justify == "right" else ":---" for c in table.columns]
-    rows: list[Sequence[RenderableType]]
-    rows = [[_plain(c.header).replace("\n", " ") for c in table.columns]]
-    rows += [cells for _, cells in _rows(table)]
-    lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
-    lines.insert(1, "| " + " | ".join(rules) + " |")
-    title = [f"**{_escape(_plain(table.title))}**", ""] if table.title else []
-    notes = [f"- {_escape(note)}" for note in _plain(table.caption or "").splitlines()]
-    return "\n".join([*title, *lines, *([""] if notes else []), *notes])
-
-
 def _rows(table: Table) -> list[tuple[str, Sequence[RenderableType]]]:
     """The style and the cells of each row."""
     cells = zip(*(column.cells for column in table.columns), strict=True)
@@ -159,11 +146,6 @@ def _rows(table: Table) -> list[tuple[str, Sequence[RenderableType]]]:
 def _html_cell(cell: RenderableType) -> str:
     text = html.escape(_plain(cell))
     return f"<em>{text}</em>" if _is_italic(cell) else text
-
-
-def _markdown_cell(cell: RenderableType) -> str:
-    text = _escape(_plain(cell))
-    return f"*{text}*" if _is_italic(cell) else text
 
 
 def _is_italic(cell: RenderableType) -> bool:
@@ -180,7 +162,3 @@ def _lines(content: RenderableType | None) -> str:
 
 def _align(justify: str) -> str:
     return "right" if justify == "right" else "left"
-
-
-def _escape(text: str) -> str:
-    return "".join("\\" + letter if letter in "\\|<*`" else letter for letter in text)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-import adobook as course
 import adokernels as ado
-from adobook.published import Published, written
+from adobook.pages.stored import DATA, Record
+from adobook.priorities import ranks
+from adobook.published import UNITS, Published, written
 from adokernels.counters.metrics import BY_KEY
+from adokernels.machine_code.loops import Loop
 from adokernels.tables.numbers import percent, quantity, ratio
-from documents.figure import Figure, named, title_of
-from documents.targets import ROOT
 
-#: A stored record of notebooks/data.
-Record = ado.Sweep | ado.Profile | ado.Hotspots
 #: The ratio of the times of two variants: ``"naive > tiled"``.
 GAIN = re.compile(r"(.+) > (.+)")
 #: A variant of one problem of a scan: ``"naive(stride=3)"``.
@@ -27,45 +26,95 @@ _LINES = 2
 _IMAGE, _RANKED = "2560x1600", "gaussian_blur"
 
 
+class Figure(NamedTuple):
+    """A figure of the page, published or measured here.
+
+    Attributes
+    ----------
+    variant
+        The variant that it belongs to, or an empty text.
+    text
+        The figure with its name.
+    place
+        The device of a published figure, the stored record of one of ours; empty for the default
+        device, and for a figure that is not from a record.
+    """
+
+    variant: str
+    text: str
+    place: str = ""
+
+
+def named(title: str, text: str) -> str:
+    """A figure after its title; a colon separates words, as in ``"dominant stall: wait"``."""
+    if text.startswith(title):
+        return text
+    return f"{title}: {text}" if text[0].isalpha() else f"{title} {text}"
+
+
+def title_of(key: str) -> str:
+    """The title of a counted quantity, unambiguous without its section."""
+    q = BY_KEY[key]
+    if q.section == "speed of light":
+        return f"{q.title} throughput"
+    return f"stall {q.title}" if key.startswith("stall_") else q.title
+
+
+def _profile(m: ado.Measurement) -> ado.Profile:
+    if m.profile is None:
+        raise KeyError(f"{m.variant} has no counters")
+    return m.profile
+
+
+def _main_loop(kernel: ado.KernelSass) -> Loop:
+    assert kernel.main_loop is not None
+    return kernel.main_loop
+
+
 def _dominant_stall(profile: ado.Profile) -> str:
     cycles = {k: v for k, v in profile.longest.quantities.items() if k.startswith("stall_")}
     cycles.pop("stall_selected", None)
     return BY_KEY[max(cycles, key=cycles.__getitem__)].title
 
 
+def _size(lengths: Iterable[int], unit: str) -> str:
+    return f"{' x '.join(map(str, lengths))} {unit}"
+
+
 def _rate(level: str) -> Callable[[ado.Profile], str]:
     return lambda profile: quantity(profile[f"{level}_bytes"] / profile["seconds"], "B/s")
 
 
-def _kernel(profile: ado.Profile) -> ado.Kernel:
-    return profile.longest.kernel
-
-
-def _excess(profile: ado.Profile) -> float:
-    return profile["store_sectors"] - profile["ideal_store_sectors"]
-
-
 def _intensity(level: str) -> Callable[[ado.Measurement], str]:
-    return lambda m: written(m.executed_flops / m.profile[f"{level}_bytes"], "FLOP/B")
+    return lambda m: written(m.executed_flops / _profile(m)[f"{level}_bytes"], "FLOP/B")
 
 
 #: Quantities that are computed from counters: title, and text for a profile.
-COUNTED: Mapping[str, tuple[str, Callable[[ado.Profile], str]]] = {
-    "max_warps": ("warps that fit on a multiprocessor", lambda p: str(_kernel(p).max_warps)),
-    "grid": ("grid", lambda p: f"{' x '.join(map(str, _kernel(p).grid))} blocks"),
-    "block": ("block", lambda p: f"{' x '.join(map(str, _kernel(p).block))} threads"),
-    "theoretical_occupancy": ("theoretical occupancy", lambda p: percent(_kernel(p).occupancy)),
+_FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.Profile], str]]] = {
+    "max_warps": (
+        "warps that fit on a multiprocessor",
+        lambda p: str(p.longest.kernel.max_warps),
+    ),
+    "grid": ("grid", lambda p: _size(p.longest.kernel.grid, "blocks")),
+    "block": ("block", lambda p: _size(p.longest.kernel.block, "threads")),
+    "theoretical_occupancy": (
+        "theoretical occupancy",
+        lambda p: percent(p.longest.kernel.occupancy),
+    ),
     "cycles_per_issue": (
         "cycles between two instructions of a scheduler",
         lambda p: written(1 / p["issue_active"], "cycles"),
     ),
     "dominant_stall": ("dominant stall", _dominant_stall),
-    "excess_store_sectors": ("excessive store sectors", lambda p: written(_excess(p), "")),
+    "excess_store_sectors": (
+        "excessive store sectors",
+        lambda p: written(p["store_sectors"] - p["ideal_store_sectors"], ""),
+    ),
     "rate_L2": ("L2", _rate("l2")),
     "rate_DRAM": ("DRAM", _rate("dram")),
 }
 #: Quantities that are computed from more than counters: title, and text for a measurement.
-MEASURED: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
+_FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
     "seconds": ("time", lambda m: quantity(m.seconds, "s")),
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
     "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
@@ -74,14 +123,16 @@ MEASURED: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
     "intensity_L2": ("intensity at L2", _intensity("l2")),
     "intensity_DRAM": ("intensity at DRAM", _intensity("dram")),
 }
+#: All quantities that are no counters.
+COMPUTED = {**_FROM_PROFILE, **_FROM_MEASUREMENT}
 
 
 def _measured(machine: ado.Machine, name: str) -> float:
     return machine[name].measured
 
 
-#: Figures of the machine: text for a machine.
-MACHINE: Mapping[str, Callable[[ado.Machine], str]] = {
+#: Figures of the machine.
+_MACHINE: Mapping[str, Callable[[ado.Machine], str]] = {
     "machine": lambda machine: machine.name,
     "machine multiprocessors": lambda machine: (
         f"{machine.context['cuda']['multiprocessors']} multiprocessors"
@@ -96,8 +147,22 @@ MACHINE: Mapping[str, Callable[[ado.Machine], str]] = {
     "machine L1": lambda machine: f"L1 {quantity(_measured(machine, 'L1 read'), 'B/s')}",
     "machine L2": lambda machine: f"L2 {quantity(_measured(machine, 'L2 read'), 'B/s')}",
 }
-#: Units of quantities of profiles without one, by section.
-_UNITS = {"warp states": "cycles"}
+
+
+def _widths(accesses: Mapping[int, int]) -> str:
+    return ", ".join(f"{count} x {bits} bits" for bits, count in sorted(accesses.items()))
+
+
+#: Figures of the machine code of a kernel.
+_MACHINE_CODE: Mapping[str, Callable[[ado.KernelSass], str]] = {
+    "registers_unused": lambda kernel: f"registers left unused {kernel.registers_unused}",
+    "accesses": lambda kernel: f"loads {_widths(kernel.loads)}, stores {_widths(kernel.stores)}",
+    "loop": lambda kernel: (
+        f"inner loop of {len(_main_loop(kernel))} instructions,"
+        f" loads {_widths(_main_loop(kernel).loads)}"
+    ),
+    "waits": lambda kernel: f"waits for loads per iteration {_main_loop(kernel).load_waits}",
+}
 
 
 def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
@@ -123,23 +188,58 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
         raise ValueError(f"no figure {name!r} in {place}: {error}") from None
 
 
+def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
+    """Names of our figures that correspond to published ones."""
+    known = {m.variant: m for m in sweep}
+    for p in theirs:
+        if m := known.get(p.variant):
+            counted = p.quantity in BY_KEY and m.profile and m.profile.longest.get(p.quantity)
+            if p.quantity in COMPUTED or counted not in (None, False):
+                yield f"{p.variant}.{p.quantity}"
+
+
 def _ranks(stored: Mapping[str, Record], variant: str) -> Figure:
     """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
-    pipeline = stored[f"edge_detect-{_IMAGE}"]
+    pipeline, blur = stored[f"edge_detect-{_IMAGE}"], stored[f"{_RANKED}-{_IMAGE}"]
+    assert isinstance(pipeline, ado.Sweep)
+    assert isinstance(blur, ado.Sweep)
+    assert pipeline.roof is not None
     others = [m for m in pipeline.stages_of(pipeline["pipeline_naive"]) if m.routine != _RANKED]
-    found = course.ranks([stored[f"{_RANKED}-{_IMAGE}"][variant], *others], pipeline.roof)
+    found = ranks([blur[variant], *others], pipeline.roof)
     return Figure(variant, "; ".join(f"rank of {name} {rank:.0f}" for name, rank in found.items()))
 
 
 def _without_record(sweep: ado.Sweep, name: str) -> Figure | None:
     """A figure of the machine, of machine code or of a model."""
-    if name in MACHINE:
-        return Figure("", MACHINE[name](sweep.machine))
+    if name in _MACHINE and sweep.machine:
+        return Figure("", _MACHINE[name](sweep.machine))
     if match := re.fullmatch(r"pattern ([\w ]+?)(?: of (\d+) bytes?)?", name):
         return _of_pattern(match[1], int(match[2] or 4))
     if match := re.fullmatch(r"sass ([\w-]+)\.(\w+)", name):
         return _of_machine_code(*match.groups())
-    return Figure("", _divergence()) if name == "divergence" else None
+    if name == "divergence":
+        model = ado.divergence(np.arange(32) % 2)
+        lanes = percent(model.lane_efficiency)
+        return Figure("", f"branch by parity: {model.passes} passes, {lanes} of the lanes")
+    return None
+
+
+def _of_pattern(name: str, itemsize: int) -> Figure:
+    """The sectors that a warp accesses, from the model."""
+    model = ado.sectors(name, itemsize)
+    shown = f"sectors {model.sectors}, lines {model.lines}"
+    shown += f", utilisation {written(model.utilisation, '%')}"
+    return Figure(name if itemsize == 4 else f"{name}, {itemsize} bytes", shown)
+
+
+def _of_machine_code(name: str, key: str) -> Figure:
+    """A figure of the stored machine code of a variant, NAME-sass.json."""
+    path = DATA / "course" / f"{name}-sass.json"
+    if not path.is_file() or key not in _MACHINE_CODE:
+        raise KeyError(f"{key!r} of {path.name}")
+    record = ado.load(path)
+    assert isinstance(record, ado.Sass)
+    return Figure(record.variant, _MACHINE_CODE[key](record.kernels[0]))
 
 
 def _of_ladder(sweep: ado.Sweep, name: str) -> Figure:
@@ -172,69 +272,20 @@ def _of_samples(hot: ado.Hotspots, name: str) -> str:
     return f"in {name.replace('_', ' ')} {percent(hot.reasons[name] / hot.samples)} of samples"
 
 
-def _widths(accesses: Mapping[int, int]) -> str:
-    return ", ".join(f"{count} x {bits} bits" for bits, count in sorted(accesses.items()))
-
-
-#: Figures of the machine code of a kernel.
-MACHINE_CODE: Mapping[str, Callable[[ado.KernelSass], str]] = {
-    "registers_unused": lambda kernel: f"registers left unused {kernel.registers_unused}",
-    "accesses": lambda kernel: f"loads {_widths(kernel.loads)}, stores {_widths(kernel.stores)}",
-    "loop": lambda kernel: (
-        f"inner loop of {len(kernel.main_loop)} instructions,"
-        f" loads {_widths(kernel.main_loop.loads)}"
-    ),
-    "waits": lambda kernel: f"waits for loads per iteration {kernel.main_loop.load_waits}",
-}
-
-
-def _of_machine_code(name: str, key: str) -> Figure:
-    """A figure of the stored machine code of a variant, NAME-sass.json."""
-    path = ROOT / "notebooks" / "data" / "course" / f"{name}-sass.json"
-    if not path.is_file() or key not in MACHINE_CODE:
-        raise KeyError(f"{key!r} of {path.name}")
-    record = ado.load(path)
-    return Figure(record.variant, MACHINE_CODE[key](record.kernels[0]))
-
-
-def _of_pattern(name: str, itemsize: int) -> Figure:
-    """The sectors that a warp accesses, from the model."""
-    model = ado.sectors(name, itemsize)
-    shown = f"sectors {model.sectors}, lines {model.lines}"
-    shown += f", utilisation {written(model.utilisation, '%')}"
-    return Figure(name if itemsize == 4 else f"{name}, {itemsize} bytes", shown)
-
-
-def _divergence() -> str:
-    """The cost of a branch that neighbouring lanes take differently, from the model."""
-    model = ado.divergence(np.arange(32) % 2)
-    return f"branch by parity: {model.passes} passes, {percent(model.lane_efficiency)} of the lanes"
-
-
 def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
     if key in ("limiter", "next_step"):
         finding = ado.diagnose(sweep)[m.variant]
         step = str(finding.advice.step) if finding.advice else "none"
         return f"limiter: {finding.limiter.name}" if key == "limiter" else f"next step: {step}"
-    if key in MEASURED:
-        title, text = MEASURED[key]
+    if key in _FROM_MEASUREMENT:
+        title, text = _FROM_MEASUREMENT[key]
         return named(title, text(m))
-    return _counted(m.profile, key)
+    return _counted(_profile(m), key)
 
 
 def _counted(profile: ado.Profile, key: str) -> str:
-    if key in COUNTED:
-        title, text = COUNTED[key]
+    if key in _FROM_PROFILE:
+        title, text = _FROM_PROFILE[key]
         return named(title, text(profile))
     q, value = BY_KEY[key], profile.longest[key]
-    return named(title_of(key), written(value, q.unit or _UNITS.get(q.section, "")))
-
-
-def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
-    """Names of our figures that correspond to published ones."""
-    known = {m.variant: m for m in sweep}
-    for p in theirs:
-        if m := known.get(p.variant):
-            counted = p.quantity in BY_KEY and m.profile and m.profile.longest.get(p.quantity)
-            if p.quantity in (*MEASURED, *COUNTED) or counted not in (None, False):
-                yield f"{p.variant}.{p.quantity}"
+    return named(title_of(key), written(value, q.unit or UNITS.get(q.section, "")))

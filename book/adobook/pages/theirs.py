@@ -8,12 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from adobook import published
-from adobook.published import Published, access_patterns
+from adobook.pages.ours import COMPUTED, GAIN, Figure, named, title_of
+from adobook.published import Published
 from adokernels.counters.metrics import BY_KEY
 from adokernels.tables.numbers import ratio
-from documents.figure import Figure, named, title_of
-from documents.our_figures import COUNTED, GAIN, MEASURED
-from documents.row import Document
 
 #: Titles of the figures of published codes, whose own titles are "CODE: QUANTITY".
 _PER_ITERATION = {
@@ -23,9 +21,9 @@ _PER_ITERATION = {
 }
 
 
-def published_of(document: Document) -> tuple[Published, ...]:
-    """All published figures with an item of a document, from all modules that type figures."""
-    return tuple(p for p in _all_published() if p.item.startswith(document.letter))
+def published_of(letter: str) -> tuple[Published, ...]:
+    """All published figures with an item of a document."""
+    return tuple(p for p in _all_published() if p.item.startswith(letter))
 
 
 @cache
@@ -42,7 +40,7 @@ def device_of(theirs: Iterable[Published]) -> str:
 
 def of_document(p: Published, device: str) -> Figure:
     """A published figure; its device is named if it is not `device` or any."""
-    other = p.device if p.device not in (device, access_patterns.DEVICE) else ""
+    other = p.device if p.device not in (device, published.access_patterns.DEVICE) else ""
     code, _, counted = p.title.rpartition(": ")
     if code and counted == p.quantity:
         return Figure(p.variant, named(_PER_ITERATION[counted], p.text), f"{code}; {other}")
@@ -51,10 +49,11 @@ def of_document(p: Published, device: str) -> Figure:
 
 def _title(p: Published) -> str:
     """The title of the same quantity of ours, if there is one."""
-    computed = {**COUNTED, **MEASURED}.get(p.quantity)
-    if p.quantity in BY_KEY and not p.title:
+    if p.title:
+        return p.title
+    if p.quantity in BY_KEY:
         return title_of(p.quantity)
-    return computed[0] if computed and not p.title else p.shown_as
+    return COMPUTED[p.quantity][0] if p.quantity in COMPUTED else p.shown_as
 
 
 def published_gains(here: Iterable[str], known: Iterable[Published]) -> Iterator[Figure]:

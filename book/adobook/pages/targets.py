@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 import adobook as course
 import adokernels as ado
+from adobook.pages.stored import ROOT
 from adokernels import cli
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def link(target: str) -> str:

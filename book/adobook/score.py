@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from adobook.text import Text, say, table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.steps import Step
-from adokernels.diagnosis.tables import score_tables, verdict_on
+from adokernels.diagnosis.tables import listed, verdict_on
 from adokernels.fields import Amount, Fields, Positive, Words
 from adokernels.storage import StoredRecord
 from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import percent, ratio
-from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rich.table import Table
     from typing_extensions import Self
 
     from adokernels.measuring.records import Sweep
-
 
 _STEPS = "|".join(map(re.escape, Step))
 _Category = Annotated[str, Words("a category of steps", _STEPS)]
@@ -93,7 +93,7 @@ class Row(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Score(StoredRecord, ShownAsTables):
+class Score(StoredRecord):
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
 
     KIND = "score"
@@ -207,10 +207,37 @@ class Score(StoredRecord, ShownAsTables):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; the summary is computed again."""
-        return super().from_dict({k: v for k, v in record.items() if k != "summary"})
+        return super().from_dict({"rows": record["rows"]})
 
-    def _tables(self) -> list[Table]:
-        return score_tables(self)
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` wrote."""
+        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+
+    def tables(self) -> Text:
+        """The summary, and the result of every step."""
+        header = ("ladder", "step", "limiter", "proposed", "changed", "at most", "realised")
+        rows = (
+            (
+                *(row.ladder, f"{row.variant} to {row.next_variant}", row.limiter, row.proposed),
+                listed(Step(name) for name in row.changes),
+                *(
+                    _times(row.bound),
+                    ratio(row.realised),
+                    row.verdict,
+                    "yes" if row.named else "no",
+                ),
+            )
+            for row in self
+        )
+        summary = table(("quantity", "value"), self.summary())
+        return say(summary, table((*header, "bound", "named"), rows))
+
+    def __repr__(self) -> str:
+        return str(self.tables())
+
+    def _repr_markdown_(self) -> str:
+        return str(self.tables())
 
 
 def score(sweeps: Iterable[Sweep]) -> Score:

@@ -1,0 +1,248 @@
+"""docs/documents.md: all items of the five documents, with the places that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import adokernels as ado
+from adobook.pages.ours import Figure, counterparts, ours
+from adobook.pages.stored import Record, contexts_of, course_records, fill_template, origin
+from adobook.pages.targets import link
+from adobook.pages.theirs import device_of, of_document, published_gains, published_of
+from adobook.published import Published, read_toml
+from adobook.text import slug, write_table
+
+#: Largest number of published figures that are listed per item.
+MOST = 8
+#: Between parts of a cell.
+_BREAK = "<br>"
+_WITHOUT_FIGURES = (
+    "Items without figures are definitions, rules, code, cards and steps in a user interface."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One item of a document.
+
+    Attributes
+    ----------
+    item
+        Its number in the list of items, for example ``"A12"``.
+    text
+        What the document says or does there.
+    where
+        Targets that show it. A variant: ``"transpose[tiled]"``; a section of a notebook:
+        ``"01: The ladder"``; a name of the package or the course: ``"ado.diagnose"``,
+        ``"course.figures"``; a card: ``"card occupancy"``; a command, also with an option:
+        ``"adokernels profile"``; or a file of the repository: ``"docs/diagnosis.md"``.
+    here
+        Our figures, from the stored ladder: ``"tiled.seconds"``, a quantity of a variant, or
+        ``"naive > tiled"``, the ratio of two times; the model of an access pattern,
+        ``"pattern stride 3"`` or ``"pattern aligned of 8 bytes"``; or a figure of stored machine
+        code, ``"sass max_plus-float64-one_block.loop"``. The name of another record may precede:
+        ``"course/branch: by_lane > by_warp"``, ``"course/strided_copy-offsets:
+        naive(offset=1).seconds"``; of samples, ``"course/NAME: hottest"``; ``"ranks of
+        coalesced"``, of the filters of the talk. Counterparts of published figures are added.
+    note
+        What differs here.
+    with_items
+        Other items whose published figures are repeated.
+    cannot
+        Why the item itself is not shown; empty if it is.
+    stored
+        The stored ladder, a file of notebooks/data; by default that of the document.
+    """
+
+    item: str
+    text: str
+    where: Sequence[str] = ()
+    here: Sequence[str] = ()
+    note: str = ""
+    with_items: Sequence[str] = ()
+    cannot: str = ""
+    stored: str = ""
+
+
+@dataclass
+class Document:
+    """One document: a TOML file, with its published figures and our stored records.
+
+    Attributes
+    ----------
+    letter, count
+        The letter of its items, and their number.
+    title, address
+        Its title and where it is published.
+    ladder
+        The stored ladder from which our figures are taken.
+    rows
+        Its items in order.
+    records
+        All stored records, by name.
+    known
+        The published figures of the document.
+    remark
+        What holds for all its rows.
+    """
+
+    letter: str
+    count: int
+    title: str
+    ladder: str
+    rows: tuple[Row, ...]
+    records: Mapping[str, Record]
+    known: tuple[Published, ...]
+    address: str = ""
+    remark: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The heading of the section of the document."""
+        return f"{self.letter}. {self.title}"
+
+    @property
+    def prefix(self) -> str:
+        """The part of the names of records that the table omits."""
+        return self.ladder.partition("-")[0] + "-"
+
+    def sweep_of(self, row: Row) -> ado.Sweep:
+        """The stored ladder of a row."""
+        sweep = self.records[row.stored or self.ladder]
+        assert isinstance(sweep, ado.Sweep)
+        return sweep
+
+    def published(self, row: Row) -> list[Published]:
+        """The published figures of a row."""
+        return [p for p in self.known if p.item in (row.item, *row.with_items)]
+
+    def figures(self, row: Row) -> list[Figure]:
+        """Our figures of a row: those that it names, and the counterparts of published ones."""
+        counted = counterparts(self.published(row), self.sweep_of(row))
+        names = dict.fromkeys([*row.here, *counted])
+        figures = (ours(self.records, row.stored or self.ladder, name) for name in names)
+        return [figure._replace(place=self._display(figure.place)) for figure in figures]
+
+    def _display(self, place: str) -> str:
+        """The display name of a record; empty for the default record."""
+        if place in ("", self.ladder):
+            return ""
+        return f"`{place.removeprefix('course/').removeprefix(self.prefix)}`"
+
+    def problems(self) -> Iterator[str]:
+        """Problems of the rows: missing items, targets and figures."""
+        items = [row.item for row in self.rows]
+        expected = [f"{self.letter}{n}" for n in range(1, self.count + 1)]
+        if items != expected:
+            yield f"{self.letter}: items must be {expected}, got {items}"
+        for p in self.known:
+            if p.item not in items:
+                yield f"{p.item}: {p.quantity} is published, but {self.title} has no such item"
+        for row in self.rows:
+            if not row.where and not row.cannot:
+                yield f"{row.item}: row must have a target or a reason"
+            checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
+            checks.append(partial(self.figures, row))
+            for check in checks:
+                try:
+                    check()
+                except ValueError as error:
+                    yield f"{row.item}: {error}"
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """The cells of a row of the table."""
+        device, published = device_of(self.known), self.published(row)
+        shown = [of_document(p, device) for p in published[:MOST]]
+        shown += published_gains(row.here, self.known)
+        more = f"{_BREAK}..." if len(published) > MOST else ""
+        where = sorted(row.where, key=lambda target: not target[0].isdigit())  # sections first
+        reason = f"Not shown: {row.cannot}" if row.cannot else ""
+        here = filter(None, (listed(self.figures(row)), reason, row.note))
+        links = _BREAK.join(map(link, where))
+        return row.item, row.text, links, listed(shown) + more, _BREAK.join(here)
+
+    def section(self) -> str:
+        """The section of the document."""
+        device, machine = device_of(self.known), self.sweep_of(Row("", "")).machine
+        omitted = f"Ours: `{self.ladder}`. Names of other records omit `{self.prefix}`."
+        headers = ["item", "content", "shown by", f"published, {device}" if device else "published"]
+        headers.append(f"here, {machine.name if machine else ''}")
+        parts = [f"## {self.heading}", self.address and f"<{self.address}>"]
+        parts += [
+            f"{omitted} {self.remark}".rstrip(),
+            write_table(headers, map(self.cells, self.rows)),
+        ]
+        return "\n\n".join(filter(None, parts))
+
+
+def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
+    """The documents in order."""
+    files = (Path(__file__).parents[1] / "documents").glob("*.toml")
+    return tuple(
+        Document(
+            **{**settings, "rows": tuple(Row(**row) for row in settings["rows"])},
+            records=records,
+            known=published_of(settings["letter"]),
+        )
+        for settings in sorted(map(read_toml, files), key=lambda settings: settings["letter"])
+    )
+
+
+def text(sweeps: Mapping[str, ado.Sweep]) -> str:
+    """Return the page in Markdown.
+
+    Raises
+    ------
+    ValueError
+        If a row is missing, or names a target or a figure that does not exist.
+    """
+    stored = {**sweeps, **course_records()}
+    found = documents(stored)
+    check(found)
+    reasons = [f"{row.item} ({row.cannot})" for d in found for row in d.rows if row.cannot]
+    missing = f"Not shown: {'; '.join(reasons)}." if reasons else "No item is missing."
+    return fill_template(
+        "documents.md",
+        count=sum(document.count for document in found),
+        summary=_summary(found),
+        missing=f"{missing} {_WITHOUT_FIGURES}",
+        origin=origin(contexts_of(stored.values())),
+        documents="\n\n".join(document.section() for document in found),
+    )
+
+
+def check(found: Iterable[Document]) -> None:
+    """Raise a ValueError with all problems of the documents."""
+    if problems := [problem for document in found for problem in document.problems()]:
+        raise ValueError("\n".join(f"docs/documents.md: {problem}" for problem in problems))
+
+
+def _summary(found: Iterable[Document]) -> str:
+    lines: list[tuple[object, ...]] = []
+    for document in found:
+        shown = [not row.cannot for row in document.rows]
+        published = [bool(document.published(row)) for row in document.rows]
+        figures = [bool(document.figures(row)) for row in document.rows]
+        title = f"[{document.heading}](#{slug(document.heading)})"
+        lines.append((title, len(document.rows), sum(shown), sum(published), sum(figures)))
+    totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
+    lines.append(("**all**", *(f"**{total}**" for total in totals)))
+    headers = ("document", "items", "shown", "with published figures", "with our figures")
+    return write_table(headers, lines)
+
+
+def listed(figures: Iterable[Figure]) -> str:
+    """List figures; those of one variant follow its name and place."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for variant, words, place in figures:
+        found.setdefault((variant, place), []).append(words)
+    return _BREAK.join(f"{_label(*key)}{'; '.join(texts)}" for key, texts in found.items())
+
+
+def _label(variant: str, place: str) -> str:
+    if variant:
+        return f"`{variant}` ({place}): " if place else f"`{variant}`: "
+    return f"{place}: " if place else ""

@@ -1,0 +1,91 @@
+"""The stored records from which pages are written, their origin, and the templates of pages."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import adokernels as ado
+
+#: The root of the repository.
+ROOT = Path(__file__).resolve().parents[3]
+DATA = ROOT / "notebooks" / "data"
+#: A stored record that the page of the documents shows.
+Record = ado.Sweep | ado.Profile | ado.Hotspots
+
+
+def sweeps() -> dict[str, ado.Sweep]:
+    """The sweeps of notebooks/data, by name."""
+    return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.Sweep)}
+
+
+def course_records() -> dict[str, Record]:
+    """The records that only the notebooks use: ``"course/NAME"``."""
+    found = _records(DATA / "course")
+    return {f"course/{name}": r for name, r in found.items() if isinstance(r, Record)}
+
+
+def _records(folder: Path) -> dict[str, object]:
+    return {path.stem: ado.load(path) for path in sorted(folder.glob("*.json"))}
+
+
+def fill_template(name: str, **blocks: object) -> str:
+    """The text of a template of this folder with its blocks."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").format(**blocks)
+
+
+def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
+    """Return a sentence with the properties of all `contexts`; missing ones are "unknown".
+
+    A context is that of a measurement, as ``Measurement.context``.
+    """
+    facts = list(contexts)
+
+    def joined(value: Callable[[Mapping[str, Any]], str | None]) -> str:
+        return " and ".join(sorted({value(context) or "unknown" for context in facts})) or "unknown"
+
+    version, python, numpy = (
+        joined(lambda c, key=key: c.get(key))  # type: ignore[misc]
+        for key in ("adokernels", "python", "numpy")
+    )
+    return (
+        f"Measured {_dates(facts)} with adokernels {version} on {joined(_device)};"
+        f" Python {python}, NumPy {numpy}."
+    )
+
+
+def contexts_of(records: Iterable[Record]) -> Iterator[Mapping[str, Any]]:
+    """The contexts of all measurements in `records`."""
+    for record in records:
+        if isinstance(record, ado.Sweep):
+            yield from (m.context for m in (*record, *record.peers))
+        else:
+            yield record.context
+
+
+def day(context: Mapping[str, Any]) -> str:
+    """The date of a measurement, such as "21 November 2026"."""
+    if not context.get("time"):
+        return "unknown"
+    found = datetime.datetime.fromisoformat(context["time"]).date()
+    return f"{found.day} {found:%B %Y}"
+
+
+def _dates(facts: list[Mapping[str, Any]]) -> str:
+    if not facts or not all(context.get("time") for context in facts):
+        return "on an unknown date"
+    days = sorted(facts, key=lambda c: c["time"])
+    first, last = day(days[0]), day(days[-1])
+    return f"on {first}" if first == last else f"from {first} to {last}"
+
+
+def _device(context: Mapping[str, Any]) -> str | None:
+    name = context.get("device_name")
+    if name is None:
+        return None
+    driver = context.get("cuda", {}).get("driver_version")
+    if driver:
+        return f"{name} (driver for CUDA {driver // 1000}.{driver % 1000 // 10})"
+    return f"{name} ({context['threads']} threads, {context['isa']})"
