@@ -1,9 +1,10 @@
-"""Tables of profiler figures: those of a document for its GPU beside ours."""
+"""Tables of profiler figures: published figures next to ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from adobook.published import TIMES, UNITS, Published, written
@@ -12,8 +13,6 @@ from adokernels.counters.metrics import BY_KEY, STALLS
 from adokernels.tables.numbers import ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from adokernels.counters.records import KernelProfile, Profile
     from adokernels.ladders.resources import Kernel
     from adokernels.measuring.records import Measurement, Sweep
@@ -32,140 +31,82 @@ class _Subject:
     counters: Profile | KernelProfile | None
     kernels: tuple[Kernel, ...]
 
+    @classmethod
+    def of(cls, m: Measurement, *, longest: bool = False) -> _Subject:
+        if longest and m.profile:
+            return cls(m, m.profile.longest, (m.profile.longest.kernel,))
+        return cls(m, m.profile, m.kernels)
+
     def get(self, key: str) -> float | None:
-        """A quantity or a metric; None if it was not counted."""
+        """A counted quantity or a metric; None if it was not counted."""
         return self.counters.get(key) if self.counters else None
 
+    @property
+    def stall(self) -> str:
+        """The key of the stall reason with the most cycles; empty if none was counted."""
+        keys = (f"stall_{name}" for name in STALLS if name != "selected")
+        return max(keys, key=lambda key: self.get(key) or 0) if self.counters else ""
 
-@dataclass(frozen=True)
-class _Row:
-    """One row of the table.
+    def number(self, key: str) -> float | None:
+        """A counted or computed quantity; None if it is unknown or, for some, zero."""
+        value = _COMPUTED[key][2](self) if key in _COMPUTED else self.get(key)
+        return (value or None) if key in _SHOWN_IF_NOT_ZERO else value
 
-    Attributes
-    ----------
-    key
-        The quantity of published figures that belongs to this row.
-    title, unit
-        Shown in the first column, and behind values.
-    number
-        The value of a measurement; None if it has none.
-    text
-        The value as text, if it is more than the number and its unit.
-    """
-
-    key: str
-    title: str
-    unit: str
-    number: Callable[[_Subject], float | None]
-    text: Callable[[_Subject], str] | None = None
-
-    def shown(self, subject: _Subject) -> str:
-        """The cell of a measurement; empty if it has no value."""
-        value = self.number(subject)
+    def text(self, key: str, unit: str) -> str:
+        """The cell of a quantity; empty if it is unknown."""
+        if key in _TEXTS:
+            return _TEXTS[key](self)
+        value = self.number(key)
         if value is None:
             return ""
-        return self.text(subject) if self.text else written(value, self.unit)
+        shown, access = written(value, unit), key.removesuffix("_sectors_per_request")
+        if key == "dominant_stall":
+            return f"{BY_KEY[self.stall].title}, {shown}"
+        if access != key and self.counters:
+            ideal = self.counters.ideal_sectors_per_request(access)
+            return shown if ideal is None else f"{shown} (ideal {written(ideal, '')})"
+        return shown
 
 
-def _counted(key: str, text: Callable[[_Subject], str] | None = None) -> _Row:
-    q = BY_KEY[key]
-    title = f"{q.section}: {q.title}" if q.section in _NAMED_SECTIONS else q.title
-    unit = q.unit or UNITS.get(q.section, "")
-    return _Row(key, title, unit, lambda subject: subject.get(key), text)
-
-
-def _if_used(key: str) -> _Row:
-    row = _counted(key)
-    return _Row(key, row.title, row.unit, lambda subject: subject.get(key) or None)
-
-
-def _accesses(access: str) -> _Row:
-    def text(subject: _Subject) -> str:
-        assert subject.counters is not None
-        found = written(subject.counters[f"{access}_sectors_per_request"], "")
-        ideal = subject.counters.ideal_sectors_per_request(access)
-        return found if ideal is None else f"{found} (ideal {written(ideal, '')})"
-
-    return _counted(f"{access}_sectors_per_request", text)
-
-
-def _stall_of(subject: _Subject) -> str | None:
-    """The key of the stall reason with the most cycles."""
-    keys = (f"stall_{name}" for name in STALLS if name != "selected")
-    cycles = {key: subject.get(key) for key in keys}
-    known = {key: value for key, value in cycles.items() if value}
-    return max(known, key=lambda key: known[key]) if known else None
-
-
-def _dominant(subject: _Subject) -> float | None:
-    key = _stall_of(subject)
-    return subject.get(key) if key else None
-
-
-def _dominant_text(subject: _Subject) -> str:
-    key = _stall_of(subject)
-    assert key is not None
-    return f"{BY_KEY[key].title}, {written(subject.get(key) or 0.0, 'cycles')}"
-
-
-def _over_ideal(subject: _Subject, access: str) -> float | None:
+def _over_ideal(access: str, subject: _Subject) -> float | None:
     ideal = subject.counters and subject.counters.ideal_sectors_per_request(access)
     found = subject.get(f"{access}_sectors_per_request")
     return found / ideal if found and ideal else None
 
 
-def _excess(subject: _Subject, access: str) -> float | None:
+def _excess(access: str, subject: _Subject) -> float | None:
     ideal, found = subject.get(f"ideal_{access}_sectors"), subject.get(f"{access}_sectors")
     return None if ideal is None or found is None else found - ideal
 
 
-_ROWS = (
-    _Row("seconds", "time", "s", lambda s: s.measurement.seconds),
-    *map(_counted, ("compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol")),
-    _Row("dominant_stall", "dominant stall reason", "", _dominant, _dominant_text),
-    *map(_counted, ("warp_latency", "active_warps", "eligible_warps", "issue_active")),
-    *map(_accesses, ("load", "store")),
-    *map(_counted, ("l1_hit_rate", "l2_hit_rate")),
-    *map(_if_used, ("conflict_share", "local_bytes")),
-    _counted("occupancy"),
-    _Row(
-        "theoretical_occupancy",
-        "theoretical occupancy",
-        "%",
+#: Quantities that are no counters: title, unit, and value.
+_COMPUTED: Mapping[str, tuple[str, str, Callable[[_Subject], float | None]]] = {
+    "seconds": ("time", "s", lambda s: s.measurement.seconds),
+    "dominant_stall": ("dominant stall reason", "cycles", lambda s: s.get(s.stall) or None),
+    "theoretical_occupancy": (
+        *("theoretical occupancy", "%"),
         lambda s: min((k.occupancy for k in s.kernels), default=None),
     ),
-    _Row(
-        "registers",
-        "registers per thread",
-        "",
+    "registers": (
+        *("registers per thread", ""),
         lambda s: max((k.registers for k in s.kernels), default=None),
     ),
-)
+    "load_sectors_over_ideal": (
+        *("load sectors relative to the ideal", TIMES),
+        partial(_over_ideal, "load"),
+    ),
+    "store_sectors_over_ideal": (
+        *("store sectors relative to the ideal", TIMES),
+        partial(_over_ideal, "store"),
+    ),
+    "excess_load_sectors": ("load sectors beyond the ideal", "", partial(_excess, "load")),
+    "excess_store_sectors": ("store sectors beyond the ideal", "", partial(_excess, "store")),
+}
 
 
-def _derived(access: str) -> list[_Row]:
-    return [
-        _Row(
-            f"{access}_sectors_over_ideal",
-            f"{access} sectors relative to the ideal",
-            TIMES,
-            lambda subject: _over_ideal(subject, access),
-        ),
-        _Row(
-            f"excess_{access}_sectors",
-            f"{access} sectors beyond the ideal",
-            "",
-            lambda subject: _excess(subject, access),
-        ),
-    ]
-
-
-def _size(of: Literal["grid", "block"], unit: str) -> Callable[[_Subject], str]:
-    def text(subject: _Subject) -> str:
-        sizes = {" x ".join(map(str, getattr(k, of))) for k in subject.kernels}
-        return f"{'; '.join(sorted(sizes))} {unit}" if sizes else ""
-
-    return text
+def _size(of: Literal["grid", "block"], unit: str, subject: _Subject) -> str:
+    sizes = {" x ".join(map(str, getattr(k, of))) for k in subject.kernels}
+    return f"{'; '.join(sorted(sizes))} {unit}" if sizes else ""
 
 
 def _shared_memory(subject: _Subject) -> str:
@@ -179,32 +120,43 @@ def _occupancy_limiter(subject: _Subject) -> str:
 
 
 def _transactions(subject: _Subject) -> str:
-    found = [subject.get(f"{access}_sectors_per_request") for access in ("load", "store")]
-    return ", ".join(
-        f"{written(value, '')} per {access}"
-        for value, access in zip(found, ("load", "store"), strict=True)
-        if value
-    )
+    found = {a: subject.get(f"{a}_sectors_per_request") for a in ("load", "store")}
+    return ", ".join(f"{written(value, '')} per {a}" for a, value in found.items() if value)
 
 
 #: Our text for published quantities that are text.
-_TEXTS: dict[str, Callable[[_Subject], str]] = {
-    "grid": _size("grid", "blocks"),
-    "block": _size("block", "threads"),
+_TEXTS: Mapping[str, Callable[[_Subject], str]] = {
+    "grid": partial(_size, "grid", "blocks"),
+    "block": partial(_size, "block", "threads"),
     "shared memory per block": _shared_memory,
     "occupancy limiter": _occupancy_limiter,
     "limiter": lambda s: s.measurement.limiter.name if s.counters else "",
     "transactions per request": _transactions,
 }
-
-#: Rows that are shown only if a document has published the quantity.
-_DERIVED = {row.key: row for access in ("load", "store") for row in _derived(access)}
-
+_SHOWN_IF_NOT_ZERO = ("conflict_share", "local_bytes")
+#: The rows of the table.
+_ROWS = (
+    *("seconds", "compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol", "dominant_stall"),
+    *("warp_latency", "active_warps", "eligible_warps", "issue_active"),
+    *("load_sectors_per_request", "store_sectors_per_request", "l1_hit_rate", "l2_hit_rate"),
+    *(*_SHOWN_IF_NOT_ZERO, "occupancy", "theoretical_occupancy", "registers"),
+)
 #: The columns of the table with a row per variant.
 _OVERVIEW = (
     *("seconds", "compute_sol", "memory_sol", "l1_sol", "l2_sol", "dram_sol", "dominant_stall"),
     *("load_sectors_per_request", "store_sectors_per_request", "occupancy"),
 )
+
+
+def _title_and_unit(key: str, p: Published | None = None) -> tuple[str, str]:
+    """The title of a row, and the unit of our values; `p` is a published figure of the row."""
+    if key in _COMPUTED:
+        return _COMPUTED[key][:2]
+    if p and (p.title or key not in BY_KEY):
+        return p.shown_as, p.unit
+    q = BY_KEY[key]
+    named = f"{q.section}: {q.title}" if q.section in _NAMED_SECTIONS else q.title
+    return named, q.unit or UNITS.get(q.section, "")
 
 
 def figures(
@@ -239,91 +191,59 @@ def figures(
         ``"all"``; only those with published figures; or only the time and those that differ from
         the baseline by more than 5 %.
     """
-    ours = [_subject(x, longest=longest) for x in (baseline, m) if x is not None]
+    ours = [_Subject.of(x, longest=longest) for x in (baseline, m) if x is not None]
     mine = [p for p in published if p.variant == (variant or m.variant)]
     sources = list(dict.fromkeys((p.document, p.device) for p in mine))
     header = ["quantity", *(f"{document}, {device}" for document, device in sources)]
     header += [f"{s.measurement.variant}, {_device(s.measurement)}" for s in ours]
     header += ["ratio"] if baseline else []
+    first = {p.quantity: p for p in reversed(mine) if p.quantity not in _ROWS}
     lines = []
-    for row in (*_ROWS, *_further(mine)):
-        theirs = [_cell(row, [p for p in mine if (p.document, p.device) == s]) for s in sources]
-        here = [row.shown(s) for s in ours]
+    for key in dict.fromkeys([*_ROWS, *(p.quantity for p in mine)]):
+        title, unit = _title_and_unit(key, first.get(key))
+        of_row = [p for p in mine if p.quantity == key]
+        theirs = ["; ".join(p.text for p in of_row if (p.document, p.device) == s) for s in sources]
+        here = [s.text(key, unit) for s in ours]
         wanted = {
             "all": any(theirs) or any(here),
             "published": any(theirs),
-            "changed": baseline is not None and _has_changed(row, ours),
+            "changed": baseline is not None and _has_changed(key, *ours),
         }
         if wanted[rows]:
-            lines.append([row.title, *theirs, *here, *([_change(row, ours)] if baseline else [])])
+            lines.append([title, *theirs, *here, *([_change(key, *ours)] if baseline else [])])
     notes = list(dict.fromkeys(p.source for p in mine))
     return say(table(header, lines), *(["Source: " + "; ".join(notes) + "."] if notes else []))
 
 
 def speed_of_light_table(sweep: Sweep) -> Text:
     """Show one row per variant: time, speed of light, dominant stall reason, sectors, occupancy."""
-    subjects = [_subject(m, longest=False) for m in sweep]
-    columns = [row for row in _ROWS if row.key in _OVERVIEW and any(map(row.shown, subjects))]
-    header = ["variant", *(row.title.removeprefix("speed of light: ") for row in columns)]
-    cells = [[s.measurement.variant, *(row.shown(s) for row in columns)] for s in subjects]
-    return table(header, cells)
-
-
-def _subject(m: Measurement, *, longest: bool) -> _Subject:
-    if longest and m.profile:
-        return _Subject(m, m.profile.longest, (m.profile.longest.kernel,))
-    return _Subject(m, m.profile, m.kernels)
+    lines = {
+        key: [_Subject.of(m).text(key, _title_and_unit(key)[1]) for m in sweep] for key in _OVERVIEW
+    }
+    shown = {key: cells for key, cells in lines.items() if any(cells)}
+    header = [_title_and_unit(key)[0].removeprefix("speed of light: ") for key in shown]
+    variants = [m.variant for m in sweep]
+    return table(["variant", *header], list(zip(variants, *shown.values(), strict=True)))
 
 
 def _device(m: Measurement) -> str:
     return m.machine.name if m.machine else m.device
 
 
-def _further(published: Iterable[Published]) -> list[_Row]:
-    """Rows of published quantities that have no row of their own."""
-    known = {row.key for row in _ROWS}
-    rows: dict[str, _Row] = {}
-    for p in published:
-        if p.quantity not in known:
-            rows.setdefault(p.quantity, _row_of(p))
-    return list(rows.values())
-
-
-def _row_of(p: Published) -> _Row:
-    key = p.quantity
+def _has_changed(key: str, before: _Subject, after: _Subject) -> bool:
+    """Whether a value is not that of the baseline. The time is always shown."""
+    if key == "dominant_stall":
+        return before.stall != after.stall
     if key in _TEXTS:
-        text = _TEXTS[key]
-        return _Row(key, p.shown_as, "", lambda s: len(text(s)) or None, text)
-    if key in _DERIVED:
-        return _DERIVED[key]
-    if key in BY_KEY and not p.title:
-        return _counted(key)
-    return _Row(key, p.shown_as, p.unit, lambda subject: subject.get(key))
+        return before.text(key, "") != after.text(key, "")
+    earlier, later = before.number(key), after.number(key)
+    if not earlier or later is None:
+        return bool(earlier) != bool(later)
+    return key == "seconds" or abs(later / earlier - 1) > _CHANGED
 
 
-def _cell(row: _Row, published: Iterable[Published]) -> str:
-    return "; ".join(p.text for p in published if p.quantity == row.key)
-
-
-def _has_changed(row: _Row, ours: list[_Subject]) -> bool:
-    """Whether the value is not that of the baseline; for text, whether the text differs.
-
-    The time always counts as changed, so that it is always shown.
-    """
-    if row.key == "seconds":
-        return True
-    before, after = (row.number(subject) for subject in ours)
-    if row.key == "dominant_stall":
-        return _stall_of(ours[0]) != _stall_of(ours[1])
-    if row.key in _TEXTS:
-        return row.shown(ours[0]) != row.shown(ours[1])
-    if not before or after is None:
-        return bool(before) != bool(after)
-    return abs(after / before - 1) > _CHANGED
-
-
-def _change(row: _Row, ours: list[_Subject]) -> str:
-    before, after = (row.number(subject) for subject in ours)
-    if row.key == "dominant_stall" or row.key in _TEXTS or not before or after is None:
+def _change(key: str, before: _Subject, after: _Subject) -> str:
+    if key == "dominant_stall" or key in _TEXTS:
         return ""
-    return ratio(after / before)
+    earlier, later = before.number(key), after.number(key)
+    return ratio(later / earlier) if earlier and later is not None else ""
