@@ -15,6 +15,7 @@ from adobook.text import write_rich_table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.limiter import Kind
 from adokernels.diagnosis.steps import CHANGES, Step, changed_by
+from adokernels.storage import to_json
 from adokernels.tables.rendering import to_html, to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -196,7 +197,7 @@ def test_without_counters_nothing_is_scored_and_little_is_said():
 def test_no_bound_is_violated_and_most_steps_are_named():
     found = scored()
     assert len({row.ladder for row in found}) == len(stored()) >= 17
-    assert found.violated == ()
+    assert found.violated == []
     assert not [row for row in found if row.verdict.startswith("exceeded")]
     # The rules were first measured on the ladders of the documents, whose floor this is.
     laboratory = ("strided_copy", "gather", "component", "branch", "instruction_parallelism")
@@ -276,7 +277,7 @@ def test_a_step_without_the_proposed_change_does_not_test_the_bound():
 
 def test_a_score_survives_json(tmp_path):
     path = tmp_path / "score.json"
-    scored().save(path)
+    path.write_text(to_json("score", scored().to_dict()))
     record = json.loads(path.read_text())
     assert record["kind"] == "score"
     assert record["summary"]["steps"] == str(len(scored()))
@@ -286,7 +287,7 @@ def test_a_score_survives_json(tmp_path):
 
 def test_an_empty_score():
     empty = score([])
-    assert (len(empty), empty.hit_rate, empty.looseness, empty.violated) == (0, 0.0, None, ())
+    assert (len(empty), empty.hit_rate, empty.looseness, empty.violated) == (0, 0.0, None, [])
     assert "steps" in repr(empty)
 
 

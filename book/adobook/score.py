@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+import adokernels as ado
 from adobook.text import Text, say, table
-from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.diagnosis.diagnosis import CONFIRMED
 from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.tables import listed, verdict_on
-from adokernels.fields import Amount, Fields, Positive, Words
-from adokernels.storage import StoredRecord
 from adokernels.str_enum import StrEnum
 from adokernels.tables.numbers import percent, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from typing_extensions import Self
-
-    from adokernels.measuring.records import Sweep
-
-_STEPS = "|".join(map(re.escape, Step))
-_Category = Annotated[str, Words("a category of steps", _STEPS)]
-_Proposed = Annotated[str, Words("a category of steps, or empty", f"({_STEPS})?")]
 
 
 class Reason(StrEnum):
@@ -41,7 +29,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Fields):
+class Row:
     """One step of one ladder.
 
     Attributes
@@ -74,13 +62,13 @@ class Row(Fields):
     variant: str
     next_variant: str
     limiter: str
-    proposed: _Proposed
-    alternatives: tuple[_Category, ...]
-    changes: tuple[_Category, ...]
-    bound: Amount | None
-    realised: Positive
-    low: Amount
-    high: Amount
+    proposed: str
+    alternatives: tuple[str, ...]
+    changes: tuple[str, ...]
+    bound: float | None
+    realised: float
+    low: float
+    high: float
     verdict: str
     metric: str
     moved: bool | None
@@ -92,11 +80,9 @@ class Row(Fields):
         return self.realised > CONFIRMED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Score(StoredRecord):
+@dataclass(frozen=True, repr=False)
+class Score:
     """The score of the diagnoses of several ladders. Iteration yields the steps."""
-
-    KIND = "score"
 
     rows: tuple[Row, ...]
 
@@ -109,27 +95,47 @@ class Score(StoredRecord):
     @property
     def hit_rate(self) -> float:
         """Fraction of the steps that are named correctly."""
-        return _share(self.rows, self.named)
+        return len(self.named) / max(len(self), 1)
 
     @property
-    def named(self) -> tuple[Row, ...]:
+    def named(self) -> list[Row]:
         """Steps that are named correctly: the strict count."""
-        return tuple(row for row in self.rows if row.named)
+        return [row for row in self if row.named]
 
     @property
-    def gained(self) -> tuple[Row, ...]:
+    def gained(self) -> list[Row]:
         """Steps that gained more than 5 %."""
-        return tuple(row for row in self.rows if row.gained)
+        return [row for row in self if row.gained]
 
     @property
-    def abstained(self) -> tuple[Row, ...]:
+    def abstained(self) -> list[Row]:
         """Steps that gained at most 5 % and were correctly not proposed."""
-        return tuple(row for row in self.rows if not row.gained and row.proposed not in row.changes)
+        return [row for row in self if not row.gained and row.proposed not in row.changes]
 
     @property
-    def agreed(self) -> tuple[Row, ...]:
+    def agreed(self) -> list[Row]:
         """Steps that gained and were named, or did not gain and were not proposed."""
-        return (*(row for row in self.gained if row.named), *self.abstained)
+        return [*(row for row in self.gained if row.named), *self.abstained]
+
+    @property
+    def tested(self) -> list[Row]:
+        """Steps whose bound the next variant tests: it makes the proposed change, or "done"."""
+        return [row for row in self if row.verdict in ("held", "violated")]
+
+    @property
+    def violated(self) -> list[Row]:
+        """Steps with a tested bound that the gain exceeds by more than the noise."""
+        return [row for row in self if row.verdict == "violated"]
+
+    @property
+    def wrong(self) -> list[Row]:
+        """Steps that are not named correctly, or have a violated bound."""
+        return [row for row in self if not row.named or row in self.violated]
+
+    @property
+    def looseness(self) -> float | None:
+        """Median of the ratio of bound to realised gain (at least 1), for tested bounds."""
+        return _median(self.tested)
 
     def reason(self, row: Row) -> Reason:
         """Classify a step that was not named correctly."""
@@ -144,75 +150,49 @@ class Score(StoredRecord):
             return Reason.LATER
         return Reason.UNNAMED
 
-    @property
-    def claims(self) -> tuple[Row, ...]:
-        """Steps with a bounded proposal."""
-        return tuple(row for row in self.rows if row.bound is not None)
-
-    @property
-    def tested(self) -> tuple[Row, ...]:
-        """Steps whose bound the next variant tests: it makes the proposed change, or "done"."""
-        return tuple(row for row in self.claims if row.verdict in ("held", "violated"))
-
-    @property
-    def violated(self) -> tuple[Row, ...]:
-        """Steps with a tested bound that the gain exceeds by more than the noise."""
-        return tuple(row for row in self.tested if row.verdict == "violated")
-
-    @property
-    def wrong(self) -> tuple[Row, ...]:
-        """Steps that are not named correctly, or have a violated bound."""
-        return tuple(row for row in self.rows if not row.named or row in self.violated)
-
-    @property
-    def looseness(self) -> float | None:
-        """Median of the ratio of bound to realised gain (at least 1), for tested bounds."""
-        return _median(self.tested)
-
     def summary(self) -> list[tuple[str, str]]:
         """The figures of the score, as text."""
-        rows = self.rows
-        idle = [row for row in rows if not row.gained]
-        second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
+        rows, tested = self.rows, self.tested
+        claims = [row for row in rows if row.bound is not None]
         by_category = [row for row in rows if row.proposed in row.changes]
-        exceeded = [row for row in self.claims if row.verdict.startswith("exceeded")]
-        steps = [row for row in self.tested if row.proposed != Step.DONE]
-        known = [row for row in self.tested if row.moved is not None]
-        moved = [row for row in known if row.moved]
+        second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
+        exceeded = [row for row in claims if row.verdict.startswith("exceeded")]
+        known = [row for row in tested if row.moved is not None]
+        idle = len(rows) - len(self.gained)
         return [
             ("steps", str(len(rows))),
-            ("named correctly", _of(rows, self.named)),
-            ("  by category alone, without confirmed 'done'", _of(rows, by_category)),
-            ("  with the first alternative", _of(rows, second)),
+            ("named correctly", _of(self.named, len(rows))),
+            ("  by category alone, without confirmed 'done'", _of(by_category, len(rows))),
+            ("  with the first alternative", _of(second, len(rows))),
             (
                 "steps that gained more than 5 %, named",
-                _of(self.gained, [row for row in self.gained if row.named]),
+                _of([row for row in self.gained if row.named], len(self.gained)),
             ),
-            ("steps without gain, change not proposed", _of(idle, self.abstained)),
-            ("sum of both: agrees with the measured gain", _of(rows, self.agreed)),
-            ("steps with a bound", str(len(self.claims))),
-            ("  tested by the next variant", str(len(self.tested))),
+            ("steps without gain, change not proposed", _of(self.abstained, idle)),
+            ("sum of both: agrees with the measured gain", _of(self.agreed, len(rows))),
+            ("steps with a bound", str(len(claims))),
+            ("  tested by the next variant", str(len(tested))),
             ("  violated", str(len(self.violated))),
             ("  not tested, exceeded by another change", str(len(exceeded))),
             ("median of bound / realised gain, tested bounds", _times(self.looseness)),
-            ("  without 'done'", _times(_median(steps))),
-            ("  all bounds", _times(_median(self.claims))),
-            ("target metric improved, of tested bounds", _of(known, moved)),
+            ("  without 'done'", _times(_median(r for r in tested if r.proposed != Step.DONE))),
+            ("  all bounds", _times(_median(claims))),
+            (
+                "target metric improved, of tested bounds",
+                _of([row for row in known if row.moved], len(known)),
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """The score as JSON types, with its summary."""
-        return {"summary": dict(self.summary()), **super().to_dict()}
+        return {"summary": dict(self.summary()), "rows": [asdict(row) for row in self]}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`; the summary is computed again."""
-        return super().from_dict({"rows": record["rows"]})
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file that :meth:`save` wrote."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    def load(cls, path: str | Path) -> Score:
+        """Read a JSON document with the content of :meth:`to_dict`."""
+        rows = json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
+        lists = ("alternatives", "changes")
+        return cls(tuple(Row(**row | {name: tuple(row[name]) for name in lists}) for row in rows))
 
     def tables(self) -> Text:
         """The summary, and the result of every step."""
@@ -236,11 +216,10 @@ class Score(StoredRecord):
     def __repr__(self) -> str:
         return str(self.tables())
 
-    def _repr_markdown_(self) -> str:
-        return str(self.tables())
+    _repr_markdown_ = __repr__
 
 
-def score(sweeps: Iterable[Sweep]) -> Score:
+def score(sweeps: Iterable[ado.Sweep]) -> Score:
     """Compare the diagnoses of ladders with the changes and gains of the next variants.
 
     Parameters
@@ -252,9 +231,9 @@ def score(sweeps: Iterable[Sweep]) -> Score:
     return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
 
 
-def _rows(sweep: Sweep) -> Iterator[Row]:
+def _rows(sweep: ado.Sweep) -> Iterator[Row]:
     ladder = ", ".join([sweep.routine, *dict.fromkeys(str(m.problem) for m in sweep)])
-    for finding in diagnose(sweep):
+    for finding in ado.diagnose(sweep):
         outcome, advice = finding.outcome, finding.advice
         if not finding.counted or outcome is None or outcome.changes is None:
             continue
@@ -277,13 +256,8 @@ def _rows(sweep: Sweep) -> Iterator[Row]:
         )
 
 
-def _share(rows: Iterable[Row], some: Sequence[Row]) -> float:
-    return len(some) / max(len(list(rows)), 1)
-
-
-def _of(rows: Iterable[Row], some: Sequence[Row]) -> str:
-    everything = list(rows)
-    return f"{len(some)} of {len(everything)}, {percent(_share(everything, some))}"
+def _of(some: list[Row], everything: int) -> str:
+    return f"{len(some)} of {everything}, {percent(len(some) / max(everything, 1))}"
 
 
 def _median(rows: Iterable[Row]) -> float | None:
