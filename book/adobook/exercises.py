@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,31 +81,17 @@ _STATES = {
 
 
 def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
-    """Return an exercise.
-
-    Parameters
-    ----------
-    name
-        One of ``course.EXERCISES``.
-    folder
-        The folder of the sources. The default is relative to the notebooks.
+    """Return one of ``course.EXERCISES``; the default folder is relative to the notebooks.
 
     Raises
     ------
     KeyError
         If there is no exercise with this name.
     """
-    if name not in _EXERCISES:
-        raise KeyError(f"there is no exercise {name!r}{_core.suggest(name, list(_EXERCISES))}")
-    return _EXERCISES[name](name, folder)
-
-
-def _read(folder: Path, name: str) -> str:
-    return (folder / f"{name}.cu").read_text(encoding="utf-8")
-
-
-def _of_routine(routine: str, **settings: Any) -> Callable[[str, Path], Exercise]:
-    def make(name: str, folder: Path) -> Exercise:
+    if name not in _SETTINGS:
+        raise KeyError(f"there is no exercise {name!r}{_core.suggest(name, EXERCISES)}")
+    settings = dict(_SETTINGS[name])
+    if routine := settings.pop("routine", None):
         built_in = getattr(registry, routine)
         return Exercise(
             name=name,
@@ -113,8 +100,23 @@ def _of_routine(routine: str, **settings: Any) -> Callable[[str, Path], Exercise
             folder=folder,
             **settings,
         )
+    sums = ladder(
+        "pole_sum",
+        reference=pole_sum,
+        problems=lambda rng: [_poles(rng, *n) for n in ((1, 1), (33, 7), (1000, 3), (130, 64))],
+        signature="(P),(P),(P),(N),(N)->(P)",
+        flops=lambda pole, strength, volume, x, weight: 4 * pole.size * x.size,
+        tolerance=1e-12,  # sums of up to 512 positive terms
+    )
+    changes = "Evaluates the whole formula in the loop: the starter."
+    source, start = _read(folder, name), settings["faster_than"]
+    sums.add(cuda_variant(start, source=source, changes=changes, **settings["launch"]))
+    operands = partial(_poles, np.random.default_rng(), 2**18, 512)
+    return Exercise(name=name, ladder=sums, operands=operands, folder=folder, **settings)
 
-    return make
+
+def _read(folder: Path, name: str) -> str:
+    return (folder / f"{name}.cu").read_text(encoding="utf-8")
 
 
 def pole_sum(
@@ -139,40 +141,16 @@ def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray
     return tuple(low + rng.random(n) for low, n in zip(lowest, lengths, strict=True))
 
 
-def _hoisting(name: str, folder: Path) -> Exercise:
-    launch: dict[str, Any] = {"kernel": "pole_sum", "block": 128}
-    sums = ladder(
-        "pole_sum",
-        reference=pole_sum,
-        problems=lambda rng: [_poles(rng, *n) for n in ((1, 1), (33, 7), (1000, 3), (130, 64))],
-        signature="(P),(P),(P),(N),(N)->(P)",
-        flops=lambda pole, strength, volume, x, weight: 4 * pole.size * x.size,
-        tolerance=1e-12,  # sums of up to 512 positive terms
-    )
-    start = "in_the_loop"
-    changes = "Evaluates the whole formula in the loop: the starter."
-    sums.add(cuda_variant(start, source=_read(folder, name), changes=changes, **launch))
-    return Exercise(
-        name=name,
-        task="Hoist the loop-invariant factors out of the loop over the terms of a sum.",
-        starter_is="slow",
-        launch=launch,
-        faster_than=start,
-        ladder=sums,
-        operands=lambda: _poles(np.random.default_rng(), 2**18, 512),
-        folder=folder,
-    )
-
-
 #: The largest number of blocks along y, times the rows of a tile.
 _MOST_ROWS = 32 * 65535
 
-_EXERCISES: Mapping[str, Callable[[str, Path], Exercise]] = {
-    "tiled_transpose": _of_routine(
-        "transpose",
-        task="Store a tile of the matrix from shared memory, with coalesced stores.",
-        starter_is="wrong",
-        launch={
+#: The settings of each exercise. One without a routine has a ladder of its own.
+_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "tiled_transpose": {
+        "routine": "transpose",
+        "task": "Store a tile of the matrix from shared memory, with coalesced stores.",
+        "starter_is": "wrong",
+        "launch": {
             "kernel": "transpose<{T}>",
             "block": (32, 8),
             "tile": (32, 32),
@@ -180,20 +158,20 @@ _EXERCISES: Mapping[str, Callable[[str, Path], Exercise]] = {
                 f"a must have at most {_MOST_ROWS} rows" if a.shape[0] > _MOST_ROWS else None
             ),
         },
-        faster_than="naive",
-    ),
-    "coalesced_blur": _of_routine(
-        "gaussian_blur",
-        task="Assign the pixels to threads so that loads and stores are coalesced.",
-        starter_is="slow",
-        launch={"kernel": "blur", "block": (32, 32)},
-        faster_than="naive",
-    ),
-    "warp_reduction": _of_routine(
-        "average_matvec",
-        task="Add the values of the lanes of a warp with shuffles.",
-        starter_is="wrong",
-        launch={
+        "faster_than": "naive",
+    },
+    "coalesced_blur": {
+        "routine": "gaussian_blur",
+        "task": "Assign the pixels to threads so that loads and stores are coalesced.",
+        "starter_is": "slow",
+        "launch": {"kernel": "blur", "block": (32, 32)},
+        "faster_than": "naive",
+    },
+    "warp_reduction": {
+        "routine": "average_matvec",
+        "task": "Add the values of the lanes of a warp with shuffles.",
+        "starter_is": "wrong",
+        "launch": {
             "kernel": "average_matvec<{T}>",
             "block": (32, 8),
             "grid": lambda vectors, matrix: vectors.shape[0],
@@ -202,17 +180,22 @@ _EXERCISES: Mapping[str, Callable[[str, Path], Exercise]] = {
                 "vectors must have at most 6144 elements" if vectors.shape[1] > 6144 else None
             ),
         },
-        faster_than="block_per_set",
-    ),
-    "prefetch": _of_routine(
-        "max_plus",
-        task="Load the elements of eight terms before the first of them is used.",
-        starter_is="slow",
-        launch={"kernel": "max_plus<{T}>", "block": 1024, "grid": 1},
-        faster_than="one_block",
-    ),
-    "hoisting": _hoisting,
+        "faster_than": "block_per_set",
+    },
+    "prefetch": {
+        "routine": "max_plus",
+        "task": "Load the elements of eight terms before the first of them is used.",
+        "starter_is": "slow",
+        "launch": {"kernel": "max_plus<{T}>", "block": 1024, "grid": 1},
+        "faster_than": "one_block",
+    },
+    "hoisting": {
+        "task": "Hoist the loop-invariant factors out of the loop over the terms of a sum.",
+        "starter_is": "slow",
+        "launch": {"kernel": "pole_sum", "block": 128},
+        "faster_than": "in_the_loop",
+    },
 }
 
 #: The names of the exercises.
-EXERCISES = tuple(_EXERCISES)
+EXERCISES = list(_SETTINGS)
