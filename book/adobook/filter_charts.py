@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter
 
-from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas
+from adobook.axes import label_axis, new_canvas
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY
 from adokernels.tables.numbers import quantity, ratio
 
 if TYPE_CHECKING:
@@ -23,17 +23,12 @@ _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 
 
 def timeline(rows: Mapping[str, Sequence[Measurement]], order: Sequence[str]) -> Axes:
-    """Draw the steps of an application as bars on a time axis, one after another.
+    """Draw the steps of an application as bars on a time axis, in the order in which they run.
 
-    Parameters
-    ----------
-    rows
-        The steps of each row of the chart, for example copies and kernels.
-    order
-        The names of all steps, in the order in which they run.
+    `rows` are the steps of each row of the chart, for example copies and kernels.
     """
-    ax = _axes(len(rows) * 0.8 + 1.2)
-    canvas = Canvas(ax, annotate=True)
+    canvas = new_canvas(len(rows) * 0.8 + 1.2)
+    ax = canvas.ax
     found = {m.variant: (row, m) for row, name in enumerate(rows) for m in rows[name]}
     start = 0.0
     for name in order:
@@ -49,24 +44,17 @@ def timeline(rows: Mapping[str, Sequence[Measurement]], order: Sequence[str]) ->
         start += m.seconds
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(-0.5, len(rows) - 0.1)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", 3)))
-    ax.set_xlabel("time of the host")
-    _open(ax)
+    label_axis(ax.xaxis, "time of the host", "s")
     return ax
 
 
 def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> Axes:
     """Draw variants in the plane of memory and compute throughput, with the limiter's regions.
 
-    Parameters
-    ----------
-    measurements
-        Variants with counters.
-    threshold
-        The share of the peak below which a throughput does not limit the kernel.
+    `threshold` is the share of the peak below which a throughput does not limit the kernel.
     """
-    ax = _axes(5.2, 7.0)
-    canvas = Canvas(ax, annotate=True)
+    canvas = new_canvas(5.2, 7.0)
+    ax = canvas.ax
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     for line in (ax.axvline, ax.axhline):
@@ -85,25 +73,14 @@ def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> 
             point = (m.profile["memory_sol"], m.profile["compute_sol"])
             canvas.mark(*point, marker="o", color=MEMORY, ms=6, ls="")
             canvas.callout(m.variant, point, (8, 16, 26, 38, 50))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    ax.set_xlabel("memory throughput, of peak")
-    ax.set_ylabel("compute throughput, of peak")
-    _open(ax)
+    label_axis(ax.xaxis, "memory throughput, of peak", "%")
+    label_axis(ax.yaxis, "compute throughput, of peak", "%")
     return ax
 
 
 def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
-    """Draw the speed-up of each variant over the first one, beside the document's on its device.
-
-    Parameters
-    ----------
-    sweep
-        The ladder.
-    published
-        The figures of a document, among them its times.
-    """
-    ax = _axes(5.0)
+    """Draw the speed-up of each variant over the first one, beside the document's on its device."""
+    ax = new_canvas(5.0).ax
     first = sweep.variants[0]
     names = [m.variant for m in sweep.variants]
     times = {p.variant: p for p in published if p.quantity == "seconds"}
@@ -134,21 +111,15 @@ def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_ylabel(f"speed-up over {first.variant} on the same device")
     ax.legend(frameon=False, loc="lower right")
-    _open(ax)
     return ax
 
 
 def times_of_application(variants: Sequence[Measurement], others: Sequence[Measurement]) -> Axes:
     """Draw the time of an application as stacked bars, one bar per variant of one of its kernels.
 
-    Parameters
-    ----------
-    variants
-        The variants of the kernel that changes.
-    others
-        The kernels that do not change.
+    `others` are the kernels that do not change.
     """
-    ax = _axes(4.0)
+    ax = new_canvas(4.0).ax
     names = [m.variant for m in variants]
     parts = [(f"{m.routine}[{m.variant}]", [m.seconds] * len(names)) for m in others]
     parts.append((f"{variants[0].routine}, each variant", [m.seconds for m in variants]))
@@ -158,16 +129,6 @@ def times_of_application(variants: Sequence[Measurement], others: Sequence[Measu
         ax.bar(names, seconds, bottom=floor, label=label, **style)
         floor += seconds
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", 3)))
-    ax.set_ylabel("time of the kernels")
+    label_axis(ax.yaxis, "time of the kernels", "s")
     ax.legend(reverse=True, frameon=False)
-    _open(ax)
     return ax
-
-
-def _axes(height: float, width: float = 10.0) -> Axes:
-    return plt.figure(figsize=(width, height), layout="constrained").add_subplot()
-
-
-def _open(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)

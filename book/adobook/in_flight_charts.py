@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter
-
+from adobook.axes import label_axis, new_canvas
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
 from adokernels.tables.numbers import quantity
 
@@ -25,23 +23,14 @@ _UNUSED = "#F0E442"
 _LATENCIES = (250e-9, 500e-9, 1e-6, 2e-6)
 
 
-def in_flight_chart(
-    loops: Mapping[str, Iterable[InnerLoop]], roof: float, *, ax: Axes | None = None
-) -> Axes:
+def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Axes:
     """Draw bytes per second over bytes in flight, with lines of constant latency.
 
-    Parameters
-    ----------
-    loops
-        The inner loops by the name of their group, for example the element type.
-    roof
-        The bandwidth of the device in bytes per second.
-    ax
-        The axes to draw on; by default those of a new figure.
+    `loops` are the inner loops by the name of their group, for example the element type, and `roof`
+    is the bandwidth of the device in bytes per second.
     """
-    if ax is None:
-        ax = plt.figure(figsize=(10.0, 5.6), layout="constrained").add_subplot()
-    canvas = Canvas(ax, annotate=True)
+    canvas = new_canvas(5.6)
+    ax = canvas.ax
     groups = {name: list(group) for name, group in loops.items()}
     every = [found for group in groups.values() for found in group]
     low = min(found.bytes_in_flight for found in every) / 1.5
@@ -60,12 +49,10 @@ def in_flight_chart(
             canvas.mark(x, y, ls="none", ms=6, **style)
             canvas.callout(found.measurement.variant, (x, y), (8, 18, 30, 44), color=colour)
         legend.append(entry(name, **style))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: quantity(x, "B")))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "B/s")))
-    ax.set_xlabel("Bytes in flight: resident threads x bytes per wait", fontsize=canvas.font + 1)
-    ax.set_ylabel("Compulsory bytes per second", fontsize=canvas.font + 1)
-    ax.tick_params(labelsize=canvas.font)
-    ax.spines[["top", "right"]].set_visible(False)
+    label_axis(
+        ax.xaxis, "Bytes in flight: resident threads x bytes per wait", "B", font=canvas.font
+    )
+    label_axis(ax.yaxis, "Compulsory bytes per second", "B/s", font=canvas.font)
     canvas.legend_below(
         [
             *legend,
@@ -97,25 +84,15 @@ def _name_latencies(canvas: Canvas, roof: float) -> None:
         )
 
 
-def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | None = None) -> Axes:
+def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
     """Draw the registers per thread of each variant, and the registers left unused.
 
-    The text beside a bar gives the resident threads per multiprocessor, and their bytes in flight.
-
-    Parameters
-    ----------
-    sweep
-        The measured ladder.
-    in_flight
-        Bytes in flight per thread, by variant, where they are known.
-    ax
-        The axes to draw on; by default those of a new figure.
+    The text beside a bar gives the resident threads per multiprocessor and their bytes in flight.
+    `in_flight` contains the bytes in flight per thread, by variant, where they are known.
     """
     rows = sweep.variants
-    if ax is None:
-        figure = plt.figure(figsize=(10.0, 1.5 + 0.24 * len(rows)), layout="constrained")
-        ax = figure.add_subplot()
-    canvas = Canvas(ax, annotate=True)
+    canvas = new_canvas(1.5 + 0.24 * len(rows))
+    ax = canvas.ax
     longest, unused = 1, 0
     for row, m in enumerate(rows):
         kernel = m.kernels[0]
@@ -134,9 +111,8 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float], *, ax: Axes | N
     ax.set_xlim(0, longest * 1.5)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     canvas.row_names([m.variant for m in rows])
-    ax.set_xlabel("Registers per thread", fontsize=canvas.font + 1)
-    ax.tick_params(labelsize=canvas.font)
-    ax.spines[["top", "right"]].set_visible(False)
+    label_axis(ax.xaxis, "Registers per thread", font=canvas.font)
+    ax.tick_params(axis="y", labelsize=canvas.font)
     canvas.legend_below(
         [
             entry("used", marker="s", color=_COLOURS[0]),

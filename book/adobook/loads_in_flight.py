@@ -77,14 +77,7 @@ class InnerLoop:
 def inner_loops(sweep: Sweep, stored: Path, names: Iterable[str]) -> dict[str, InnerLoop]:
     """The inner loops of variants, by name.
 
-    Parameters
-    ----------
-    sweep
-        The measured ladder.
-    stored
-        The start of the paths of the stored machine code, for example ``max_plus-float64``.
-    names
-        The variants.
+    `stored` is the start of the paths of the stored machine code, for example ``max_plus-float64``.
     """
     return {name: InnerLoop(sweep[name], _stored_kernel(stored, name)) for name in names}
 
@@ -107,15 +100,9 @@ def resident_threads(m: Measurement) -> int:
 def inner_loop_table(
     loops: Mapping[str, InnerLoop], *, published: Iterable[Published] = ()
 ) -> Text:
-    """Show registers, loads, waits and the speed-up of inner loops, beside published figures.
+    """Show registers, loads, waits and the speed-up over the first of the inner loops.
 
-    Parameters
-    ----------
-    loops
-        The inner loops by variant. Speed-ups are relative to the first one.
-    published
-        Figures of documents: ``registers``, ``unused_registers``, ``exposed_latencies`` and
-        ``speedup`` of the variants.
+    Published are ``registers``, ``unused_registers``, ``exposed_latencies`` and ``speedup``.
     """
     given = [p for p in published if p.variant in loops]
     first = next(iter(loops.values())).measurement

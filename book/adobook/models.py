@@ -32,7 +32,7 @@ def modelled(
     shared_loads: Sequence[BankConflicts] = (),
     shared_stores: Sequence[BankConflicts] = (),
 ) -> dict[str, float]:
-    """Predict the counters of a kernel from the accesses of its warps.
+    """Predict the counters of a kernel, for example ``load_sectors``, from accesses of its warps.
 
     Parameters
     ----------
@@ -43,11 +43,6 @@ def modelled(
         those are a sample of all warps, and the mean per request is used.
     shared_loads, shared_stores
         The accesses to shared memory of a warp, likewise.
-
-    Returns
-    -------
-    dict
-        Quantities of profiles, for example ``load_sectors``.
     """
     counts: dict[str, float] = {}
     for name, accesses in (("load", loads), ("store", stores)):
@@ -69,13 +64,8 @@ def model_beside_counters(
 ) -> Text:
     """Show a table of the model beside the counter, the time and the useful rate.
 
-    The rate is that of FLOPs; if the routine has none, that of the compulsory bytes.
-
-    Parameters
-    ----------
-    rows
-        For each measurement, its name in the table, the measurement with counters, and the values
-        that a model predicts for quantities of profiles, in SI units.
+    `rows` contains, for each measurement, its name in the table, the measurement, and the values
+    that a model predicts for quantities of profiles, in SI units.
 
     Raises
     ------

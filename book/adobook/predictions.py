@@ -21,18 +21,10 @@ def predicted(
     *,
     source: Literal["measured", "model"] = "measured",
 ) -> Text:
-    """Compare a guess with the measured value or that of a model; without a guess, collapse it.
+    """Compare a reader's guess with a value, which is hidden while the guess is None.
 
-    Parameters
-    ----------
-    guess
-        The reader's guess, in `unit`; None if there is none yet.
-    value
-        The value to predict, in `unit`.
-    unit
-        The unit of both, which is not converted: for example ``"ms"``, ``"times"`` or ``"%"``.
-    source
-        Where `value` comes from: ``"measured"`` or ``"model"``, for example `adokernels.sectors`.
+    Both are in `unit`, which is not converted: for example ``"ms"``, ``"times"`` or ``"%"``. The
+    source of the value is a measurement or a model, for example `adokernels.sectors`.
 
     Raises
     ------

@@ -34,16 +34,8 @@ def priorities(
 ) -> Text:
     """Show the kernels of an application by rank, with the ranks of the documents beside ours.
 
-    Parameters
-    ----------
-    kernels
-        One measurement per kernel.
-    roof
-        The bandwidth of the limit, in bytes per second.
-    published
-        Figures of documents, among them quantities such as ``rank_sobel``.
-    variant
-        The variant of the published ranks.
+    `roof` is the bandwidth of the limit in bytes per second. The published ranks are quantities
+    such as ``rank_sobel`` of `variant`.
     """
     measured = list(kernels)
     here = ranks(measured, roof)

@@ -36,18 +36,8 @@ def step(
 ) -> Text:
     """Describe the change of a variant, its time, its share of the roof, and its gain.
 
-    Parameters
-    ----------
-    sweep
-        The measured ladder.
-    name
-        The variant.
-    published
-        Figures of the documents. The time or the speed-up of the same step is added to ours.
-    before
-        The variant to compare with. Default: the measured variant before it.
-    more
-        Sentences to append.
+    The gain is relative to `before`, by default the measured variant before it. If figures of
+    documents are given, their time or speed-up of the same step is added. `more` is appended.
     """
     if name not in [m.variant for m in sweep]:
         why = sweep.skipped.get(name, "it was not measured")
@@ -68,13 +58,7 @@ def step(
 
 
 def libraries(sweep: Sweep) -> Text:
-    """Show the fastest variant and the functions of other libraries, which ran in the same rounds.
-
-    Parameters
-    ----------
-    sweep
-        A ladder that was measured with peers.
-    """
+    """Show the fastest variant, and functions of other libraries that ran in the same rounds."""
     ours = sweep.fastest
     rows = [
         (
@@ -124,23 +108,19 @@ def _published_step(
     for p in published:
         if p.variant != m.variant or not isinstance(p.value, float | int):
             continue
-        if p.quantity == "seconds":
-            earlier = _matching(published, p, baseline)
-            if earlier is None:
-                sentences.append(f"{p.document}: {p.text} on {_article(p.device)}.")
-            else:
-                gain = float(earlier.value) / p.value
-                sentences.append(
-                    f"{p.document}: from {earlier.text} to {p.text} on {_article(p.device)}, "
-                    f"{ratio(gain)}."
-                )
+        earlier = _matching(published, p, baseline)
+        before = float(earlier.value) if earlier else None
+        device = f"{'an' if p.device[:1] in 'AEIO' else 'a'} {p.device}"
+        if p.quantity == "seconds" and earlier and before:
+            words = f"from {earlier.text} to {p.text} on {device}, {ratio(before / p.value)}"
+        elif p.quantity == "seconds":
+            words = f"{p.text} on {device}"
         elif p.quantity == "speedup":
-            earlier = _matching(published, p, baseline)
-            gain = p.value / float(earlier.value) if earlier else p.value
-            since = baseline.variant if earlier and baseline else "the document's baseline"
-            sentences.append(
-                f"{p.document}: {ratio(gain)} compared with {since} on {_article(p.device)}."
-            )
+            since = baseline.variant if before and baseline else "the document's baseline"
+            words = f"{ratio(p.value / (before or 1))} compared with {since} on {device}"
+        else:
+            continue
+        sentences.append(f"{p.document}: {words}.")
     return sentences
 
 
@@ -153,10 +133,6 @@ def _matching(
         if same and baseline and other.variant == baseline.variant:
             return other
     return None
-
-
-def _article(device: str) -> str:
-    return f"an {device}" if device[:1] in "AEIO" else f"a {device}"
 
 
 def _traffic(m: Measurement) -> str:

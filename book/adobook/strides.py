@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from adobook.axes import open_canvas
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
 from adokernels.counters.metrics import SECTOR
 from adokernels.tables.numbers import percent, quantity
@@ -32,25 +33,20 @@ def stride_chart(
 ) -> tuple[Axes, Axes]:
     """Draw the utilisation of loaded sectors and the bytes per second over an option.
 
-    The upper chart has the utilisation that the model predicts, the one that was counted, and that
-    of the bytes read from DRAM. The lower chart has the compulsory bytes per second, and the bytes
-    per second of all sectors that L1 transfers.
+    The upper chart has the utilisation that the model predicts, the counted utilisation, and the
+    utilisation of the bytes read from DRAM. The lower chart has the bytes per second: the
+    compulsory bytes, and all sectors that L1 transfers. It returns the axes of both.
 
     Parameters
     ----------
     sweep
-        Measurements with counters of one variant, each with another value of the option.
+        Measurements of one variant, each with another value of the option.
     option
         The option, for example ``"stride"``.
     model
         The load of a warp, for a value of the option.
     axes
         The two axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    tuple of Axes
-        The axes drawn on: utilisation, then bytes per second.
 
     Raises
     ------
@@ -59,16 +55,12 @@ def stride_chart(
     """
     points = sorted((_Point.of(m, option, model) for m in sweep), key=lambda point: point.x)
     if axes is None:
-        figure = plt.figure(figsize=(10.0, 6.4), layout="constrained")
-        upper, lower = figure.subplots(2, 1)
-    else:
-        upper, lower = axes
-    _utilisation(Canvas(upper, annotate=True), points)
-    _bandwidth(Canvas(lower, annotate=True), points, sweep.machine)
-    lower.set_xlabel(
-        f"{option.capitalize()} in elements", fontsize=Canvas(lower, annotate=True).font
-    )
-    return upper, lower
+        axes = tuple(plt.figure(figsize=(10.0, 6.4), layout="constrained").subplots(2, 1))
+    upper, lower = map(open_canvas, axes)
+    _utilisation(upper, points)
+    _bandwidth(lower, points, sweep.machine)
+    lower.ax.set_xlabel(f"{option.capitalize()} in elements", fontsize=lower.font)
+    return axes
 
 
 class _Point(NamedTuple):
@@ -150,7 +142,6 @@ def _frame(canvas: Canvas, legend: Sequence[Line2D]) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
     ax.tick_params(labelsize=canvas.font)
     ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
-    ax.spines[["top", "right"]].set_visible(False)
     ax.legend(
         handles=legend,
         fontsize=canvas.font,
