@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from adobook.published import read_toml
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
 from adokernels.custom.cuda_source import cuda_variant
@@ -20,6 +21,7 @@ from adokernels.ladders.base import AnyLadder
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
+Operands = Callable[[], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class Exercise:
     launch: Mapping[str, Any]
     faster_than: str
     ladder: AnyLadder[Any]
-    operands: Callable[[], tuple[Any, ...]]
+    operands: Operands
     folder: Path
 
     @property
@@ -80,6 +82,28 @@ _STATES = {
 }
 
 
+_SETTINGS = read_toml(Path(__file__).with_suffix(".toml"))
+#: The names of the exercises.
+EXERCISES = tuple(_SETTINGS)
+#: The largest number of blocks along y, times the rows of a tile.
+_MOST_ROWS = 32 * 65535
+#: Arguments of :func:`adokernels.cuda_variant` that are functions of the operands.
+_FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "tiled_transpose": {
+        "refuses": lambda a: (
+            f"a must have at most {_MOST_ROWS} rows" if a.shape[0] > _MOST_ROWS else None
+        ),
+    },
+    "warp_reduction": {
+        "grid": lambda vectors, matrix: vectors.shape[0],
+        "shared_bytes": lambda vectors, matrix: 8 * vectors.shape[1],
+        "refuses": lambda vectors, matrix: (
+            "vectors must have at most 6144 elements" if vectors.shape[1] > 6144 else None
+        ),
+    },
+}
+
+
 def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
     """Return one of ``course.EXERCISES``; the default folder is relative to the notebooks.
 
@@ -89,17 +113,14 @@ def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
         If there is no exercise with this name.
     """
     if name not in _SETTINGS:
-        raise KeyError(f"there is no exercise {name!r}{_core.suggest(name, EXERCISES)}")
-    settings = dict(_SETTINGS[name])
+        raise KeyError(f"there is no exercise {name!r}{_core.suggest(name, list(EXERCISES))}")
+    settings = {"name": name, "folder": folder, **_SETTINGS[name]}
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in settings["launch"].items()}
+    settings["launch"] = given | dict(_FUNCTIONS.get(name, {}))
     if routine := settings.pop("routine", None):
         built_in = getattr(registry, routine)
-        return Exercise(
-            name=name,
-            ladder=built_in,
-            operands=lambda: random_operands(built_in),
-            folder=folder,
-            **settings,
-        )
+        operands: Operands = partial(random_operands, built_in)
+        return Exercise(ladder=built_in, operands=operands, **settings)
     sums = ladder(
         "pole_sum",
         reference=pole_sum,
@@ -112,7 +133,7 @@ def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
     source, start = _read(folder, name), settings["faster_than"]
     sums.add(cuda_variant(start, source=source, changes=changes, **settings["launch"]))
     operands = partial(_poles, np.random.default_rng(), 2**18, 512)
-    return Exercise(name=name, ladder=sums, operands=operands, folder=folder, **settings)
+    return Exercise(ladder=sums, operands=operands, **settings)
 
 
 def _read(folder: Path, name: str) -> str:
@@ -139,63 +160,3 @@ def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray
     lengths = (poles, poles, poles, energies, energies)
     lowest = (0.5, 0.5, 0.5, 2.0, 0.5)
     return tuple(low + rng.random(n) for low, n in zip(lowest, lengths, strict=True))
-
-
-#: The largest number of blocks along y, times the rows of a tile.
-_MOST_ROWS = 32 * 65535
-
-#: The settings of each exercise. One without a routine has a ladder of its own.
-_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "tiled_transpose": {
-        "routine": "transpose",
-        "task": "Store a tile of the matrix from shared memory, with coalesced stores.",
-        "starter_is": "wrong",
-        "launch": {
-            "kernel": "transpose<{T}>",
-            "block": (32, 8),
-            "tile": (32, 32),
-            "refuses": lambda a: (
-                f"a must have at most {_MOST_ROWS} rows" if a.shape[0] > _MOST_ROWS else None
-            ),
-        },
-        "faster_than": "naive",
-    },
-    "coalesced_blur": {
-        "routine": "gaussian_blur",
-        "task": "Assign the pixels to threads so that loads and stores are coalesced.",
-        "starter_is": "slow",
-        "launch": {"kernel": "blur", "block": (32, 32)},
-        "faster_than": "naive",
-    },
-    "warp_reduction": {
-        "routine": "average_matvec",
-        "task": "Add the values of the lanes of a warp with shuffles.",
-        "starter_is": "wrong",
-        "launch": {
-            "kernel": "average_matvec<{T}>",
-            "block": (32, 8),
-            "grid": lambda vectors, matrix: vectors.shape[0],
-            "shared_bytes": lambda vectors, matrix: 8 * vectors.shape[1],
-            "refuses": lambda vectors, matrix: (
-                "vectors must have at most 6144 elements" if vectors.shape[1] > 6144 else None
-            ),
-        },
-        "faster_than": "block_per_set",
-    },
-    "prefetch": {
-        "routine": "max_plus",
-        "task": "Load the elements of eight terms before the first of them is used.",
-        "starter_is": "slow",
-        "launch": {"kernel": "max_plus<{T}>", "block": 1024, "grid": 1},
-        "faster_than": "one_block",
-    },
-    "hoisting": {
-        "task": "Hoist the loop-invariant factors out of the loop over the terms of a sum.",
-        "starter_is": "slow",
-        "launch": {"kernel": "pole_sum", "block": 128},
-        "faster_than": "in_the_loop",
-    },
-}
-
-#: The names of the exercises.
-EXERCISES = list(_SETTINGS)

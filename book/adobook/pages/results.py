@@ -22,24 +22,7 @@ _SETTINGS = read_toml(Path(__file__).with_name("results.toml"))
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """One page of stored ladders.
-
-    Attributes
-    ----------
-    file, title
-        Name of the page in docs/results, and its title.
-    summary
-        The subject of the ladders; also shown on the first page of the results.
-    routines
-        The routines of the page, in order.
-    introduction
-        Further text above the ladders.
-    notes
-        Text about single records, by their names.
-    peers
-        True if the page shows the records with functions of other libraries, False if it shows all
-        other records.
-    """
+    """One page of stored ladders. results.toml explains the fields."""
 
     file: str
     title: str
