@@ -30,9 +30,9 @@ def check_exercise(
     of
         The exercise, or the routine or ladder whose result it must compute.
     *args, **options
-        Operands and options, as for :func:`adokernels.check`. Default: those of the exercise.
+        Operands and options, as for :func:`adokernels.check`. Default: from the exercise.
     faster_than
-        A variant of the ladder that it must be faster than. Default: that of the exercise; without
+        A variant of the ladder that it must be faster than. Default: from the exercise; without
         an exercise, only the result matters.
     """
     ladder = of.ladder if isinstance(of, Exercise) else of

@@ -168,7 +168,7 @@ def figures(
     longest: bool = False,
     rows: Literal["all", "published", "changed"] = "all",
 ) -> Text:
-    """Show the profiler figures of a variant: those of the documents beside ours.
+    """Show the profiler figures of a variant: published figures next to ours.
 
     The table has a row for each quantity that was counted or published: speed of light, dominant
     stall reason, warps, sectors per request with the ideal value, hit rates, occupancy, registers
@@ -180,9 +180,9 @@ def figures(
     m
         The measurement; its time is the median of the sweep.
     published
-        Figures of documents; those of other variants are omitted.
+        Figures of documents. Figures of other variants are omitted.
     variant
-        The variant of the published figures. Default: that of the measurement.
+        The variant of the published figures. Default: the measured variant.
     baseline
         A measurement to show beside it, with the ratio of each value to the baseline's.
     longest
@@ -231,7 +231,7 @@ def _device(m: Measurement) -> str:
 
 
 def _has_changed(key: str, before: _Subject, after: _Subject) -> bool:
-    """Whether a value is not that of the baseline. The time is always shown."""
+    """Whether a value differs from the baseline. The time always counts as changed."""
     if key == "dominant_stall":
         return before.stall != after.stall
     if key in _TEXTS:

@@ -1,4 +1,4 @@
-"""Predict, then look: a guess beside the measured value or that of a model."""
+"""Predict, then look: a guess beside a measured value or the value of a model."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Row:
     changes
         The categories of the changes of `next_variant`.
     bound
-        The largest gain that the proposal allows; None if there is no bound.
+        The largest gain that the proposal allows; None without a bound.
     realised, low, high
         The ratio of the times, and its 99.9 % confidence interval.
     verdict

@@ -46,7 +46,7 @@ def stride_chart(
     model
         The load of a warp, for a value of the option.
     axes
-        The two axes to draw on; by default those of a new figure.
+        The two axes to draw on. Default: a new figure.
 
     Raises
     ------

@@ -191,7 +191,7 @@ def _summary(found: Iterable[Document]) -> str:
 
 
 def listed(figures: Iterable[Figure]) -> str:
-    """List figures; those of one variant follow its name and place."""
+    """List figures. The figures of one variant follow its name and place."""
     found: dict[tuple[str, str], list[str]] = {}
     for variant, words, place in figures:
         found.setdefault((variant, place), []).append(words)

@@ -59,7 +59,7 @@ def text(folder: Path) -> str:
 
 
 def _by_machine(folder: Path) -> dict[str, list[Result]]:
-    """The results by machine, GPUs first; those of several seeds are joined."""
+    """The results by machine, GPUs first. The results of several seeds are joined."""
     order = list(ado.routines)
     found: dict[tuple[bool, str, int], list[Mapping[str, Any]]] = defaultdict(list)
     for path in sorted(folder.glob("*.json")):

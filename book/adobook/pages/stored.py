@@ -39,7 +39,7 @@ def fill_template(name: str, **blocks: object) -> str:
 def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
     """Return a sentence with the properties of all `contexts`; missing ones are "unknown".
 
-    A context is that of a measurement, as ``Measurement.context``.
+    A context describes a measurement, as ``Measurement.context`` does.
     """
     facts = list(contexts)
 

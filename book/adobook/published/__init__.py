@@ -1,7 +1,7 @@
 """Figures that the five documents publish. Each is stated once, in a TOML file of this folder.
 
-The keys at the top of a file are defaults of its groups, and those of a group are defaults of its
-figures. ``{place}`` and other keys in braces in a source are replaced by their values.
+The keys at the top of a file are defaults of its groups, and the keys of a group are defaults of
+its figures. ``{place}`` and other keys in braces in a source are replaced by their values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Published:
         The variant of this package that corresponds to the measured one, or the access pattern as
         ``ado.sectors`` names it; empty if there is none.
     title
-        The name in tables. Default: that of the quantity.
+        The name in tables. Default: the name of the quantity.
     """
 
     document: str
@@ -85,9 +85,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Publications:
-    """The figures of a TOML file, with its other keys; the names are those of constants.
+    """The figures of a TOML file, and its other keys, as constants.
 
-    ``TIMES`` and other names of groups in capital letters are the figures of one group.
+    The name of a group in capital letters, for example ``TIMES``, has the figures of the group.
     """
 
     data: dict[str, Any]
