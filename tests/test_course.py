@@ -9,7 +9,7 @@ import pytest
 
 import adobook as course
 import adokernels as ado
-from adobook import Published, checking
+from adobook import Published, exercises
 from adobook import published as published_figures
 from adobook.published import transpose
 from adokernels.measuring.checked import Checked
@@ -377,7 +377,7 @@ def test_exercises_show_whether_the_goal_is_reached(name, words, ladder, monkeyp
     mine = dataclasses.replace(ladder[name], variant="transposed")
     sweep = dataclasses.replace(ladder, measurements=(goal, mine))
     result = Checked("transpose", "transposed", True, sweep=sweep)
-    monkeypatch.setattr(checking, "check", lambda *args, **kwargs: result)
+    monkeypatch.setattr(exercises, "check", lambda *args, **kwargs: result)
     found = str(course.check_exercise(transposed, ado.transpose, faster_than=goal.variant))
     assert found == f"**transpose[transposed]** {words}{mine.compare(goal)}"
 
@@ -418,6 +418,6 @@ def test_exercises_never_raise(error, words, monkeypatch):
     def fails(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(checking, "check", fails)
+    monkeypatch.setattr(exercises, "check", fails)
     found = str(course.check_exercise(transposed, ado.transpose))
     assert found == f"**transpose[transposed]** {words}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from adobook.checking import check_exercise
-from adobook.exercises import EXERCISES, Exercise, exercise
+from adobook.exercises import EXERCISES, Exercise, check_exercise, exercise
 from adobook.figures import figures, speed_of_light_table
 from adobook.filter_charts import (
     speedups_of_devices,

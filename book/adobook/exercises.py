@@ -1,4 +1,4 @@
-"""The exercises of the course: kernels that a reader completes in a notebook."""
+"""The exercises of the course: kernels that a reader completes in a notebook, and their check."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobook.published import read_toml
+from adobook.text import Text
 from adokernels import _core
 from adokernels.arrays.operands import random_operands
+from adokernels.custom.compiler import CompilationError
 from adokernels.custom.cuda_source import cuda_variant
 from adokernels.custom.ladder import ladder
 from adokernels.ladders import registry
 from adokernels.ladders.base import AnyLadder
+from adokernels.measuring.checking import check
+from adokernels.measuring.statistics import Verdict
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
@@ -28,24 +32,8 @@ Operands = Callable[[], tuple[Any, ...]]
 class Exercise:
     """A kernel to complete: its source is a starter with TODOs.
 
-    Attributes
-    ----------
-    name
-        Name of the source files.
-    task
-        The task in one sentence.
-    starter_is
-        State of the starter before it is completed: ``"wrong"`` or ``"slow"``.
-    launch
-        The arguments of :func:`adokernels.cuda_variant` other than name and source.
-    faster_than
-        The variant of the ladder that the completed kernel is faster than.
-    ladder
-        The ladder whose result it computes.
-    operands
-        Makes the operands on which it is checked and timed.
-    folder
-        The folder of the sources.
+    exercises.toml explains the fields of the settings. `operands` makes the operands on which the
+    kernel is checked and timed.
     """
 
     name: str
@@ -160,3 +148,52 @@ def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray
     lengths = (poles, poles, poles, energies, energies)
     lowest = (0.5, 0.5, 0.5, 2.0, 0.5)
     return tuple(low + rng.random(n) for low, n in zip(lowest, lengths, strict=True))
+
+
+def check_exercise(
+    variant: Any, of: Exercise | AnyLadder[Any], *args: Any, faster_than: str = "", **options: Any
+) -> Text:
+    """Compare a variant with the oracle, time it, and report the result in one line.
+
+    It raises no exceptions. If the variant is wrong or cannot run on this machine, the report gives
+    the reason.
+
+    Parameters
+    ----------
+    variant
+        A variant made by :func:`adokernels.cuda_variant`, or a function.
+    of
+        The exercise, or the routine or ladder whose result it must compute.
+    *args, **options
+        Operands and options, as for :func:`adokernels.check`. Default: from the exercise.
+    faster_than
+        A variant of the ladder that it must be faster than. Default: from the exercise; without
+        an exercise, only the result matters.
+    """
+    ladder = of.ladder if isinstance(of, Exercise) else of
+    name = getattr(variant, "name", getattr(variant, "__name__", "variant"))
+    head = f"**{ladder.name}[{name}]**"
+    try:
+        if why := ladder.with_variants(variant).variants[-1].why_unavailable:
+            return Text(f"{head} was not checked. It needs a GPU: {why}.")
+        if isinstance(of, Exercise):
+            args, faster_than = args or of.operands(), faster_than or of.faster_than
+        against = [faster_than] if faster_than else None
+        found = check(variant, ladder, *args, against=against, progress=False, **options)
+    except _core.Unavailable as error:
+        return Text(f"{head} was not checked. It needs a GPU: {_one_line(error)}.")
+    except CompilationError as error:
+        return Text(f"{head} does not compile: {_one_line(error)}")
+    except Exception as error:  # the reader's code may fail in any way
+        return Text(f"{head} failed with {type(error).__name__}: {_one_line(error)}")
+    if not found.correct:
+        return Text(f"{head} is not correct: {_one_line(found.reason)}")
+    compared = " ".join(map(repr, found.comparisons.values()))
+    goal = found.comparisons.get(faster_than)
+    if goal and goal.verdict is not Verdict.FASTER:
+        return Text(f"{head} is correct, but not faster than {faster_than}. {compared}")
+    return Text(f"{head} is **correct**. {compared}".rstrip())
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())

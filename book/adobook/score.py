@@ -30,49 +30,23 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One step of one ladder.
+    """One step of one ladder."""
 
-    Attributes
-    ----------
-    ladder
-        Routine and problem.
-    variant, next_variant
-        The diagnosed variant, and the variant after it.
-    limiter
-        The limiter of `variant`.
-    proposed
-        The category of the proposed step; empty without a proposal.
-    alternatives
-        Further proposed categories.
-    changes
-        The categories of the changes of `next_variant`.
-    bound
-        The largest gain that the proposal allows; None without a bound.
-    realised, low, high
-        The ratio of the times, and its 99.9 % confidence interval.
-    verdict
-        ``"held"``, ``"violated"``, ``"not tested"``, or ``"exceeded by another change"``.
-    metric, moved
-        The target metric before and after, and whether it improved; empty and None if unknown.
-    named
-        Whether the proposal is among the changes, or is "done" and the gain is at most 5 %.
-    """
-
-    ladder: str
-    variant: str
+    ladder: str  # routine and problem
+    variant: str  # the diagnosed variant
     next_variant: str
-    limiter: str
-    proposed: str
-    alternatives: tuple[str, ...]
-    changes: tuple[str, ...]
-    bound: float | None
-    realised: float
+    limiter: str  # the limiter of `variant`
+    proposed: str  # the category of the proposed step; empty without a proposal
+    alternatives: tuple[str, ...]  # further proposed categories
+    changes: tuple[str, ...]  # the categories of the changes of `next_variant`
+    bound: float | None  # the largest gain that the proposal allows
+    realised: float  # the ratio of the times, and its 99.9 % confidence interval
     low: float
     high: float
-    verdict: str
-    metric: str
-    moved: bool | None
-    named: bool
+    verdict: str  # "held", "violated", "not tested", or "exceeded by another change"
+    metric: str  # the target metric before and after; empty if unknown
+    moved: bool | None  # whether it improved
+    named: bool  # the proposal is among the changes, or is "done" and the gain is at most 5 %
 
     @property
     def gained(self) -> bool:
