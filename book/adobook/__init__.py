@@ -10,8 +10,13 @@ from adobook.filter_charts import (
     times_of_application,
     utilisation_plane,
 )
-from adobook.in_flight_charts import in_flight_chart, register_chart
-from adobook.loads_in_flight import InnerLoop, inner_loop_table, inner_loops
+from adobook.loads_in_flight import (
+    InnerLoop,
+    in_flight_chart,
+    inner_loop_table,
+    inner_loops,
+    register_chart,
+)
 from adobook.models import model_beside_counters, modelled
 from adobook.predictions import predicted
 from adobook.priorities import possible_gain, priorities, ranks

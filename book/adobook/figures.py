@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from adobook.published import TIMES, UNITS, Published, written
 from adobook.text import Text, say, table
 from adokernels.counters.metrics import BY_KEY, STALLS
+from adokernels.counters.records import KernelProfile, Profile
+from adokernels.ladders.resources import Kernel
+from adokernels.measuring.records import Measurement, Sweep
 from adokernels.tables.numbers import ratio
-
-if TYPE_CHECKING:
-    from adokernels.counters.records import KernelProfile, Profile
-    from adokernels.ladders.resources import Kernel
-    from adokernels.measuring.records import Measurement, Sweep
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05

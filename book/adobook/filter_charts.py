@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from adobook.axes import label_axis, new_canvas
+from adobook.published import Published
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY
+from adokernels.measuring.records import Measurement, Sweep
 from adokernels.tables.numbers import quantity, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from adobook.published import Published
-    from adokernels.measuring.records import Measurement, Sweep
 
 _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 

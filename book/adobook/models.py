@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from adobook.published import written
 from adobook.text import Text, table
 from adokernels.counters.metrics import BY_KEY
+from adokernels.measuring.records import Measurement
+from adokernels.patterns.banks import BankConflicts
+from adokernels.patterns.sectors import Sectors
 from adokernels.tables.numbers import number, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adokernels.measuring.records import Measurement
-    from adokernels.patterns.banks import BankConflicts
-    from adokernels.patterns.sectors import Sectors
 
 #: Smaller changes are not written with their digits, in percent.
 _SMALL = 0.005

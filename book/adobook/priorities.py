@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from adobook.published import Published
 from adobook.text import Text, table
+from adokernels.measuring.records import Measurement
 from adokernels.tables.numbers import percent, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from adobook.published import Published
-    from adokernels.measuring.records import Measurement
 
 
 def possible_gain(m: Measurement, roof: float) -> float:

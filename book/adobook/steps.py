@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from adobook.published import Published
 from adobook.text import Text, table
 from adokernels.ladders import registry
+from adokernels.measuring.records import Measurement, Sweep
 from adokernels.measuring.statistics import Verdict
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from adokernels.measuring.records import Measurement, Sweep
 
 
 def between(faster: Measurement, slower: Measurement) -> str:

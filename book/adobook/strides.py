@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from adobook.axes import open_canvas
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
 from adokernels.counters.metrics import SECTOR
+from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.patterns.sectors import Sectors
 from adokernels.tables.numbers import percent, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-
-    from adokernels.measuring.records import Machine, Measurement, Sweep
-    from adokernels.patterns.sectors import Sectors
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from rich.table import Table
 
 #: The start of a cell with a number: a ratio has a multiplication sign.
 _NUMBER = re.compile("[*+-]*\N{MULTIPLICATION SIGN}?\\d")
