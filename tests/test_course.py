@@ -104,6 +104,13 @@ def test_figures_of_documents_are_complete(name):
         assert all((p.document, p.quantity, p.device, p.source))
 
 
+def test_groups_of_figures_are_constants():
+    talk = published_figures.image_filters
+    assert set(talk.TIMES) < set(talk.FIGURES)
+    with pytest.raises(AttributeError, match="there is no SPEEDUPS, only TIMES, RANKS"):
+        talk.SPEEDUPS  # noqa: B018
+
+
 def test_the_figures_of_the_slides_agree_with_each_other():
     value = {p.quantity: p.value for p in transpose.FIGURES}
     excess = value["store_sectors"] - value["ideal_store_sectors"]

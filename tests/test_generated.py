@@ -97,6 +97,19 @@ def test_pre_commit_uses_the_versions_of_pyproject():
         assert tool in known
 
 
+def test_the_extra_of_the_notebooks_names_the_book_and_the_makefile_installs_it():
+    command = [sys.executable, str(ROOT / ".ci" / "requirements.py"), "notebook"]
+    known = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    book = (ROOT / "book" / "pyproject.toml").read_text(encoding="utf-8")
+    name = re.search(r'^name = "(\w+)"$', book, re.M)[1]
+    product = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'notebook = ["{name}", ' in product
+    assert name not in known
+    assert "--editable book" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    versions = [re.search(r'^version = "(.+)"$', text, re.M)[1] for text in (book, product)]
+    assert versions[0] == versions[1]
+
+
 def test_public_names_exist():
     assert sorted(set(ado.__all__)) == sorted(ado.__all__)
     for name in ado.__all__:
