@@ -109,7 +109,6 @@ run_peers() {
     step "${transpose[@]}" --shapes 8192x8192 16384x16384
     step "${transpose[@]}" --shapes 8191x8193 16383x16385
     step "${transpose[@]}" --shapes 1024x1024 2048x2048 4096x4096 --dtypes float32 float64
-    step python3 benchmarks/a_against_a.py --device cuda
   fi
   mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
   [ ${#some[@]} = 0 ] ||

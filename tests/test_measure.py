@@ -233,6 +233,17 @@ def test_peers_are_timed_in_the_same_rounds():
     assert "numpy" in repr(sweep)
 
 
+@pytest.mark.gpu
+def test_a_variant_is_as_fast_as_itself():
+    a = ado.to_device(np.ones((8192, 8192), np.float32))
+    wide, out = ado.transpose["wide"], ado.transpose(a)
+    settings = {"ceilings": False, "seconds": 0.2, "progress": False}
+    for _ in range(10):
+        again = {"again": lambda: wide(a, out=out)}
+        sweep = ado.sweep(ado.transpose, a, variants="wide", peers=again, **settings)
+        assert sweep["wide"].compare(sweep["again"]).verdict in ("same", "unclear")
+
+
 def test_low_clocks_are_flagged():
     sampler = sampler_of([])
     sampler.clocks = [1.98e9] * 80 + [1.2e9] * 20

@@ -1,0 +1,167 @@
+"""benchmarks/gate.py: statistic, verdict, comparison of machine code, and a short run."""
+
+import json
+import math
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scripts import load_script
+
+import adokernels
+
+gate = load_script("benchmarks/gate.py")
+
+
+def rounds(rng, ratio, noise=0.003, count=20):
+    """Ratios of rounds: every process is faster or slower than others by the noise."""
+    return list(ratio * np.exp(noise * (rng.standard_normal(count) - rng.standard_normal(count))))
+
+
+def test_the_mean_leaves_out_delayed_samples():
+    assert gate.fast_mean([5.0, 1.0, 2.0, 900.0]) == 1.5
+    assert gate.fast_mean([3.0]) == 3.0
+
+
+@pytest.mark.parametrize("count", [11, 12, 20, 60])
+def test_the_interval_has_its_level(count):
+    """The ranks follow from the binomial distribution, which random ranks sample."""
+    low, high = gate.median_interval(list(range(count)))
+    below = np.random.default_rng(1).binomial(count, 0.5, 1_000_000)  # values below the median
+    inside = np.mean((below > low) & (below <= high))
+    assert inside >= gate.LEVEL - 0.0002
+    if low > 0:  # it is the narrowest interval of this kind
+        assert np.mean((below >= low) & (below <= high + 1)) > gate.LEVEL
+        assert np.mean((below > low + 1) & (below <= high - 1)) < gate.LEVEL
+
+
+def test_few_rounds_decide_nothing(rng):
+    assert gate.verdict(rounds(rng, 2, count=gate.FEWEST_ROUNDS - 1)) == "too few rounds"
+    assert gate.verdict([2.0] * gate.FEWEST_ROUNDS) == "SLOWER"
+    assert 2 ** (1 - gate.FEWEST_ROUNDS) <= 1 - gate.LEVEL < 2 ** (2 - gate.FEWEST_ROUNDS)
+
+
+def test_a_wheel_is_as_fast_as_itself(rng):
+    verdicts = [gate.verdict(rounds(rng, 1)) for _ in range(500)]
+    assert set(verdicts) <= {"same", "unclear"}
+    assert verdicts.count("same") > 450
+    assert not any(gate.verdict(rounds(rng, 1, noise=0.1)).isupper() for _ in range(500))
+
+
+def test_a_change_of_two_percent_is_found(rng):
+    assert [gate.verdict(rounds(rng, 1.02)) for _ in range(100)].count("SLOWER") > 95
+    assert [gate.verdict(rounds(rng, 0.98)) for _ in range(100)].count("FASTER") > 95
+
+
+def test_other_code_must_have_the_same_speed(rng):
+    ratios = [0.95, 1.02, 1.05] * 5
+    assert gate.verdict(ratios, "same") == gate.verdict(ratios) == "unclear"
+    assert gate.verdict(ratios, "differs") == gate.verdict(ratios, "launch differs")
+    assert gate.verdict(ratios, "differs") == "CODE DIFFERS"
+    assert gate.verdict(rounds(rng, 1), "differs") == "same"
+
+
+def test_calls_may_become_faster_and_a_little_slower(rng):
+    assert gate.verdict(rounds(rng, 1.03), call=True) == "same"
+    assert gate.verdict(rounds(rng, 1.1), call=True) == "SLOWER"
+    assert gate.verdict(rounds(rng, 0.5), call=True) == "faster"
+
+
+def test_a_variant_that_one_wheel_lacks_is_broken():
+    item = gate.Item(declined=("", "KeyError: transpose has no variant 'wide'"))
+    assert item.verdict == "BROKEN"
+    item.declined = "a has more than 256 rows", "more than 256 rows"
+    assert item.verdict == "declined"
+
+
+LISTING = """
+Fatbin elf code:
+identifier = {file}
+
+		Function : {symbol}
+	.headerflags	@"EF_CUDA_SM90"
+        //## File "{file}", line 7
+        /*{at}*/                   LDC R1, c[0x0][0x28] ;         /* 0x00000a00ff017b82 */
+                                                                  /* {control} */
+		..........
+
+		Function : _Z5otherv
+        /*0000*/                   EXIT ;                         /* 0x000000000000794d */
+"""
+
+
+def sass(file="a.cu", symbol="_Z4wideIfEvi", at="0000", control="0x000fe20000000800"):
+    text = LISTING.format(file=file, symbol=symbol, at=at, control=control)
+    return dict(gate.read_sass(text.splitlines(keepends=True)))
+
+
+def test_only_instruction_words_count():
+    first = sass()
+    assert list(first) == ["_Z4wideIfEvi", "_Z5otherv"]
+    assert len(set(first.values())) == 2
+    assert list(sass("b.cu", "_Z5wide2IfEvi", "0a10").values()) == list(first.values())
+    changed = sass(control="0x000fe40000000800")
+    assert changed["_Z4wideIfEvi"] != first["_Z4wideIfEvi"]
+    assert changed["_Z5otherv"] == first["_Z5otherv"]
+
+
+def test_names_are_those_of_the_package():
+    name = "void ado::cuda::(anonymous namespace)::wide<ado::cuda::Tile<(Kind)2>, float>(ado::A<1>)"
+    assert gate.short_name(name) == "wide<Tile<(Kind)2>, float>"
+    assert gate.short_name("ado::cuda::gpp::find(int)") == "gpp::find"
+
+
+def test_kernels_and_launches_are_compared_in_order():
+    kernels = [{"first": ["a"], "second": ["b"]}, {"one": ["a"], "two": ["b"]}]
+    old = [["first", [[8], [256], 0]], ["second", [[1], [32], 0]]]
+    new = [["one", [[8], [256], 0]], ["two", [[1], [32], 0]]]
+    assert gate.compare_code(kernels, [old, new]) == "same"
+    assert gate.compare_code(kernels, [old, new[::-1]]) == "differs"
+    new[0][1] = [[4], [512], 0]
+    assert gate.compare_code(kernels, [old, new]) == "launch differs"
+    assert gate.compare_code([{}, {}], [old, new]) == ""
+    assert gate.compare_code(kernels, [[], []]) == ""
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """A wheel of the installed package, which consists of two folders if it is editable."""
+    with zipfile.ZipFile(tmp_path / "own.whl", "w") as archive:
+        for folder in map(Path, adokernels.__path__):
+            for file in (*folder.rglob("*.py"), *folder.glob("*.so")):
+                archive.write(file, Path("adokernels") / file.relative_to(folder))
+    return tmp_path / "own.whl"
+
+
+def test_a_round_in_two_processes(wheel, tmp_path):
+    folders = [tmp_path / name for name in ("old", "new")]
+    for folder in folders:
+        shutil.unpack_archive(wheel, folder, "zip")
+    state = gate.State(["", ""], "cpu")
+    only = ["component/simd", "call/component", "transpose/nothing"]
+    gate.one_round(state, folders, only, math.inf)
+    assert set(state.items) == {"import", "first call", "component/simd", "call/component"}
+    for item in state.items.values():
+        ((old, new),) = item.seconds
+        assert 0 < old < 60
+        assert 0 < new < 60
+    assert state.items["component/simd"].operands
+    lines = list(gate.report(state))
+    assert any(line.startswith("component/simd ") for line in lines)
+    assert lines[-1].startswith("too few rounds: 4: call/component, ")
+
+
+def test_a_run_stops_and_continues(wheel, tmp_path, monkeypatch, capsys):
+    stored = tmp_path / "gate.json"
+    arguments = ["gate.py", *map(str, [wheel, wheel, "--json", stored])]
+    for seconds, more in (3, []), (3, ["--resume"]):
+        monkeypatch.setattr(sys, "argv", [*arguments, "--seconds", str(seconds), *more])
+        with pytest.raises(SystemExit) as ended:
+            gate.main()
+        assert ended.value.code == 0
+        assert "own.whl and own.whl" in capsys.readouterr().out
+    state = gate.State(**json.loads(stored.read_text()))
+    assert len(state.items["import"].ratios) >= 2
