@@ -1,4 +1,4 @@
-"""Generates type stubs, tables, pages of results and charts from the ladders.
+"""Generates type stubs, the index of sources, tables, pages of results and charts.
 
 Run ``make generate`` after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -22,6 +22,7 @@ import documents_document
 import registry_stub
 import results_document
 import shapes_document
+import source_index
 from matplotlib import pyplot as plt
 from PIL import Image
 
@@ -165,6 +166,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield PACKAGE / "__init__.pyi", package_stub()
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "ladders" / "registry.pyi", ladders_stub()
+    yield source_index.INDEX, source_index.text()
     readme, ladder_page = ROOT / "README.md", docs / "guide" / "ladders.md"
     yield readme, filled_page(readme, {"results": results_document.best_results(sweeps)})
     yield ladder_page, filled_page(ladder_page, {"ladders": ladders()})
