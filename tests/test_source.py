@@ -5,12 +5,15 @@ import itertools
 import json
 import re
 import shutil
+import struct
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from scripts import load_script
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.ladders import source
 from adokernels.ladders.registry import ceilings
 
@@ -316,6 +319,19 @@ def test_overloads_are_told_apart_by_their_arguments():
 def test_recorded_paths_are_found(recorded):
     assert source.shipped_path(recorded.replace("/a/", "/home/cuda/")) == "cuda/image/view.cuh"
     assert source.shipped_path("/none" + recorded.replace("view", "none")).startswith("/none")
+
+
+def test_paths_in_the_module_are_relative():
+    """Except in device code: nvcc always records absolute paths there."""
+    module = bytearray(Path(_core.__file__).read_bytes())
+    (start,) = struct.unpack_from("<Q", module, 0x28)  # of the section headers of the ELF file
+    size, count, names = struct.unpack_from("<3H", module, 0x3A)
+    heads = [struct.unpack_from("<I4xQ8xQQ", module, start + i * size) for i in range(count)]
+    for name, _, at, length in heads:
+        if module.startswith(b".nv_fatbin\0", heads[names][2] + name):
+            module[at : at + length] = bytes(length)
+    found = re.findall(rb"/[^\0]*/(?:cuda|src)/[\w./-]+\.[ch]\w+", module)
+    assert [path for path in map(bytes.decode, found) if source.shipped_path(path) != path] == []
 
 
 def test_missing_sources_are_reported(tmp_path, monkeypatch):
