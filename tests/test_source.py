@@ -330,7 +330,7 @@ def test_paths_in_the_module_are_relative():
     for name, _, at, length in heads:
         if module.startswith(b".nv_fatbin\0", heads[names][2] + name):
             module[at : at + length] = bytes(length)
-    found = re.findall(rb"/[^\0]*/(?:cuda|src)/[\w./-]+\.[ch]\w+", module)
+    found = re.findall(rb"(?<=\0)/[^\0]*/(?:cuda|src)/[\w./-]+\.[ch]\w+(?=\0)", module)
     assert [path for path in map(bytes.decode, found) if source.shipped_path(path) != path] == []
 
 
