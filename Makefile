@@ -36,17 +36,22 @@ WORKERS ?= $(if $(wildcard /dev/nvidiactl),0,auto)
 test: $(VENV)/wheel $(VENV)/with-test
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(ARGS)
 
-dev: module $(VENV)/with-test
+dev: module $(INDEX) $(VENV)/with-test
+
+# `variant.source` reads the index, and rejects one that does not belong to the files.
+INDEX := python/adokernels/ladders/source_index.json
+$(INDEX): .ci/source_index.py $(shell find cuda src -type f) | $(VENV)/with-test
+	$(BIN)/python $<
 
 # --- One routine ----------------------------------------------------------------------------------
 
 # The tests whose file, name or parameters contain the routine's name.
 TESTS = $(if $(T),tests -k $(T))
 
-check: module $(VENV)/with-test
+check: module $(INDEX) $(VENV)/with-test
 	$(RUN) -m pytest $(TESTS) $(ARGS)
 
-generate: module $(VENV)/with-test
+generate: module $(INDEX) $(VENV)/with-test
 	$(RUN) .ci/generate.py
 
 # The documentation site describes the installed package: the wheel, or else the editable package.

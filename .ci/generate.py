@@ -1,4 +1,4 @@
-"""Generates type stubs, tables, pages of results and charts from the ladders.
+"""Generates type stubs, the index of sources, tables, pages of results and charts.
 
 Run ``make generate`` after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import registry_stub
+import source_index
 from matplotlib import pyplot as plt
 from PIL import Image
 
@@ -100,6 +101,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield PACKAGE / "__init__.pyi", package_stub()
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "ladders" / "registry.pyi", ladders_stub()
+    yield source_index.INDEX, source_index.text()
     yield from pages.texts()
 
 

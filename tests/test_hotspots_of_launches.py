@@ -97,7 +97,7 @@ def test_excerpts_come_from_the_given_text():
     assert sources.excerpts_of([entry_at(3, "/usr/include/none.h"), entry_at(0, "")]) == []
 
 
-def test_code_that_the_scanner_does_not_support_is_shown_by_lines():
+def test_code_with_an_unknown_layout_is_shown_by_lines():
     sources = Sources(texts={"chase.cu": "#define OPEN {\nvoid f() OPEN\n}}\n((\n"})
     (excerpt,) = sources.excerpts_of([entry_at(2)])
     assert entry_at(2) in excerpt

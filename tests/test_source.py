@@ -1,13 +1,20 @@
 """variant.source and variant.diff: complete for every variant, from the files that are shipped."""
 
 import io
+import itertools
+import json
 import re
+import shutil
+import struct
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from scripts import load_script
 
 import adokernels as ado
-from adokernels.ladders import definitions, source
+from adokernels import _core
+from adokernels.ladders import source
 from adokernels.ladders.registry import ceilings
 
 ROUTINES = [*ado.routines.values(), ceilings]
@@ -155,7 +162,7 @@ def test_code_in_html_is_escaped():
     assert "template &lt;" in re.sub(r"</?span[^>]*>", "", page)
 
 
-# --------------------------------------------------------------------------- the scanner
+# --------------------------------------------------------------------------- the index
 
 
 def test_every_definition_of_the_ladders_is_found():
@@ -165,10 +172,12 @@ def test_every_definition_of_the_ladders_is_found():
     for path in paths:
         if "common" in path.parts:
             continue
-        found = definitions.definitions_of(root, str(path.relative_to(root)))
+        found = source.definitions_of(str(path.relative_to(root)))
+        found = [d for d in found if d.kind != "variant"]  # a variant is in the list of the ladder
         ends = [(d.line, d.last_line) for d in found]
         assert ends == sorted(ends)
-        names = {name for d in found for name in d.names}
+        assert all(last < first for (_, last), (first, _) in itertools.pairwise(ends))
+        names = {word for d in found for word in re.findall(r"\w+", d.name)}
         text = path.read_text(encoding="utf-8")
         for name in re.findall(
             r"^(?:struct|class|enum class) (?:alignas\(\w+\) )?(\w+).*\{", text, re.M
@@ -180,8 +189,24 @@ def test_every_definition_of_the_ladders_is_found():
             assert name in names, path
 
 
-CODE = """// A file.
-#include "a.hpp"
+def test_a_changed_file_is_rejected(tmp_path, monkeypatch):
+    shutil.copytree(source.sources_folder() / "cuda", tmp_path / "cuda")
+    monkeypatch.setattr(source, "sources_folder", lambda: tmp_path)
+    before = ado.transpose["tiled"].source.text
+    steps = tmp_path / "cuda" / "transpose" / "element_steps.cuh"
+    steps.write_bytes(b"// A new line.\n" + steps.read_bytes())
+    message = "element_steps.cuh has changed since .* run `make generate`"
+    with pytest.raises(RuntimeError, match=message):
+        _ = ado.transpose["tiled"].source
+    steps.unlink()
+    with pytest.raises(RuntimeError, match=message):
+        ado.transpose["tiled"].diff("padded")
+    assert "element_steps.cuh" in before
+    assert ado.transpose["copy"].source.text  # needs other files only
+
+
+STEPS = """// A file.
+#pragma once
 #define X {
 
 namespace ado {
@@ -190,16 +215,7 @@ namespace {
 constexpr int kA = 4, kB = f(kA) * 2;
 inline constexpr long kC =
     long{kA} * kB;
-
-// A comment with a { brace and "quotes".
-template <class T, int kN = 3>
-__global__ void __launch_bounds__(kA* kB) first(const T* a, int (&b)[kN]) {
-  const char* s = "} //";
-  if (a[0] < kB) second<T>(a, s);
-}
-
-// Only declared.
-void later(int);
+constexpr int kUnused = 1, quotes = 2, later = 3;
 
 struct alignas(16) Pair {
   int x, y;
@@ -207,40 +223,115 @@ struct alignas(16) Pair {
 };
 template <class T>
 using Alias = Pair;
-Pair operator-(Pair a, Pair b) { return {a.x - b.x, a.y - b.y}; }
+ADO_ANYWHERE Pair operator-(Pair a, Pair b) { return {a.x - b.x, a.y - b.y}; }
+ADO_ANYWHERE Pair operator/(Pair a, int b) { return {a.x, b}; }
+
+void later(int);
+ADO_ANYWHERE int twice(int a) { return 2 * a; }
+ADO_ANYWHERE int twice(int a, int b, int c = 0) { return twice(a) + b + c; }
+
+// A comment with a { brace and "quotes".
+template <class T, int kN = 3>
+__global__ void __launch_bounds__(kA* kB) first(const T* a, int (&b)[kN]) {
+  const char* s = "} // kUnused";
+  const int kC = 2;
+  if (a[0] < kB) b[0] = twice<T>(a[0], f(2, 3)), later.kUnused(std::kUnused);
+  auto [x, later] = Alias<T>{} - Pair{};
+}
 
 }  // namespace
 }  // namespace ado
 """
+LADDER = """#include "toy/steps.cuh"
+namespace ado::cuda {
+template <class Work, class Visit>
+void with_work(Work work, Visit visit) { visit(kC); }
+void unrelated() {}
+void start(const Toy& p) { launch(p, first<int>); }
+constexpr Variant<Toy> toy(const char* name) {
+  return {.name = name, .run = ADO_RUN(start)};
+}
+constexpr Variant<Toy> row(const char* name, void (*run)(const Toy&)) {
+  return {.name = name, .run = run};
+}
+constexpr Variant<Toy> kVariants[] = {
+    toy("of_helper"),
+    // A comment.
+    {.name = "direct",
+     .run = ADO_RUN([](const Toy& p) {
+       with_work(p, [&]<class T, class U>(T, U) { start(p); });
+     })},
+    row("given", ADO_RUN(start)),
+};
+Ladder<Toy> toy_ladder() { return ladder_of(kVariants); }
+}  // namespace ado::cuda
+"""
 
 
-def test_scanner(tmp_path):
-    (tmp_path / "a.cu").write_text(CODE, encoding="utf-8")
-    found = definitions.definitions_of(tmp_path, "a.cu")
-    assert [(d.kind, d.names, d.line, d.last_line) for d in found] == [
-        ("constant", ("kA", "kB"), 8, 8),
-        ("constant", ("kC",), 9, 10),
-        ("kernel", ("first",), 12, 17),
-        ("type", ("Pair",), 22, 25),
-        ("alias", ("Alias",), 26, 27),
-        ("function", ("operator-",), 28, 28),
-    ]
-    kernel = found[2]
-    assert kernel.text.startswith("// A comment")
-    assert {"kA", "kB", "second"} <= {*kernel.references}
-    assert not {"T", "kN", "a", "b", "s", "quotes"} & {*kernel.references}
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """The index of a ladder: the definitions that each variant shows."""
+    folder = tmp_path / "cuda" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "steps.cuh").write_text(STEPS, encoding="utf-8")
+    (folder / "toy.cu").write_text(LADDER, encoding="utf-8")
+    generator = load_script(".ci/source_index.py")
+    monkeypatch.setattr(generator, "ROOT", tmp_path)
+    index = json.loads(generator.text())
+    definitions = {path: found for path, (_, found) in index["files"].items()}
+    return {
+        variant: [(path, *definitions[path][i]) for path, numbers in parts for i in numbers]
+        for variant, parts in index["variants"].items()
+    }
 
 
-@pytest.mark.parametrize(
-    ("call", "accepted"),
-    [("f(1)", False), ("f(1, g(2, 3))", True), ("run<f>", True), ("f<T>(1)", False)],
-)
-def test_overloads_are_told_apart_by_their_arguments(tmp_path, call, accepted):
-    (tmp_path / "b.cu").write_text(
-        "int f(int a, int b, int c = 0) { return a; }\n", encoding="utf-8"
-    )
-    (definition,) = definitions.definitions_of(tmp_path, "b.cu")
-    assert definitions.accepts_call(definition, call) == accepted
+def test_definitions_have_their_lines_and_kinds(toy):
+    found = {part[1:] for part in toy["toy[given]"] if part[0].endswith("steps.cuh")}
+    assert found == {
+        (8, 8, "constant", "kA"),
+        (13, 16, "type", "Pair"),
+        (17, 18, "alias", "Alias"),
+        (19, 19, "device", "operator-"),
+        (23, 23, "device", "twice"),
+        (24, 24, "device", "twice"),
+        (26, 33, "kernel", "first"),
+    }
+
+
+def test_only_what_an_entry_runs_is_shown(toy):
+    names = {variant: [part[4] for part in parts] for variant, parts in toy.items()}
+    assert names["toy[of_helper]"][:3] == ["of_helper", "toy", "first"]
+    assert names["toy[given]"][:2] == ["given", "first"]
+    # A function that chooses types is not shown, but what it chooses is.
+    assert set(names["toy[direct]"]) - set(names["toy[given]"]) == {"direct", "kC"}
+    assert ("cuda/toy/toy.cu", 15, 19, "variant", "direct") in toy["toy[direct]"]
+
+
+def test_overloads_are_told_apart_by_their_arguments():
+    def lines_of(name, shown):
+        return {part.path for part in shown.parts if part.name == name}
+
+    assert lines_of("add_term", ado.gpp["simd"].source) == {"src/cpu/gpp/pole.hpp"}
+    assert lines_of("add_term", ado.gpp["naive_loops"].source) == {"src/cpu/gpp/gpp.cpp"}
+
+
+@pytest.mark.parametrize("recorded", ["cuda/image/view.cuh", "/a/cuda/b/../image/view.cuh"])
+def test_recorded_paths_are_found(recorded):
+    assert source.shipped_path(recorded.replace("/a/", "/home/cuda/")) == "cuda/image/view.cuh"
+    assert source.shipped_path("/none" + recorded.replace("view", "none")).startswith("/none")
+
+
+def test_paths_in_the_module_are_relative():
+    """Except in device code: nvcc always records absolute paths there."""
+    module = bytearray(Path(_core.__file__).read_bytes())
+    (start,) = struct.unpack_from("<Q", module, 0x28)  # of the section headers of the ELF file
+    size, count, names = struct.unpack_from("<3H", module, 0x3A)
+    heads = [struct.unpack_from("<I4xQ8xQQ", module, start + i * size) for i in range(count)]
+    for name, _, at, length in heads:
+        if module.startswith(b".nv_fatbin\0", heads[names][2] + name):
+            module[at : at + length] = bytes(length)
+    found = re.findall(rb"(?<=\0)/[^\0]*/(?:cuda|src)/[\w./-]+\.[ch]\w+(?=\0)", module)
+    assert [path for path in map(bytes.decode, found) if source.shipped_path(path) != path] == []
 
 
 def test_missing_sources_are_reported(tmp_path, monkeypatch):

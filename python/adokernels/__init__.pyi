@@ -41,8 +41,8 @@ from adokernels.ladders.resources import Kernel as Kernel
 from adokernels.ladders.resources import Resources as Resources
 from adokernels.ladders.routine import Routine as Routine
 from adokernels.ladders.routine import Variant as Variant
-from adokernels.ladders.source import Diff as Diff
 from adokernels.ladders.source import Source as Source
+from adokernels.ladders.source_diff import Diff as Diff
 from adokernels.machine_code.records import KernelSass as KernelSass
 from adokernels.machine_code.records import Sass as Sass
 from adokernels.measuring.checked import Checked as Checked

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from adokernels import _core
-from adokernels.ladders.source import Diff, Source, diff_of
+from adokernels.ladders.source import Source
+from adokernels.ladders.source_diff import Diff, diff_of
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class AnyVariant(ABC):
         KeyError
             If the ladder has no variant with this name.
         """
-        return diff_of(self, self.ladder[other] if isinstance(other, str) else other)
+        after = self.ladder[other] if isinstance(other, str) else other
+        return diff_of(self.source, after.source)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AnyVariant):

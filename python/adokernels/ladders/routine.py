@@ -14,9 +14,8 @@ from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
 from adokernels.ladders.checks import has_dask_array, refuse_dask_arrays
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.keywords import check_options
-from adokernels.ladders.recorded_path import shipped_path
 from adokernels.ladders.resources import Kernel, Resources, launched_kernels
-from adokernels.ladders.source import Source, source_of, sources_folder
+from adokernels.ladders.source import Source, shipped_path, source_of
 from adokernels.machine_code.disassembly import sass_of_module
 from adokernels.machine_code.records import Sass
 from adokernels.names import find
@@ -199,13 +198,12 @@ class Variant(AnyVariant):
             kernels = self.resources(*args, block=block, out=out, **options)
         elif args or options or block is not None or out is not None:
             raise TypeError("kernels= determines the kernels: omit the arguments of a call")
-        root = sources_folder()
         found, code = sass_of_module(
             Path(_core.__file__),
             launched_kernels(kernels),
             arch=arch,
             source=self.routine.name,
-            path_of=lambda recorded: shipped_path(recorded, root),
+            path_of=shipped_path,
         )
         return Sass(routine=self.routine.name, variant=self.name, arch=found, kernels=code)
 
@@ -221,7 +219,7 @@ class Variant(AnyVariant):
         Source
             ``text``, ``files``, and ``parts`` with file and line of each definition.
         """
-        return source_of(self)
+        return source_of(self.label, *(f"{routine}[{name}]" for routine, name in self.stages))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.getitem, (self.routine, self.name)

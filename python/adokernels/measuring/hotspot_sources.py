@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adokernels.counters.hotspots import Excerpt, LineSamples
-from adokernels.ladders.definitions import definitions_in
-from adokernels.ladders.recorded_path import shipped_path
+from adokernels.ladders.source import definitions_of, shipped_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from adokernels.ladders.definitions import Definition
+    from collections.abc import Iterable, Sequence
 
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3
@@ -51,7 +49,7 @@ class Sources:
             named = Path(os.path.normpath(name)).parts
             if named == parts[-len(named) :]:
                 return name
-        return shipped_path(recorded, self.root) if self.root else recorded
+        return shipped_path(recorded) if self.root else recorded
 
     def line_of(self, path: str, line: int) -> str:
         """The code of a line; empty if the file cannot be read or has fewer lines."""
@@ -64,14 +62,15 @@ class Sources:
         for entry in entries:
             if not self._is_shown(entry.path) or any(entry in e for e in found):
                 continue
-            text = self._text_of(entry.path) or ""
-            if definition := _definition_at(text, entry):
-                excerpt = Excerpt(path=entry.path, line=definition.line, text=definition.text)
+            lines = (self._text_of(entry.path) or "").splitlines()
+            if entry.path in self.texts:
+                blocks = [_block_at(lines, entry.line)]
             else:
-                first = max(entry.line - _CONTEXT, 1)
-                around = text.splitlines()[first - 1 : entry.line + _CONTEXT]
-                excerpt = Excerpt(path=entry.path, line=first, text="\n".join(around))
-            found[excerpt] = None
+                blocks = [(d.line, d.last_line) for d in definitions_of(entry.path)]
+            around = (max(entry.line - _CONTEXT, 1), entry.line + _CONTEXT)
+            first, last = next((b for b in blocks if b[0] <= entry.line <= b[1]), around)
+            text = "\n".join(lines[first - 1 : last])
+            found[Excerpt(path=entry.path, line=first, text=text)] = None
         return list(found)
 
     def _is_shown(self, path: str) -> bool:
@@ -86,9 +85,15 @@ class Sources:
             return None
 
 
-def _definition_at(text: str, entry: LineSamples) -> Definition | None:
-    try:
-        definitions = definitions_in(text, entry.path)
-    except ValueError:  # the scanner does not support all C++ code
-        return None
-    return next((d for d in definitions if d.line <= entry.line <= d.last_line), None)
+def _block_at(lines: Sequence[str], line: int) -> tuple[int, int]:
+    """The first and last line of the definition around a line, by its layout; (0, 0) if unknown.
+
+    A definition starts below an empty line and ends with a brace, both without indentation.
+    """
+    code = ["", *textwrap.dedent("\n".join(lines)).split("\n")]
+    starts = [i for i, text in enumerate(code) if text and text[0] not in " #}" and not code[i - 1]]
+    ends = [i for i, text in enumerate(code) if text.startswith("}")]
+    first = max((i for i in starts if i <= line), default=0)
+    last = min((i for i in ends if i >= line), default=0)
+    other = any(first < i < line for i in ends) or any(line < i <= last for i in starts)
+    return (0, 0) if other or not first else (first, last)

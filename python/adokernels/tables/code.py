@@ -10,13 +10,12 @@ from pygments.lexers import CudaLexer
 from pygments.token import Comment, Keyword, Name, Number, String
 from rich.console import Console
 from rich.syntax import Syntax
+from rich.text import Text
 
 from adokernels.tables.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.text import Text
 
 #: A block of code. The colours of the page apply, light or dark.
 PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
@@ -67,8 +66,19 @@ def text_lines(code: str) -> list[Text]:
 class ShownAsCode:
     """Base of texts of code: coloured in a terminal and in Jupyter, plain with ``print``."""
 
+    @property
+    def text(self) -> str:
+        """The plain text."""
+        raise NotImplementedError
+
     def _lines(self) -> Iterable[Text]:
         raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __rich__(self) -> Text:
+        return Text("\n").join(self._lines())
 
     def __repr__(self) -> str:
         if not sys.stdout.isatty():
