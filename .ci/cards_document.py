@@ -11,9 +11,9 @@ from origin import contexts_of, origin
 import adokernels as ado
 from adokernels.course.published import image_filters
 from adokernels.diagnosis.card import CardEvidence, Example
-from adokernels.diagnosis.card_tables import evidence_table
-from adokernels.tables.numbers import ratio
+from adokernels.tables.cards import evidence_table
 from adokernels.tables.rendering import to_markdown
+from adokernels.text import ratio
 
 INTRODUCTION = """\
 # Quick-reference cards

@@ -10,7 +10,7 @@ from origin import contexts_of, origin
 import adokernels as ado
 from adokernels.diagnosis.score import Reason, Row, Score, score
 from adokernels.storage import to_json
-from adokernels.tables.numbers import percent, ratio
+from adokernels.text import percent, ratio
 
 #: Target share of correctly named steps, from the issue that requested the diagnosis.
 GOAL = 0.7

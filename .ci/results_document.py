@@ -11,9 +11,9 @@ from results_pages import HEADLINES, PAGES, Page
 
 import adokernels as ado
 from adokernels.tables.measurements import sweep_tables
-from adokernels.tables.numbers import percent, quantity, ratio
 from adokernels.tables.rendering import to_markdown
 from adokernels.tasks import TASKS
+from adokernels.text import percent, quantity, ratio
 
 #: The name of a record ends with this word if it contains functions of other libraries.
 PEERS = "-peers"

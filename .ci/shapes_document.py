@@ -12,7 +12,7 @@ from typing import Any
 from origin import origin
 
 import adokernels as ado
-from adokernels.tables.numbers import percent
+from adokernels.text import percent
 
 #: Minimum ratio at which two times count as equal.
 EQUAL = 0.97

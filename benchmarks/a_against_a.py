@@ -14,7 +14,7 @@ import adokernels as ado
 from adokernels.arrays.operands import random_operands
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
-from adokernels.measuring.statistics import compare
+from adokernels.records.statistics import compare
 
 PAIRS = 40
 

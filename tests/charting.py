@@ -14,11 +14,11 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from adokernels.charts.roofline import roofline
-from adokernels.counters.metrics import SECTOR
-from adokernels.counters.records import KernelProfile, Profile
-from adokernels.ladders.resources import Kernel
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.records.inputs import Problem
+from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Ceiling, Machine, Measurement, Sweep
+from adokernels.records.metrics import SECTOR
+from adokernels.records.profile import KernelProfile, Profile
 
 SIZES = [(6.4, 4.8), (10.0, 6.0)]
 WIDE = (10.0, 4.0)

@@ -14,8 +14,8 @@ from adokernels import course
 from adokernels.course import Published, checking
 from adokernels.course import published as published_figures
 from adokernels.course.published import transpose
-from adokernels.measuring.checked import Checked
-from adokernels.tables.numbers import quantity
+from adokernels.records.checked import Checked
+from adokernels.text import quantity
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -12,8 +12,8 @@ from matplotlib import pyplot as plt
 import adokernels as ado
 from adokernels import course
 from adokernels.course.models import difference
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.records import Sweep
+from adokernels.records.inputs import Problem
+from adokernels.records.measurement import Sweep
 
 _GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 ELEMENTS = 1 << 20

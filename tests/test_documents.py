@@ -16,7 +16,7 @@ import generate  # noqa: E402
 from documents import DOCUMENTS, our_figures, published_figures, targets  # noqa: E402
 from documents.figure import Figure  # noqa: E402
 
-from adokernels.tables.numbers import ratio  # noqa: E402
+from adokernels.text import ratio  # noqa: E402
 
 TEXT = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels.counters.hotspots import LineSamples
 from adokernels.diagnosis.score import score
-from adokernels.measuring.loading import _KINDS
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.statistics import Verdict
+from adokernels.records.hotspots import LineSamples
+from adokernels.records.inputs import Problem
+from adokernels.records.loading import _KINDS
+from adokernels.records.statistics import Verdict
 from adokernels.storage import StoredRecord
 
 SWEEP = with_peers(make_transpose(counters=True))

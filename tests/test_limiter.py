@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels.counters.metrics import METRIC_SETS, STALLS, of_peak
-from adokernels.counters.records import KernelProfile, Profile
 from adokernels.diagnosis.advice import advise
 from adokernels.diagnosis.evidence import Provenance, bandwidth_of_dram
 from adokernels.diagnosis.limiter import Kind, limiter
 from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.targets import TARGETS, change
-from adokernels.ladders.resources import Kernel
-from adokernels.measuring.records import Ceiling, Machine, Measurement
-from adokernels.tables.numbers import ratio
+from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Ceiling, Machine, Measurement
+from adokernels.records.metrics import METRIC_SETS, STALLS, of_peak
+from adokernels.records.profile import KernelProfile, Profile
+from adokernels.text import ratio
 
 SECONDS, CLOCK, PROCESSORS = 1e-3, 2e9, 132
 CYCLES = SECONDS * CLOCK * PROCESSORS

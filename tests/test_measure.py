@@ -16,14 +16,14 @@ import adokernels as ado
 from adokernels import _core, tasks
 from adokernels.ladders.registry import ceilings
 from adokernels.measuring import machine as machine_module
-from adokernels.measuring import statistics
 from adokernels.measuring.machine import _cases as machine_cases
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.records import Ceiling, Machine
 from adokernels.measuring.sampling import Sampler, sample_interleaved
-from adokernels.measuring.schema_one import problem_of
-from adokernels.measuring.statistics import Verdict
+from adokernels.records import statistics
+from adokernels.records.inputs import Problem
+from adokernels.records.measurement import Ceiling, Machine
+from adokernels.records.schema_one import problem_of
+from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 A = np.random.default_rng(run_seed()).random((64, 48))

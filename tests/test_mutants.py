@@ -11,7 +11,7 @@ from mutants import HOSTILE, documents, mutants, renamed
 
 import adokernels as ado
 from adokernels.charts.files import to_svg
-from adokernels.measuring.loading import _KINDS
+from adokernels.records.loading import _KINDS
 
 DOCUMENTS = documents()
 #: Number of mutants per kind, and of those whose charts are drawn. A kind has up to 7000 mutants,

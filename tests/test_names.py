@@ -76,7 +76,7 @@ def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
     path = tmp_path / "scan.json"
     shapes = [(16, 16), (32, 32)]
     ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
-    code = "from adokernels.measuring.scans import Scan; scan = Scan.load({!r}){}"
+    code = "from adokernels.records.scan import Scan; scan = Scan.load({!r}){}"
     assert "matplotlib" not in packages_loaded_by(code.format(str(path), ""))
     packages = packages_loaded_by(
         "import matplotlib; matplotlib.use('agg'); " + code.format(str(path), "; scan.plot()")

@@ -38,13 +38,13 @@ from pages import Balanced
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
-from adokernels.measuring.loading import load
-from adokernels.measuring.records import Sweep
-from adokernels.measuring.schema_one import problem_of
+from adokernels.records.loading import load
+from adokernels.records.measurement import Sweep
+from adokernels.records.schema_one import problem_of
 from adokernels.tables.measurements import sweep_records, sweep_table
-from adokernels.tables.numbers import bounds, quantity, ratio
 from adokernels.tables.rendering import to_html, to_markdown, to_text
 from adokernels.tables.verdicts import verdict_cell
+from adokernels.text import bounds, quantity, ratio
 
 WIDTH = 114
 

@@ -17,7 +17,7 @@ from adokernels.arrays.pictures import save_side_by_side
 from adokernels.charts.files import save
 from adokernels.charts.roofline import roofline
 from adokernels.measuring import machine as machines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Problem
 from adokernels.storage import replace_file
 
 SWEEP = make_transpose(counters=True)

@@ -15,7 +15,7 @@ from origin import contexts_of, origin
 import adokernels as ado
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
-from adokernels.diagnosis.tables import diagnosis_tables
+from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import counter_table, resource_table, sweep_table
 from adokernels.tables.rendering import to_markdown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adokernels.counters.metrics import BY_KEY
+from adokernels.records.metrics import BY_KEY
 
 
 class Figure(NamedTuple):

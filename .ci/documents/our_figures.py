@@ -9,9 +9,9 @@ import numpy as np
 
 import adokernels as ado
 from adokernels import course
-from adokernels.counters.metrics import BY_KEY
 from adokernels.course.published.figure import Published, written
-from adokernels.tables.numbers import percent, quantity, ratio
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import percent, quantity, ratio
 from documents.figure import Figure, named, title_of
 from documents.targets import ROOT
 

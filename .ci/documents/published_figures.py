@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from adokernels.counters.metrics import BY_KEY
 from adokernels.course import published
 from adokernels.course.published import access_patterns
 from adokernels.course.published.figure import Published
-from adokernels.tables.numbers import ratio
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import ratio
 from documents.figure import Figure, named, title_of
 from documents.our_figures import COUNTED, GAIN, MEASURED
 from documents.row import Document

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adokernels.fields import Fields, equal, text_hash
 from adokernels.names import find
+from adokernels.records.forms import Fields, equal, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 #: Colour and marker of each memory level, shared by its ceiling and the points measured there.
 _LEVELS = {

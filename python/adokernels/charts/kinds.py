@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adokernels.charts.series import Series
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 

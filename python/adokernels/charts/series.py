@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.records.measurement import Machine, Measurement, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

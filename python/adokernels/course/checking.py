@@ -9,7 +9,7 @@ from adokernels.course.exercises import Exercise
 from adokernels.course.text import Text
 from adokernels.custom.compiler import CompilationError
 from adokernels.measuring.checking import check
-from adokernels.measuring.statistics import Verdict
+from adokernels.records.statistics import Verdict
 
 if TYPE_CHECKING:
     from adokernels.ladders.base import AnyLadder

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from adokernels.counters.metrics import BY_KEY, STALLS
 from adokernels.course.published.figure import TIMES, Published, written
 from adokernels.course.text import Text, say, table
-from adokernels.tables.numbers import ratio
+from adokernels.records.metrics import BY_KEY, STALLS
+from adokernels.text import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adokernels.counters.records import KernelProfile, Profile
-    from adokernels.ladders.resources import Kernel
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.kernels import Kernel
+    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.profile import KernelProfile, Profile
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05

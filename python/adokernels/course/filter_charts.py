@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas
-from adokernels.tables.numbers import quantity, ratio
+from adokernels.text import quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.course.published.figure import Published
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement, Sweep
 
 _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 

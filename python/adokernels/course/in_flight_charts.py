@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
 
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
-from adokernels.tables.numbers import quantity
+from adokernels.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.course.loads_in_flight import InnerLoop
-    from adokernels.measuring.records import Sweep
+    from adokernels.records.measurement import Sweep
 
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00"), ("o", "s")
 _UNUSED = "#F0E442"

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adokernels.course.text import Text, table
-from adokernels.machine_code.records import KernelSass, Sass
-from adokernels.measuring.loading import load
-from adokernels.tables.numbers import number, quantity, ratio
+from adokernels.records.loading import load
+from adokernels.records.sass import KernelSass, Sass
+from adokernels.text import number, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from adokernels.course.published.figure import Published
-    from adokernels.machine_code.loops import Loop
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.loops import Loop
+    from adokernels.records.measurement import Measurement, Sweep
 
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from adokernels.counters.metrics import BY_KEY
 from adokernels.course.published.figure import written
 from adokernels.course.text import Text, table
-from adokernels.tables.numbers import number, quantity
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import number, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from adokernels.measuring.records import Measurement
     from adokernels.patterns.banks import BankConflicts
     from adokernels.patterns.sectors import Sectors
+    from adokernels.records.measurement import Measurement
 
 #: Smaller changes are not written with their digits, in percent.
 _SMALL = 0.005

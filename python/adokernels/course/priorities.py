@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adokernels.course.text import Text, table
-from adokernels.tables.numbers import percent, quantity
+from adokernels.text import percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adokernels.course.published.figure import Published
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 
 def possible_gain(m: Measurement, roof: float) -> float:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from adokernels.course.published.figure import Published
 from adokernels.course.text import Text, table
 from adokernels.ladders import registry
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
+from adokernels.records.statistics import Verdict
+from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement, Sweep
 
 
 def between(faster: Measurement, slower: Measurement) -> str:

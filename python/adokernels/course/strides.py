@@ -8,8 +8,8 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
-from adokernels.counters.metrics import SECTOR
-from adokernels.tables.numbers import percent, quantity
+from adokernels.records.metrics import SECTOR
+from adokernels.text import percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-    from adokernels.measuring.records import Machine, Measurement, Sweep
     from adokernels.patterns.sectors import Sectors
+    from adokernels.records.measurement import Machine, Measurement, Sweep
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 

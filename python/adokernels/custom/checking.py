@@ -7,7 +7,7 @@ from typing import Any
 
 from adokernels.custom.problem import CustomCall, CustomProblem
 from adokernels.custom.streams import runs_on_another_stream
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Problem
 
 _ELSEWHERE = "it launches work on a stream other than the timed one"
 

@@ -29,12 +29,12 @@ from adokernels.diagnosis.evidence import (
 )
 from adokernels.diagnosis.limiter import Kind, Limiter, limiter
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, quantity, ratio
+from adokernels.text import number, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.measurement import Machine, Measurement
 
 #: Sectors of a cache line.
 _LINE = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts, Provenance
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent
+from adokernels.text import number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adokernels import _core
-from adokernels.counters.metrics import BY_KEY
-from adokernels.diagnosis.card_tables import card_table, cards_table, evidence_table
+from adokernels.records.metrics import BY_KEY
 from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import number, percent
+from adokernels.tables.cards import card_table, cards_table, evidence_table
 from adokernels.tables.rendering import ShownAsTables
+from adokernels.text import number, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adokernels.counters.records import KernelProfile
-    from adokernels.measuring.records import Measurement, Sweep
-    from adokernels.measuring.statistics import Comparison
+    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.profile import KernelProfile
+    from adokernels.records.statistics import Comparison
 
 
 def _shared_headroom(k: KernelProfile) -> float | None:
@@ -59,7 +59,7 @@ class Indicator:
     title
         What is compared.
     quantities
-        Keys of ``adokernels.counters.metrics.QUANTITIES`` or of `RESOURCES`; their values are
+        Keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`; their values are
         added.
     per
         Keys of quantities. The first sum is divided by the sum of these. Empty for no division.

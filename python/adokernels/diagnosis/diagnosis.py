@@ -9,8 +9,8 @@ from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import Limiter, limiter
 from adokernels.diagnosis.steps import Step, changed_by
-from adokernels.diagnosis.tables import diagnosis_tables
 from adokernels.diagnosis.targets import Change, change
+from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement, Sweep
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05

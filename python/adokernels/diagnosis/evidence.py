@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import (
+from adokernels.records.forms import number_in
+from adokernels.records.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
     SECTOR,
@@ -22,14 +23,13 @@ from adokernels.counters.metrics import (
     WARP,
     of_peak,
 )
-from adokernels.fields import number_in
 from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import NO_LIMIT, number, percent
+from adokernels.text import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
-    from adokernels.counters.records import KernelProfile
-    from adokernels.measuring.problem import Problem
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.inputs import Problem
+    from adokernels.records.measurement import Machine, Measurement
+    from adokernels.records.profile import KernelProfile
 
 # NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
 #: A unit is the limiter from this share of its maximum.

@@ -28,12 +28,12 @@ from adokernels.diagnosis.evidence import (
     bandwidth_of_dram,
     ceiling_named,
 )
-from adokernels.fields import number_in
+from adokernels.records.forms import number_in
 from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import NO_LIMIT, number, percent
+from adokernels.text import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.measurement import Machine, Measurement
 
 _COUNTED = Provenance.COUNTED
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
 from adokernels.diagnosis.steps import Step
-from adokernels.diagnosis.tables import score_tables, verdict_on
-from adokernels.fields import Amount, Fields, Positive, Words
+from adokernels.records.forms import Amount, Fields, Positive, Words
 from adokernels.storage import StoredRecord
 from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import percent, ratio
+from adokernels.tables.diagnoses import score_tables, verdict_on
 from adokernels.tables.rendering import ShownAsTables
+from adokernels.text import percent, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import Self
 
-    from adokernels.measuring.records import Sweep
+    from adokernels.records.measurement import Sweep
 
 
 _STEPS = "|".join(map(re.escape, Step))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, quantity
+from adokernels.text import number, percent, quantity
 
 if TYPE_CHECKING:
-    from adokernels.counters.records import Profile
+    from adokernels.records.profile import Profile
 
 #: Minimum relative change for an improved metric.
 _MOVED = 0.02

@@ -15,11 +15,11 @@ from adokernels.ladders.checks import has_dask_array, refuse_dask_arrays
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.recorded_path import shipped_path
-from adokernels.ladders.resources import Kernel, Resources, launched_kernels
 from adokernels.ladders.source import Source, source_of, sources_folder
 from adokernels.machine_code.disassembly import sass_of_module
-from adokernels.machine_code.records import Sass
 from adokernels.names import find
+from adokernels.records.kernels import Kernel, Resources, launched_kernels
+from adokernels.records.sass import Sass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

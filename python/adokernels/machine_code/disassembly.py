@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels import _core
-from adokernels.fields import Block
 from adokernels.machine_code.cubin import CubinKernel, kernels_in
-from adokernels.machine_code.instructions import cleaned
-from adokernels.machine_code.records import KernelSass
 from adokernels.machine_code.tools import architectures, cubins_of, disassembly
+from adokernels.records.forms import Block
+from adokernels.records.instructions import cleaned
+from adokernels.records.sass import KernelSass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adokernels.counters.hotspots import Excerpt, LineSamples
 from adokernels.ladders.definitions import definitions_in
 from adokernels.ladders.recorded_path import shipped_path
+from adokernels.records.hotspots import Excerpt, LineSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adokernels.arrays.operands import batch_option
 from adokernels.ladders.base import AnyCall, AnyVariant
 from adokernels.ladders.registry import routines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

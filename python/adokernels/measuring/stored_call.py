@@ -14,7 +14,7 @@ from adokernels import _core
 from adokernels.arrays.libraries import on_host
 from adokernels.arrays.operands import random_operands
 from adokernels.ladders.registry import routines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

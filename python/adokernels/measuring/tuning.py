@@ -12,18 +12,18 @@ from adokernels.ladders.keywords import check_options
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
-from adokernels.measuring.statistics import Verdict
+from adokernels.records.statistics import Verdict
 from adokernels.tables.measurements import interval_cell, interval_notes
-from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import ShownAsTables, new_table
 from adokernels.tables.verdicts import verdict_cell
+from adokernels.text import quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
-    from adokernels.measuring.records import Cache, Measurement, Sweep
+    from adokernels.records.measurement import Cache, Measurement, Sweep
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
 from adokernels.patterns.accesses import Accesses
 from adokernels.patterns.lanes import firsts
 from adokernels.patterns.tables import banks_table
+from adokernels.records.metrics import WARP
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:

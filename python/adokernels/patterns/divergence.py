@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
 from adokernels.patterns.lanes import by_warp
 from adokernels.patterns.tables import divergence_table
+from adokernels.records.metrics import WARP
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.counters.metrics import LEVEL_BYTES
+from adokernels.records.metrics import LEVEL_BYTES
 from adokernels.report.headline import known_limiter
-from adokernels.tables.numbers import number, quantity, share_of_limit
 from adokernels.tables.rendering import new_table
+from adokernels.text import number, quantity, share_of_limit
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement, Sweep
 
 _CHANGES = "what it changes"
 #: Significant digits of the bounds of an interval, which are often close to each other.

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import new_table
 from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
+from adokernels.text import quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from adokernels.comparing import Change
+    from adokernels.records.changes import Change
 
 
 def changes_table(

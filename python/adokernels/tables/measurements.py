@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from adokernels.tables.numbers import (
+from adokernels.tables.printable import printable
+from adokernels.tables.rendering import FADED, new_table
+from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
+from adokernels.text import (
     DIGITS,
     NO_LIMIT,
     bounds,
@@ -19,17 +22,14 @@ from adokernels.tables.numbers import (
     ratio,
     share_of_limit,
 )
-from adokernels.tables.printable import printable
-from adokernels.tables.rendering import FADED, new_table
-from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
-    from adokernels.ladders.resources import Resources
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.records.kernels import Resources
+    from adokernels.records.measurement import Machine, Measurement, Sweep
 
 
 #: Width of the column with limiters, in characters; longer names are folded.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from adokernels.counters.metrics import BY_KEY
-from adokernels.tables.numbers import DIGITS, number, quantity, ratio
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import DIGITS, number, quantity, ratio
 
 #: Units that get a decimal prefix in text.
 _SI = ("s", "B", "B/s", "Hz", "FLOP/s")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.counters.metrics import BY_KEY, QUANTITIES, Quantity
-from adokernels.tables.numbers import number, percent, quantity, ratio
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.tables.rendering import new_table
+from adokernels.text import number, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adokernels.counters.records import Profile, ProfileComparison
+    from adokernels.records.profile import Profile, ProfileComparison
 
 #: Counts below this value have all digits; larger counts have a decimal prefix.
 _LARGEST_WHOLE = 100_000

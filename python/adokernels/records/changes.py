@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adokernels.measuring.loading import load
-from adokernels.measuring.records import Measurement, Sweep
-from adokernels.measuring.statistics import Comparison, Verdict
+from adokernels.records.loading import load
+from adokernels.records.measurement import Measurement, Sweep
+from adokernels.records.statistics import Comparison, Verdict
 from adokernels.tables.comparisons import changes_table
 from adokernels.tables.rendering import ShownAsTables
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
-from adokernels.fields import Length
-from adokernels.measuring.records import Sweep
 from adokernels.names import find
+from adokernels.records.forms import Length
+from adokernels.records.measurement import Sweep
 from adokernels.storage import StoredRecord, write_csv
-from adokernels.tables.numbers import quantity, share_of_limit
 from adokernels.tables.rendering import ShownAsTables, new_table
+from adokernels.text import quantity, share_of_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Group
 from rich.text import Text
 
-from adokernels.fields import Context, Count, Fields, Grid, Length, Size
+from adokernels.records.forms import Context, Count, Fields, Grid, Length, Size
 from adokernels.storage import StoredRecord
 from adokernels.tables.code import PRE, html_lines, text_lines
-from adokernels.tables.numbers import percent, quantity
 from adokernels.tables.printable import escaped, printable
 from adokernels.tables.rendering import new_table, to_html, to_text
+from adokernels.text import percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

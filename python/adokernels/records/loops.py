@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adokernels.machine_code.instructions import Code, Instruction
+from adokernels.records.instructions import Code, Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

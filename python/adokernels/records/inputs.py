@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adokernels.fields import Count, Fields
+from adokernels.records.forms import Count, Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from adokernels.counters.metrics import BY_KEY, QUANTITIES, combined
-from adokernels.counters.tables import comparison_table, profile_tables
-from adokernels.fields import Amount, Context, Fields, Size
-from adokernels.ladders.resources import Kernel
+from adokernels.records.forms import Amount, Context, Fields, Size
+from adokernels.records.kernels import Kernel
+from adokernels.records.metrics import BY_KEY, QUANTITIES, combined
 from adokernels.storage import StoredRecord
+from adokernels.tables.counters import comparison_table, profile_tables
 from adokernels.tables.rendering import ShownAsTables
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.fields import Block, Count, Fields
-from adokernels.machine_code.instructions import Code, Instruction, parsed
-from adokernels.machine_code.loops import Loop, loops_in
+from adokernels.records.forms import Block, Count, Fields
+from adokernels.records.instructions import Code, Instruction, parsed
+from adokernels.records.loops import Loop, loops_in
 from adokernels.storage import StoredRecord
 from adokernels.tables.rendering import ShownAsTables, new_table
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import new_table
+from adokernels.text import quantity, ratio
 
 if TYPE_CHECKING:
     from rich.table import Table

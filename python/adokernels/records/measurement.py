@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from adokernels import _core
-from adokernels.counters.metrics import LEVEL_BYTES
-from adokernels.counters.records import Profile
 from adokernels.diagnosis.limiter import Limiter, limiter
-from adokernels.fields import (
+from adokernels.records import statistics
+from adokernels.records.forms import (
     NOT_STORED,
     Amount,
     Amounts,
@@ -33,10 +32,11 @@ from adokernels.fields import (
     Size,
     number_in,
 )
-from adokernels.ladders.resources import Kernel, Resources
-from adokernels.measuring import statistics
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.statistics import Comparison
+from adokernels.records.inputs import Problem
+from adokernels.records.kernels import Kernel, Resources
+from adokernels.records.metrics import LEVEL_BYTES
+from adokernels.records.profile import Profile
+from adokernels.records.statistics import Comparison
 from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.measurements import describe, machine_table, sweep_records, sweep_tables
 from adokernels.tables.rendering import ShownAsTables

@@ -9,8 +9,8 @@ from rich.text import Text
 from adokernels.diagnosis.card import Validity
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, ratio
 from adokernels.tables.rendering import new_table
+from adokernels.text import number, percent, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

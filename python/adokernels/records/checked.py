@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adokernels.measuring.records import Sweep
-from adokernels.measuring.statistics import Comparison
+from adokernels.records.measurement import Sweep
+from adokernels.records.statistics import Comparison
 from adokernels.storage import StoredRecord
-from adokernels.tables.numbers import percent, quantity
 from adokernels.tables.printable import printable
+from adokernels.text import percent, quantity
 
 _LONGEST_NAME, _LONGEST_REASON = 200, 10_000  # characters
 

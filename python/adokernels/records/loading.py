@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from adokernels.counters.hotspots import Hotspots
-from adokernels.counters.records import Profile
 from adokernels.diagnosis.score import Score
-from adokernels.fields import InvalidField
-from adokernels.machine_code.records import Sass
-from adokernels.measuring.checked import Checked
-from adokernels.measuring.records import Machine, Measurement, Sweep
-from adokernels.measuring.scans import Scan
-from adokernels.measuring.schema_one import converted
+from adokernels.records.checked import Checked
+from adokernels.records.forms import InvalidField
+from adokernels.records.hotspots import Hotspots
+from adokernels.records.measurement import Machine, Measurement, Sweep
+from adokernels.records.profile import Profile
+from adokernels.records.sass import Sass
+from adokernels.records.scan import Scan
+from adokernels.records.schema_one import converted
 from adokernels.storage import SCHEMA
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan | Sass

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from adokernels.fields import Block, Count, Fields, Grid, Length, Size
 from adokernels.machine_code.disassembly import LaunchedKernel
+from adokernels.records.forms import Block, Count, Fields, Grid, Length, Size
 from adokernels.tables.measurements import resource_table
 from adokernels.tables.rendering import ShownAsTables
 

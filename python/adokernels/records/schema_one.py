@@ -6,8 +6,8 @@ import ast
 import re
 from typing import Any
 
-from adokernels.fields import InvalidField
-from adokernels.measuring.problem import Problem
+from adokernels.records.forms import InvalidField
+from adokernels.records.inputs import Problem
 
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
 #: Totals of counters, which a profile has replaced.
