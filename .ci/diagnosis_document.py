@@ -9,7 +9,7 @@ from origin import contexts_of, origin
 
 import adokernels as ado
 from adokernels.diagnosis.score import Reason, Row, Score, score
-from adokernels.storage import to_json
+from adokernels.records.record import to_json
 from adokernels.text import percent, ratio
 
 #: Target share of correctly named steps, from the issue that requested the diagnosis.

@@ -11,7 +11,7 @@ import adokernels as ado
 from adokernels.cli import main
 from adokernels.custom.cuda_source import packed_argument
 from adokernels.measuring.tuning import Tuning
-from adokernels.records.measurement import Sweep
+from adokernels.records.sweep import Sweep
 
 RIGHT = "def mine(a):\n    return a.T.copy()\n"
 WRONG = "def mine(a):\n    r = a.T.copy()\n    r[-1, -1] += 1\n    return r\n"

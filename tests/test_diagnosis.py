@@ -11,9 +11,9 @@ import pytest
 
 import adokernels as ado
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
-from adokernels.diagnosis.limiter import Kind
 from adokernels.diagnosis.score import Reason, score
 from adokernels.diagnosis.steps import CHANGES, Step, changed_by
+from adokernels.records.limiter import Kind
 from adokernels.tables.rendering import to_html, to_markdown, to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

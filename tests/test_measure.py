@@ -20,8 +20,8 @@ from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.records import statistics
-from adokernels.records.inputs import Problem
-from adokernels.records.measurement import Ceiling, Machine
+from adokernels.records.inputs import Inputs
+from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.schema_one import problem_of
 from adokernels.records.statistics import Verdict
 
@@ -255,7 +255,7 @@ def test_callables_of_anybody():
     assert len(calls) > len(m.samples)  # warm-up
     assert (m.flops, m.bytes, m.executed_flops, m.requested_bytes) == (10, 20, 10, 20)
     assert m.intensity == 0.5
-    assert m.problem == Problem.of([("", (64, 48), "float64")])
+    assert m.problem == Inputs.of([("", (64, 48), "float64")])
 
 
 def test_a_failing_callable_raises_its_own_error():
@@ -571,7 +571,7 @@ def test_operands_by_name_are_the_same_problem():
     ],
 )
 def test_precision_is_that_of_the_dtypes(operands, precision):
-    assert Problem.of(operands).precision == precision
+    assert Inputs.of(operands).precision == precision
 
 
 # Problems as stored by schema 1, and the same problems as data.
@@ -601,7 +601,7 @@ SENTENCES = {
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_sentences_of_schema_1_become_data(sentence):
     operands, options = SENTENCES[sentence]
-    assert problem_of(sentence) == Problem.of(operands, options)
+    assert problem_of(sentence) == Inputs.of(operands, options)
     assert str(problem_of(sentence)) == sentence
 
 
@@ -617,7 +617,7 @@ def test_files_of_schema_1_still_load(sweep, tmp_path):
     kernel["limits"] = {"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32}
     document = json.loads(json.dumps(sweep.to_dict()))
     for m in document["measurements"]:
-        m["problem"] = str(Problem.from_dict(m["problem"]))
+        m["problem"] = str(Inputs.from_dict(m["problem"]))
         m["kernels"] = [kernel | {"warps": 48, "most_warps": 64}]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"schema": 1, "kind": "sweep", **document}))

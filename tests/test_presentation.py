@@ -39,11 +39,10 @@ from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.records.loading import load
-from adokernels.records.measurement import Sweep
 from adokernels.records.schema_one import problem_of
-from adokernels.tables.measurements import sweep_records, sweep_table
+from adokernels.records.sweep import Sweep
+from adokernels.tables.measurements import sweep_table, verdict_cell
 from adokernels.tables.rendering import to_html, to_markdown, to_text
-from adokernels.tables.verdicts import verdict_cell
 from adokernels.text import bounds, quantity, ratio
 
 WIDTH = 114
@@ -109,7 +108,7 @@ def test_few_samples_have_a_range_and_no_interval(count):
     m = sweep.measurements[-1]
     words = repr(sweep).replace("\n", " ")
     assert m.confidence == (0.95 if count >= 11 else None)
-    assert sweep_records(sweep)[-1]["confidence"] == m.confidence
+    assert sweep.records()[-1]["confidence"] == m.confidence
     assert m.interval == (m.samples.min(), m.samples.max()) or count == 11
     assert ("(range)" in words) == (1 < count < 11)
     assert ("fewer than 11 samples" in words) == (count < 11)
@@ -148,7 +147,7 @@ def test_flags_are_said():
 
 def test_records_are_ratios_of_times_of_times_without_ceilings():
     sweep = make_transpose()
-    copy, naive, coalesced, *_, last = sweep_records(sweep)
+    copy, naive, coalesced, *_, last = sweep.records()
     assert copy["ceiling"]
     assert copy["speedup"] is copy["step_speedup"] is copy["verdict"] is None
     assert naive["speedup"] == 1.0
@@ -162,7 +161,7 @@ def test_records_are_ratios_of_times_of_times_without_ceilings():
 
 def test_the_share_is_of_the_nearer_roof():
     fast = with_last(make_gpp(), 3)
-    record = sweep_records(fast)[-1]
+    record = fast.records()[-1]
     assert record["share_of_roof"] == pytest.approx(record["flops_per_second"] / 33.4e12)
 
 
@@ -170,15 +169,15 @@ def test_cold_and_warm_are_never_compared():
     cold = make_gpp()
     warm = dataclasses.replace(cold.measurements[1], cache="warm")
     mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
-    record = sweep_records(mixed)[1]
+    record = mixed.records()[1]
     assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
 
 
 def test_peers_come_last_and_are_no_steps():
     for sweep in (with_peers(make_transpose()), with_peers(make_gpp())):
-        records = sweep_records(sweep)
+        records = sweep.records()
         assert [r["variant"] for r in records if r["peer"]] == ["torch", "numpy"]
-        assert records[: len(sweep)] == sweep_records(dataclasses.replace(sweep, peers=()))
+        assert records[: len(sweep)] == dataclasses.replace(sweep, peers=()).records()
         peer, m = records[-1], sweep["numpy"]
         assert peer["speedup"] == m.compare(sweep["naive"]).ratio
         assert peer["seconds"] == m.seconds
@@ -194,7 +193,7 @@ def test_peers_come_last_and_are_no_steps():
 def test_peers_need_no_variants_and_their_flags_are_shown():
     peer = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
     alone = Sweep(routine="gpp", measurements=(), peers=(peer,))
-    assert sweep_records(alone)[0]["speedup"] is None
+    assert alone.records()[0]["speedup"] is None
     assert "torch: throttled" in repr(alone)
 
 

@@ -11,7 +11,7 @@ from pages import Balanced
 
 from adokernels.charts.files import save
 from adokernels.records.loading import load
-from adokernels.records.measurement import Sweep
+from adokernels.records.sweep import Sweep
 from adokernels.report.page import write_report
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -34,8 +34,9 @@ _DEFINED_IN = {
     "adokernels.diagnosis.card": "Card",
     "adokernels.diagnosis.cards": "cards",
     "adokernels.diagnosis.diagnosis": "Diagnosis diagnose",
-    "adokernels.diagnosis.limiter": "Limiter limiter",
+    "adokernels.diagnosis.limiter": "limiter",
     "adokernels.ladders.choice": "Choice",
+    "adokernels.records.limiter": "Limiter",
     "adokernels.records.kernels": "Kernel Resources",
     "adokernels.ladders.routine": "Routine Variant",
     "adokernels.ladders.source": "Diff Source",
@@ -45,10 +46,12 @@ _DEFINED_IN = {
     "adokernels.measuring.hotspots": "hotspots",
     "adokernels.records.loading": "load",
     "adokernels.measuring.machine": "machine",
-    "adokernels.records.inputs": "Problem",
+    "adokernels.records.inputs": "Inputs Problem",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
-    "adokernels.records.measurement": "Ceiling Machine Measurement Sweep",
+    "adokernels.records.machine": "Ceiling Machine",
+    "adokernels.records.measurement": "Measurement",
+    "adokernels.records.sweep": "Sweep",
     "adokernels.measuring.scanning": "scan",
     "adokernels.records.scan": "Scan",
     "adokernels.records.statistics": "Comparison Verdict",
@@ -63,8 +66,13 @@ _DEFINED_IN = {
 #: Names that are not public, but that methods of a lower package use.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
+    "Score": "adokernels.diagnosis.score",
     "draw_scan": "adokernels.charts.scans",
+    "draw_slopes": "adokernels.charts.slopes",
     "lazy_call": "adokernels.dask_arrays.calls",
+    "tables_of": "adokernels.tables.shown",
+    "to_html": "adokernels.tables.rendering",
+    "to_text": "adokernels.tables.rendering",
 }
 
 

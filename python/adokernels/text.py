@@ -1,11 +1,14 @@
-"""SI values as text: three significant digits and decimal prefixes.
+"""Text: SI values with three significant digits and decimal prefixes, and printable characters.
 
 Values are kept in SI units everywhere else; this is the only module that converts them.
 """
 
 from __future__ import annotations
 
+import enum
+import html
 import math
+import re
 
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -42,6 +45,17 @@ def quantity(value: float, unit: str, digits: int = DIGITS) -> str:
     return f"{number(value / factor, digits)} {name}"
 
 
+#: Counts below this value have all digits; larger counts have a decimal prefix.
+_LARGEST_WHOLE = 100_000
+
+
+def count(value: float) -> str:
+    """Write a count: ``"31"``, ``"1.25"`` or ``"3.20 M"``."""
+    if abs(value) >= _LARGEST_WHOLE:
+        return quantity(value, "").strip()
+    return f"{value:.0f}" if value == int(value) else number(value)
+
+
 #: Above this share, a ceiling is no limit: caches hold the data.
 NO_LIMIT = 1.05
 
@@ -69,3 +83,45 @@ def bounds(low: float, centre: float, high: float) -> str:
 
 def _short(percentage: float) -> str:
     return f"{percentage:.{1 if percentage < 9.95 else 0}f}"
+
+
+# Control characters, which terminals interpret and XML rejects; surrogates, which UTF-8 cannot
+# encode; and characters that change the direction of the text after them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
+)
+_SPACES = re.compile("[\t\n\v\f\r\u2028\u2029]")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_ELLIPSIS = "..."
+#: Maximum number of characters of a text in HTML.
+_LONGEST_HTML = 10_000
+
+
+def printable(text: str, most: int, *, lines: bool = False) -> str:
+    """Replace characters that cannot be shown, and cut the middle out of long text.
+
+    Parameters
+    ----------
+    text
+        Any text, for example the name of a function.
+    most
+        Maximum number of characters.
+    lines
+        Whether to keep line breaks; otherwise they become spaces.
+    """
+    if len(text) > most:
+        half = (most - len(_ELLIPSIS)) // 2
+        text = f"{text[: most - half - len(_ELLIPSIS)]}{_ELLIPSIS}{text[-half:]}"
+    parts = text.split("\n") if lines else [text]
+    return _UNPRINTABLE.sub(_REPLACEMENT, "\n".join(_SPACES.sub(" ", part) for part in parts))
+
+
+def escaped(text: str) -> str:
+    """Escape a text for HTML; the result is printable and has one line."""
+    return html.escape(printable(text, _LONGEST_HTML))
+
+
+class StrEnum(str, enum.Enum):
+    """Like :class:`enum.StrEnum`, which needs Python 3.11: ``str(member)`` is its value."""
+
+    __str__ = str.__str__

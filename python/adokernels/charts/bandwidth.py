@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from adokernels.charts.labels import Point
     from adokernels.charts.series import Host, Series
-    from adokernels.records.measurement import Ceiling, Machine, Measurement
+    from adokernels.records.machine import Ceiling, Machine
+    from adokernels.records.measurement import Measurement
 
     _Line = tuple[float, str, dict[str, Any]]
 

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from adokernels.charts.labels import Labels, Point
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import PercentFormatter
 
-from adokernels.records.measurement import Measurement, Sweep
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

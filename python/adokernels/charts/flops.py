@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from adokernels.charts.labels import Point
     from adokernels.charts.published import PublishedLayer
     from adokernels.charts.series import Host, Series
-    from adokernels.records.measurement import Machine, Measurement
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03

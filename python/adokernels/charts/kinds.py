@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
     from adokernels.charts.labels import Point
-    from adokernels.records.measurement import Machine
+    from adokernels.records.machine import Machine
 
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
 

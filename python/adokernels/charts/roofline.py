@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from adokernels.charts.published import PublishedPoints
     from adokernels.charts.series import Host
-    from adokernels.records.measurement import Machine, Measurement, Sweep
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: A point may exceed a ceiling by this factor without a warning, because ceilings are measured.
 _TOLERANCE = 1.03

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adokernels.charts.labels import Point
     from adokernels.charts.series import Host, Series
     from adokernels.charts.tracks import Below, Track
-    from adokernels.records.measurement import Ceiling
+    from adokernels.records.machine import Ceiling
 
 #: Size of the markers of variants without a label, in points.
 SMALL = 3.5

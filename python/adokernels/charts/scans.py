@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
     from adokernels.records.scan import Scan
+    from adokernels.records.sweep import Sweep
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")

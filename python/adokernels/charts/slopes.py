@@ -12,8 +12,7 @@ from adokernels.charts.canvas import FADED, LITERAL, Canvas
 from adokernels.charts.counted import new_axes
 from adokernels.charts.verdicts import line_of, text_of, verdict_entries
 from adokernels.records.statistics import Verdict
-from adokernels.tables.printable import printable
-from adokernels.text import quantity, ratio
+from adokernels.text import printable, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
 #: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
     from adokernels.records.profile import Profile
+    from adokernels.records.sweep import Sweep
 
 _SELECTED, _OTHER = "selected", "other"
 #: Colour of each reason in all charts. Reasons with small shares have the remaining colours.

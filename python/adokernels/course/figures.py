@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from adokernels.records.kernels import Kernel
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
     from adokernels.records.profile import KernelProfile, Profile
+    from adokernels.records.sweep import Sweep
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05

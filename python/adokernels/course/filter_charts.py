@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.course.published.figure import Published
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 

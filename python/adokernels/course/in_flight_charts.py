@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.course.loads_in_flight import InnerLoop
-    from adokernels.records.measurement import Sweep
+    from adokernels.records.sweep import Sweep
 
 _COLOURS, _MARKERS = ("#0072B2", "#D55E00"), ("o", "s")
 _UNUSED = "#F0E442"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from adokernels.course.published.figure import Published
     from adokernels.records.loops import Loop
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8

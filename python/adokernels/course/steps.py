@@ -13,7 +13,8 @@ from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 
 def between(faster: Measurement, slower: Measurement) -> str:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from adokernels.patterns.sectors import Sectors
-    from adokernels.records.measurement import Machine, Measurement, Sweep
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts, Provenance
+from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts
 from adokernels.diagnosis.steps import Step
+from adokernels.records.limiter import Provenance
 from adokernels.text import number, percent
 
 if TYPE_CHECKING:

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from adokernels import _core
 from adokernels.records.metrics import BY_KEY
-from adokernels.str_enum import StrEnum
-from adokernels.tables.cards import card_table, cards_table, evidence_table
-from adokernels.tables.rendering import ShownAsTables
-from adokernels.text import number, percent
+from adokernels.records.shown import ShownAsTables
+from adokernels.text import StrEnum, number, percent
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
     from adokernels.records.profile import KernelProfile
     from adokernels.records.statistics import Comparison
+    from adokernels.records.sweep import Sweep
 
 
 def _shared_headroom(k: KernelProfile) -> float | None:
@@ -236,9 +233,6 @@ class Card(ShownAsTables):
             f"{', '.join(sorted(names))}; pass before= and after= for other variants"
         )
 
-    def _tables(self) -> list[Table]:
-        return [card_table(self)]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CardEvidence(ShownAsTables):
@@ -271,9 +265,6 @@ class CardEvidence(ShownAsTables):
         """The times: verdict, ratio before to after, and its 99.9 % interval."""
         return self.after.compare(self.before)
 
-    def _tables(self) -> list[Table]:
-        return [evidence_table(self)]
-
 
 class Cards(ShownAsTables, Mapping[str, Card]):
     """All cards by key: ``ado.cards["occupancy"]``."""
@@ -302,6 +293,3 @@ class Cards(ShownAsTables, Mapping[str, Card]):
     def applying(self, m: Measurement) -> tuple[Card, ...]:
         """The cards whose indicators all hold for a measurement; empty without counters."""
         return tuple(card for card in self.values() if card.holds(m))
-
-    def _tables(self) -> list[Table]:
-        return [cards_table(self)]

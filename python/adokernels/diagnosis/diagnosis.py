@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
-from adokernels.diagnosis.limiter import Limiter, limiter
+from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step, changed_by
 from adokernels.diagnosis.targets import Change, change
-from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.limiter import Limiter
+from adokernels.records.shown import ShownAsTables
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.table import Table
-
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
@@ -142,9 +141,6 @@ class Diagnosis(ShownAsTables):
                 return finding
         raise KeyError(f"{variant!r} was not measured, got {[f.variant for f in self.findings]}")
 
-    def _tables(self) -> list[Table]:
-        return diagnosis_tables(self)
-
 
 def diagnose(sweep: Sweep) -> Diagnosis:
     """Find the limiter and the next step of each variant, and compare them with the next variant.
@@ -164,7 +160,7 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     TypeError
         If `sweep` is not a sweep.
     """
-    if not callable(getattr(sweep, "steps", None)):  # importing Sweep would be an import cycle
+    if not isinstance(sweep, Sweep):
         raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
     after = {before: m for m, before in sweep.steps().items()}
     machine = sweep.machine

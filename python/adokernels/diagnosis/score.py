@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
+from adokernels.diagnosis.score_tables import score_tables
 from adokernels.diagnosis.steps import Step
-from adokernels.records.forms import Amount, Fields, Positive, Words
-from adokernels.storage import StoredRecord
-from adokernels.str_enum import StrEnum
-from adokernels.tables.diagnoses import score_tables, verdict_on
-from adokernels.tables.rendering import ShownAsTables
-from adokernels.text import percent, ratio
+from adokernels.records.forms import Amount, Positive, Words
+from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
+from adokernels.tables.diagnoses import verdict_on
+from adokernels.text import StrEnum, percent, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import Self
 
-    from adokernels.records.measurement import Sweep
+    from adokernels.records.sweep import Sweep
 
 
 _STEPS = "|".join(map(re.escape, Step))

@@ -7,7 +7,7 @@ sentence names several changes.
 
 from __future__ import annotations
 
-from adokernels.str_enum import StrEnum
+from adokernels.text import StrEnum
 
 
 class Step(StrEnum):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from adokernels import _core
 from adokernels.ladders.source import Diff, Source, diff_of
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

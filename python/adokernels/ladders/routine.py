@@ -16,9 +16,9 @@ from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.recorded_path import shipped_path
 from adokernels.ladders.source import Source, source_of, sources_folder
-from adokernels.machine_code.disassembly import sass_of_module
+from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
 from adokernels.names import find
-from adokernels.records.kernels import Kernel, Resources, launched_kernels
+from adokernels.records.kernels import Kernel, Resources
 from adokernels.records.sass import Sass
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from adokernels.records.kernels import Kernel
+
 
 class LaunchedKernel(NamedTuple):
     """A kernel to disassemble, as a variant launches it.
@@ -33,6 +35,12 @@ class LaunchedKernel(NamedTuple):
     name: str
     block: Block
     most_registers: int | None
+
+
+def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
+    """The kernels to disassemble: each pair of kernel and block shape once, in order."""
+    found = (LaunchedKernel(k.name, k.block, k.most_registers) for k in kernels)
+    return list(dict.fromkeys(found))
 
 
 def sass_of_module(

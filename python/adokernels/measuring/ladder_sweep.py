@@ -12,9 +12,10 @@ from adokernels.measuring.context import context
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.stages import prepare_stages
-from adokernels.records.inputs import Problem
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
-from adokernels.records.measurement import Measurement, Sweep
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +99,7 @@ def measure_ladder(
         "session": uuid.uuid4().hex,
         "context": context(device_id),
     }
-    described = Problem.of(problem.operands, problem.options)
+    described = Inputs.of(problem.operands, problem.options)
     flops, compulsory = ladder.useful(problem)
     return Sweep(
         routine=ladder.name,

@@ -24,8 +24,8 @@ from adokernels.measuring.context import (
 )
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.records.loading import read_record
-from adokernels.records.measurement import Ceiling, Machine
-from adokernels.storage import SCHEMA
+from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.record import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

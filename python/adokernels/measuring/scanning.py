@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from adokernels.records.measurement import Cache, Sweep
+    from adokernels.records.measurement import Cache
+    from adokernels.records.sweep import Sweep
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.

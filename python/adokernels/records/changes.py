@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adokernels.names import find
 from adokernels.records.loading import load
-from adokernels.records.measurement import Measurement, Sweep
+from adokernels.records.measurement import Measurement
+from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
-from adokernels.tables.comparisons import changes_table
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from matplotlib.axes import Axes
-    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,8 @@ class Changes(ShownAsTables):
         ValueError
             If the sweeps have no variant in common.
         """
-        from adokernels.charts.slopes import draw_slopes  # loads matplotlib
-
-        return draw_slopes(self.changes, title=self.title, labels=self.labels, ax=ax)
-
-    def _tables(self) -> list[Table]:
-        return [
-            changes_table(self.changes, self.title, self.labels, self.only_before, self.only_after)
-        ]
+        drawn: Axes = find("draw_slopes")(self.changes, title=self.title, labels=self.labels, ax=ax)
+        return drawn
 
 
 def compare(

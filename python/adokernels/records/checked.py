@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adokernels.records.measurement import Sweep
+from adokernels.records.record import StoredRecord
 from adokernels.records.statistics import Comparison
-from adokernels.storage import StoredRecord
-from adokernels.tables.printable import printable
-from adokernels.text import percent, quantity
+from adokernels.records.sweep import Sweep
+from adokernels.text import percent, printable, quantity
 
 _LONGEST_NAME, _LONGEST_REASON = 200, 10_000  # characters
 

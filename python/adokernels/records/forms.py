@@ -1,7 +1,7 @@
-"""Conversion of dataclasses to JSON values and back, with checks of types and limits.
+"""Forms: the JSON values that a field of a record permits.
 
-The annotation of a field declares its type and its limits. Conversion, checks and error messages
-are derived from the annotation.
+The annotation of a field states its type and its limits. Its form reads values, rejects wrong ones
+with the path of the field, and describes the permitted values as a JSON schema.
 """
 
 from __future__ import annotations
@@ -10,28 +10,16 @@ import dataclasses
 import math
 import re
 import types
-from collections.abc import Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import PurePath
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from functools import cache, cached_property
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 #: The value of `get_origin` for arrays: numpy.ndarray, or an alias of it (from NumPy 2.5).
 _ARRAY = get_origin(NDArray[np.float64])
@@ -43,7 +31,7 @@ _LONGEST, _MOST_ENTRIES, _DEEPEST = 1 << 20, 1 << 22, 16
 #: Maximum number of characters of a value in an error message.
 _SHOWN = 60
 #: The key of an object that represents a float that JSON cannot represent: ``{"number": "inf"}``.
-_NUMBER = "number"
+NUMBER = "number"
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -89,247 +77,291 @@ Context = dict[str, Any]
 #: Metadata of a field that is not stored: ``field(metadata=NOT_STORED)``.
 NOT_STORED = {"stored": False}
 
+Schema = dict[str, Any]
+
 
 class InvalidField(ValueError):
     """Error for a value that its field does not permit; the message begins with its path."""
 
 
-class Fields:
-    """Base class of dataclasses that are stored as JSON objects with the same fields."""
+class Form(ABC):
+    """The permitted values of a field."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert the record to JSON types."""
-        record: dict[str, Any] = encoded(self)
-        return record
+    @abstractmethod
+    def read(self, value: Any, path: str) -> Any:
+        """Convert a JSON value to the type of the field, or raise InvalidField.
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`.
-
-        Raises
-        ------
-        ValueError
-            If a field is missing, unknown, or has a wrong value; the message contains its path.
+        `path` is the path of the value, for errors: ``"measurements[3].samples"``.
         """
-        found: Self = decoded(cls, record, "")
-        return found
 
-    def _contradiction(self) -> str:
-        """A message if fields contradict each other: the field and the rule; otherwise empty."""
-        return ""
+    @abstractmethod
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """Describe the permitted values; add the schemas of contained records to `definitions`."""
 
 
-def encoded(value: Any) -> Any:
-    """Convert a value to JSON types; values of other types are returned unchanged."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {_NUMBER: repr(float(value))}
-    if isinstance(value, str | int | float) or value is None:
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: encoded(getattr(value, name)) for name in _stored(type(value))}
-    if isinstance(value, np.ndarray | np.generic):
-        return encoded(value.tolist())
-    if isinstance(value, Mapping):
-        return {name: encoded(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [encoded(item) for item in value]
-    return str(value) if isinstance(value, PurePath) else value
+def form_of(annotation: Any, *rules: Any) -> Form:
+    """The form of an annotation with further limits.
 
-
-def equal(one: Fields, other: Fields) -> bool:
-    """Whether the stored fields of two dataclasses of the same type have equal JSON values.
-
-    NaN is equal to NaN, a tuple to a list, and an array to the list of its elements.
+    The annotation is a dataclass, a named tuple, a basic type, or a container, literal or optional
+    value of these.
     """
-    kind: Any = type(one)
-    return all(encoded(getattr(one, n)) == encoded(getattr(other, n)) for n in _stored(kind))
+    return _form_of(annotation, rules)
 
 
-def text_hash(record: Fields) -> int:
-    """A hash of the text fields, which is the same for dataclasses that are :func:`equal`.
-
-    It distinguishes most records, for example by the names of routine and variant. Fields of other
-    types are omitted: their equal values can have different hashes, or no hash.
-    """
-    kind: Any = type(record)
-    values = (getattr(record, name) for name in _stored(kind))
-    texts = (encoded(value) for value in values if isinstance(value, str | PurePath))
-    return hash((kind, *map(str.__str__, texts)))
-
-
-def decoded(kind: Any, value: Any, path: str, rules: tuple[Any, ...] = ()) -> Any:
-    """Convert a JSON value to the type `kind` of a field.
-
-    Parameters
-    ----------
-    kind
-        A dataclass, a named tuple, a basic type, or a container, literal or union of these.
-    value
-        The JSON value.
-    path
-        The path of the value, for errors: ``"measurements[3].samples"``.
-    rules
-        Limits of the value.
-
-    Raises
-    ------
-    InvalidField
-        If the value does not match.
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
+@cache
+def _form_of(annotation: Any, rules: tuple[Any, ...]) -> Form:
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return decoded(arguments[0], value, path, (*arguments[1:], *rules))
+        return form_of(arguments[0], *arguments[1:], *rules)
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        (some,) = (a for a in arguments if a is not type(None))
-        return decoded(some, value, path, rules)
-    if kind is Any:
-        return _free(value, path)
+        (some,) = (argument for argument in arguments if argument is not types.NoneType)
+        return _Optional(form_of(some, *rules))
+    limits = [rule for rule in rules if isinstance(rule, Limits | Words)]
+    length = next((rule for rule in rules if isinstance(rule, Length)), Length())
+    if annotation is Any:
+        return _Free()
+    if annotation in _BASIC:
+        return _Basic(annotation, *limits[:1])
     if origin is Literal:
-        if not isinstance(value, str) or value not in arguments:
-            raise _wrong(path, " or ".join(map(repr, arguments)), value)
-        return value
+        return _Choice(arguments)
     if origin is _ARRAY:
-        return _array(value, path, rules)
+        return _Array(_Basic(float, *limits[:1]), length)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return _List(form_of(arguments[0]), length)
     if origin is tuple:
-        return _tuple(arguments, value, path, rules)
+        return _Entries(tuple, tuple(map(form_of, arguments)))
     if origin in (dict, Mapping):
-        return _mapping(arguments[1], value, path, rules)
-    if kind in _BASIC:
-        return _basic(kind, value, path, rules)
-    if issubclass(kind, tuple):
-        return kind(*_tuple(tuple(_hints(kind).values()), value, path, rules))
-    return _record(kind, value, path)
+        return _Mapping(form_of(arguments[1]), length)
+    if issubclass(annotation, tuple):
+        hints = get_type_hints(annotation, include_extras=True)
+        return _Entries(annotation._make, tuple(map(form_of, hints.values())))
+    return _Object(annotation)
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+@dataclass(frozen=True)
+class _Optional(Form):
+    some: Form
+
+    def read(self, value: Any, path: str) -> Any:
+        return None if value is None else self.some.read(value, path)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"anyOf": [self.some.schema(definitions), {"type": "null"}]}
 
 
-@cache
-def _stored(kind: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each stored field of a dataclass, and whether it is required."""
-    hints = _hints(kind)
-    missing = dataclasses.MISSING
-    return {
-        f.name: (hints[f.name], f.default is missing and f.default_factory is missing)
-        for f in dataclasses.fields(kind)
-        if f.metadata.get("stored", True)
-    }
+@dataclass(frozen=True)
+class _Choice(Form):
+    choices: tuple[str, ...]
+
+    def read(self, value: Any, path: str) -> str:
+        if not isinstance(value, str) or value not in self.choices:
+            raise _wrong(path, " or ".join(map(repr, self.choices)), value)
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"enum": list(self.choices)}
 
 
-def _record(kind: Any, value: Any, path: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise _wrong(path, f"an object with the fields of {kind.__name__}", value)
-    fields, prefix = _stored(kind), f"{path}." if path else ""
-    for name in value:
-        if name not in fields:
-            hint = _core.suggest(str(name), list(fields))
-            raise InvalidField(f"{prefix}{_short(str(name))} must be a known field{hint}")
-    for name, (_, required) in fields.items():
-        if required and name not in value:
-            raise InvalidField(f"{prefix}{name} is missing")
-    made = kind(**{n: decoded(fields[n][0], item, prefix + n) for n, item in value.items()})
-    if isinstance(made, Fields) and (contradiction := made._contradiction()):
-        raise InvalidField(prefix + contradiction)
-    return made
-
-
-def _free(value: Any, path: str, depth: int = 0) -> Any:
-    if depth > _DEEPEST:
-        raise InvalidField(f"{path} must have at most {_DEEPEST} levels of lists and objects")
-    if isinstance(value, list | tuple):
-        return [_free(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        if len(value) == 1 and str(value.get(_NUMBER)) in _NOT_FINITE:
-            return _NOT_FINITE[str(value[_NUMBER])]
-        _check_names(value, path)
-        return {name: _free(item, f"{path}.{name}", depth + 1) for name, item in value.items()}
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return _basic(kind, value, path, ())
-    if value is not None:
-        raise _wrong(path, "a JSON value", value)
-    return None
-
-
-_BASIC: dict[type, str] = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a finite number",
-    str: "a text",
+#: The name of each basic type in JSON schemas and in messages.
+_BASIC: dict[type, tuple[str, str]] = {
+    bool: ("boolean", "true or false"),
+    int: ("integer", "an integer"),
+    float: ("number", "a finite number"),
+    str: ("string", "a text"),
 }
 
 
-def _basic(kind: type, value: Any, path: str, rules: tuple[Any, ...]) -> Any:
-    words = next((rule.words for rule in rules if isinstance(rule, Limits | Words)), _BASIC[kind])
-    accepted = (int, float) if kind is float else kind
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise _wrong(path, words, value)
-    if isinstance(value, str):
-        if len(value) > _LONGEST:
-            raise InvalidField(f"{path} must have at most {_LONGEST} characters, got {len(value)}")
-        if not all(re.fullmatch(r.pattern, value) for r in rules if isinstance(r, Words)):
+@dataclass(frozen=True)
+class _Basic(Form):
+    kind: Any
+    rule: Limits | Words | None = None
+
+    def read(self, value: Any, path: str) -> Any:
+        words = self.rule.words if self.rule else _BASIC[self.kind][1]
+        accepted = (int, float) if self.kind is float else self.kind
+        if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
             raise _wrong(path, words, value)
-    elif isinstance(value, int | float) and kind is not bool:
-        least = max((rule.least for rule in rules if isinstance(rule, Limits)), default=-math.inf)
-        most = _LARGEST_INTEGER if kind is int else _LARGEST
-        if value != value or value < least or math.inf in (value, -value):
-            raise _wrong(path, words, value)
-        if not -most <= value <= most:
-            raise _wrong(path, f"{words} of magnitude at most {most:.3g}", value)
-        return kind(value)
-    return value
+        if isinstance(value, str):
+            if len(value) > _LONGEST:
+                most = f"at most {_LONGEST} characters, got {len(value)}"
+                raise InvalidField(f"{path} must have {most}")
+            if isinstance(self.rule, Words) and not re.fullmatch(self.rule.pattern, value):
+                raise _wrong(path, words, value)
+        elif self.kind is not bool:
+            least = self.rule.least if isinstance(self.rule, Limits) else -math.inf
+            if not least <= value or value in (math.inf, -math.inf):  # NaN is not >= least
+                raise _wrong(path, words, value)
+            if not -self.most <= value <= self.most:
+                raise _wrong(path, f"{words} of magnitude at most {self.most:.3g}", value)
+            return self.kind(value)
+        return value
+
+    @property
+    def least(self) -> float:
+        return self.rule.least if isinstance(self.rule, Limits) else -self.most
+
+    @property
+    def most(self) -> float:
+        return _LARGEST_INTEGER if self.kind is int else _LARGEST
+
+    def permits(self, values: Collection[Any]) -> bool:
+        """Whether all values are floats within the limits: a fast path for valid data."""
+        if self.kind is not float or not {type(value) for value in values} <= {float}:
+            return False
+        # A sum with NaN is NaN, whereas min and max may ignore it.
+        return not values or (
+            self.least <= min(values) and max(values) <= _LARGEST and math.isfinite(sum(values))
+        )
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        schema: Schema = {"type": _BASIC[self.kind][0]}
+        if self.kind is str:
+            schema["maxLength"] = _LONGEST
+        elif self.kind is not bool:
+            schema |= {"minimum": self.least, "maximum": self.most}
+        if isinstance(self.rule, Words):
+            schema["pattern"] = f"^({self.rule.pattern})$"
+        return schema
 
 
-def _array(value: Any, path: str, rules: tuple[Any, ...]) -> NDArray[np.float64]:
-    if not isinstance(value, list | tuple):
-        raise _wrong(path, "a list of numbers", value)
-    _check_length(value, path, rules)
-    limits = tuple(rule for rule in rules if isinstance(rule, Limits))
-    if _are_within(value, limits):
-        return np.array(value, dtype=np.float64)
-    checked = [_basic(float, item, f"{path}[{i}]", limits) for i, item in enumerate(value)]
-    return np.array(checked, dtype=np.float64)
+@dataclass(frozen=True)
+class _List(Form):
+    item: Form
+    length: Length
+
+    def read(self, value: Any, path: str) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _wrong(path, "a list", value)
+        _check_length(value, path, self.length)
+        return tuple(self.item.read(item, f"{path}[{place}]") for place, item in enumerate(value))
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        least, most = dataclasses.astuple(self.length)
+        items = self.item.schema(definitions)
+        return {"type": "array", "items": items, "minItems": least, "maxItems": most}
 
 
-def _are_within(values: Collection[Any], limits: tuple[Limits, ...]) -> bool:
-    """Whether all values are floats within the limits: a fast path for valid data."""
-    if not {type(value) for value in values} <= {float}:
-        return False
-    least = max((rule.least for rule in limits), default=-_LARGEST)
-    # A sum with NaN is NaN, whereas min and max may ignore it.
-    return not values or (
-        least <= min(values) and max(values) <= _LARGEST and math.isfinite(sum(values))
-    )
+@dataclass(frozen=True)
+class _Array(_List):
+    item: _Basic
+
+    def read(self, value: Any, path: str) -> NDArray[np.float64]:
+        if not isinstance(value, list | tuple):
+            raise _wrong(path, "a list of numbers", value)
+        _check_length(value, path, self.length)
+        numbers = value if self.item.permits(value) else super().read(value, path)
+        return np.array(numbers, dtype=np.float64)
 
 
-def _tuple(
-    kinds: tuple[Any, ...], value: Any, path: str, rules: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise _wrong(path, "a list", value)
-    _check_length(value, path, rules)
-    if kinds[-1] is Ellipsis:
-        kinds = (kinds[0],) * len(value)
-    elif len(kinds) != len(value):
-        raise InvalidField(f"{path} must have {len(kinds)} entries, got {len(value)}")
-    pairs = enumerate(zip(kinds, value, strict=True))
-    return tuple(decoded(kind, item, f"{path}[{place}]") for place, (kind, item) in pairs)
+@dataclass(frozen=True)
+class _Entries(Form):
+    make: Callable[[Any], Any]
+    entries: tuple[Form, ...]
+
+    def read(self, value: Any, path: str) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _wrong(path, "a list", value)
+        if len(value) != len(self.entries):
+            raise InvalidField(f"{path} must have {len(self.entries)} entries, got {len(value)}")
+        pairs = enumerate(zip(self.entries, value, strict=True))
+        return self.make(form.read(item, f"{path}[{place}]") for place, (form, item) in pairs)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        entries = [form.schema(definitions) for form in self.entries]
+        return {"type": "array", "prefixItems": entries, "minItems": len(entries), "items": False}
 
 
-def _mapping(kind: Any, value: Any, path: str, rules: tuple[Any, ...]) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(path, "an object", value)
-    _check_length(value, path, rules)
-    _check_names(value, path)
-    if get_origin(kind) is Annotated and get_args(kind)[0] is float:
-        limits = tuple(rule for rule in get_args(kind) if isinstance(rule, Limits))
-        if _are_within(value.values(), limits):
+@dataclass(frozen=True)
+class _Mapping(Form):
+    value: Form
+    length: Length
+
+    def read(self, value: Any, path: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _wrong(path, "an object", value)
+        _check_length(value, path, self.length)
+        _check_names(value, path)
+        if isinstance(self.value, _Basic) and self.value.permits(value.values()):
             return dict(value)
-    return {name: decoded(kind, item, f"{path}.{_short(name)}") for name, item in value.items()}
+        return {n: self.value.read(item, f"{path}.{_short(n)}") for n, item in value.items()}
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        least, most = dataclasses.astuple(self.length)
+        values = self.value.schema(definitions)
+        limits = {"minProperties": least, "maxProperties": most}
+        return {"type": "object", "additionalProperties": values, **limits}
+
+
+@dataclass(frozen=True)
+class _Free(Form):
+    def read(self, value: Any, path: str, depth: int = 0) -> Any:
+        if depth > _DEEPEST:
+            raise InvalidField(f"{path} must have at most {_DEEPEST} levels of lists and objects")
+        if isinstance(value, list | tuple):
+            return [self.read(v, f"{path}[{place}]", depth + 1) for place, v in enumerate(value)]
+        if isinstance(value, Mapping):
+            if len(value) == 1 and str(value.get(NUMBER)) in _NOT_FINITE:
+                return _NOT_FINITE[str(value[NUMBER])]
+            _check_names(value, path)
+            return {name: self.read(v, f"{path}.{name}", depth + 1) for name, v in value.items()}
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return form_of(kind).read(value, path)
+        if value is not None:
+            raise _wrong(path, "a JSON value", value)
+        return None
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {}
+
+
+@dataclass(frozen=True)
+class _Object(Form):
+    kind: Any
+
+    @cached_property
+    def fields(self) -> dict[str, Form]:
+        """The form of each stored field."""
+        hints = get_type_hints(self.kind, include_extras=True)
+        return {name: form_of(hints[name]) for name in stored_fields(self.kind)}
+
+    def read(self, value: Any, path: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise _wrong(path, f"an object with the fields of {self.kind.__name__}", value)
+        fields, prefix = self.fields, f"{path}." if path else ""
+        for name in value:
+            if name not in fields:
+                hint = _core.suggest(str(name), list(fields))
+                raise InvalidField(f"{prefix}{_short(str(name))} must be a known field{hint}")
+        for name, required in stored_fields(self.kind).items():
+            if required and name not in value:
+                raise InvalidField(f"{prefix}{name} is missing")
+        made = self.kind(**{n: fields[n].read(item, prefix + n) for n, item in value.items()})
+        if contradiction := made._contradiction():
+            raise InvalidField(prefix + contradiction)
+        return made
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        name = self.kind.__name__
+        if name not in definitions:
+            definitions[name] = {
+                "type": "object",
+                "properties": {n: form.schema(definitions) for n, form in self.fields.items()},
+                "required": [n for n, required in stored_fields(self.kind).items() if required],
+                "additionalProperties": False,
+            }
+        return {"$ref": f"#/$defs/{name}"}
+
+
+@cache
+def stored_fields(kind: Any) -> dict[str, bool]:
+    """The names of the stored fields of a dataclass, and whether each is required."""
+    missing = dataclasses.MISSING
+    return {
+        f.name: f.default is missing and f.default_factory is missing
+        for f in dataclasses.fields(kind)
+        if f.metadata.get("stored", True)
+    }
 
 
 def _check_names(value: Mapping[Any, Any], path: str) -> None:
@@ -337,8 +369,7 @@ def _check_names(value: Mapping[Any, Any], path: str) -> None:
         raise InvalidField(f"{path} must have names of at most {_LONGEST} characters")
 
 
-def _check_length(value: Any, path: str, rules: tuple[Any, ...]) -> None:
-    length = next((rule for rule in rules if isinstance(rule, Length)), Length())
+def _check_length(value: Collection[Any], path: str, length: Length) -> None:
     if not length.least <= len(value) <= length.most:
         raise InvalidField(
             f"{path} must have {length.least} to {length.most} entries, got {len(value)}"
@@ -347,7 +378,7 @@ def _check_length(value: Any, path: str, rules: tuple[Any, ...]) -> None:
 
 def _wrong(path: str, words: str, value: Any) -> InvalidField:
     if isinstance(value, dict) and len(value) == 1:
-        value = _NOT_FINITE.get(str(value.get(_NUMBER)), value)
+        value = _NOT_FINITE.get(str(value.get(NUMBER)), value)
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer with thousands of digits; nested lists

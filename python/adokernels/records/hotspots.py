@@ -8,33 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Group
-from rich.text import Text
-
-from adokernels.records.forms import Context, Count, Fields, Grid, Length, Size
-from adokernels.storage import StoredRecord
-from adokernels.tables.code import PRE, html_lines, text_lines
-from adokernels.tables.printable import escaped, printable
-from adokernels.tables.rendering import new_table, to_html, to_text
-from adokernels.text import percent, quantity
+from adokernels.records.forms import Context, Count, Grid, Length, Size
+from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
+from adokernels.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rich.table import Table
-
-#: Maximum number of lines in the table, and of characters of code per line.
-_LINES, _CODE = 12, 60
-#: Maximum number of characters of a path.
-_LONGEST_PATH = 500
-#: Maximum number of stall reasons per line, and the minimum share of the line's samples to show.
-_REASONS, _LEAST = 2, 0.1
-#: An excerpt is shown if it has at least this share of all samples.
-_SHOWN = 0.01
-#: Counts below this value have all digits; larger counts have a decimal prefix.
-_LARGEST_WHOLE = 100_000
 _NOT_ISSUED = "_not_issued"
-_HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +116,7 @@ class Excerpt(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Hotspots(StoredRecord):
+class Hotspots(StoredRecord, ShownAsTables):
     """Samples of the program counters of a variant's warps, by source line.
 
     The hardware samples warps at regular intervals. Warps spend much time at a line with many
@@ -208,55 +190,6 @@ class Hotspots(StoredRecord):
     def __getitem__(self, index: int) -> HotLine:
         return self.lines[index]
 
-    # ------------------------------------------------------------------------------ presentation
-
-    def _tables(self) -> list[Table]:
-        return [_line_table(self), *([_kernel_table(self)] if _needs_kernels(self) else [])]
-
-    def _shown(self) -> list[tuple[Excerpt, dict[int, HotLine]]]:
-        """Excerpts with enough samples and their hot lines, in descending order of samples."""
-        found = [(e, {hot.line: hot for hot in self.lines if hot in e}) for e in self.excerpts]
-        share = {id(e): sum(hot.share for hot in lines.values()) for e, lines in found}
-        shown = [(e, lines) for e, lines in found if share[id(e)] >= _SHOWN]
-        return sorted(shown, key=lambda pair: -share[id(pair[0])])
-
-    def _annotated(self) -> Iterator[Text]:
-        hottest = self.lines[0].share if self.lines else 1.0
-        for excerpt, hot in self._shown():
-            yield Text()
-            yield Text(printable(f"{excerpt.path}:{excerpt.line}", _LONGEST_PATH), style="bold")
-            for number, code in enumerate(text_lines(excerpt.text), excerpt.line):
-                line = hot.get(number)
-                heat = f"{percent(line.share):>7}" if line else " " * 7
-                yield Text.assemble((heat, _style(line, hottest)), (f" {number:4} ", "dim"), code)
-
-    def __repr__(self) -> str:
-        tables = "\n".join(map(to_text, self._tables()))
-        return "\n".join([tables, *(line.plain.rstrip() for line in self._annotated())])
-
-    def __rich__(self) -> Group:
-        return Group(*self._tables(), *self._annotated())
-
-    def _repr_html_(self) -> str:
-        hottest = self.lines[0].share if self.lines else 1.0
-        blocks = [to_html(table) for table in self._tables()]
-        for excerpt, hot in self._shown():
-            rows = []
-            for number, code in enumerate(html_lines(excerpt.text), excerpt.line):
-                line = hot.get(number)
-                heat = escaped(f"{percent(line.share):>7}") if line else " " * 7
-                colour = _HEAT.format(0.75 * line.share / hottest) if line else "none"
-                title = f' title="{escaped(_reasons_of(line, len(line.reasons)))}"' if line else ""
-                rows.append(
-                    f'<span style="background:{colour}"{title}>{heat}</span>'
-                    f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
-                )
-            name = escaped(f"{excerpt.path}:{excerpt.line}")
-            code = "\n".join(rows)
-            blocks.append(f'<div><strong>{name}</strong><pre style="{PRE}">{code}</pre></div>')
-        body = "<br>\n".join(blocks)
-        return f'<div class="adokernels" style="overflow-x:auto">\n{body}\n</div>'
-
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
     """Separate the samples per stall reason from those without an issued instruction.
@@ -270,10 +203,6 @@ def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[st
     pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
     reasons = {name: n for name, n in pairs if not name.endswith(_NOT_ISSUED)}
     return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
-
-
-def _count(samples: int) -> str:
-    return str(samples) if samples < _LARGEST_WHOLE else quantity(samples, "").strip()
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -294,64 +223,3 @@ def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
         samples=samples,
         share=samples / total if total else 0.0,
     )
-
-
-def _reasons_of(line: HotLine, most: int) -> str:
-    shares = [(name.replace("_", " "), n / line.samples) for name, n in line.reasons.items() if n]
-    named = [f"{name} {percent(share)}" for name, share in shares if share >= _LEAST]
-    return ", ".join(named[:most])
-
-
-def _style(line: HotLine | None, hottest: float) -> str:
-    if line is None:
-        return ""
-    relative = line.share / hottest
-    return "bold red" if relative > 0.5 else "yellow" if relative > 0.1 else "dim"
-
-
-def _needs_kernels(hotspots: Hotspots) -> bool:
-    return len(hotspots.kernels) > 1 or any(not entry.path for entry in hotspots.entries)
-
-
-def _line_table(hotspots: Hotspots) -> Table:
-    title = f"{hotspots.routine}[{hotspots.variant}], {hotspots.problem}: hottest lines"
-    headers = [("line", True), ("samples", False), ("share", False), ("not issued", False)]
-    table = new_table(title, [*headers, ("stall reasons", True), ("code", True)])
-    table.columns[0].max_width = None
-    for line in hotspots.lines[:_LINES]:
-        code = line.text.strip()
-        cells = (
-            line.place,
-            _count(line.samples),
-            percent(line.share),
-            percent(line.not_issued / line.samples) if line.samples else "",
-            _reasons_of(line, _REASONS),
-            code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
-        )
-        table.add_row(*map(Text, cells))
-    notes = [f"{_count(hotspots.samples)} samples."]
-    if rest := len(hotspots.lines) - _LINES:
-        share = sum(line.share for line in hotspots.lines[_LINES:])
-        if rest > 0:
-            notes.append(f"{rest} further lines have {percent(share)} of the samples.")
-    notes.append("Not issued: share of samples in which the scheduler issued no instruction.")
-    if hotspots.dropped:
-        notes.append(f"The hardware dropped {_count(hotspots.dropped)} samples.")
-    if hotspots.unattributed:
-        notes.append(
-            f"{_count(hotspots.unattributed)} further samples belong to kernels without a name."
-        )
-    table.caption = Text(" ".join(notes))
-    return table
-
-
-def _kernel_table(hotspots: Hotspots) -> Table:
-    table = new_table("kernels", [("kernel", True), ("samples", False), ("share", False)])
-    table.columns[0].max_width = None
-    with_lines = {entry.kernel for entry in hotspots.entries if entry.path}
-    for kernel, samples in hotspots.kernels.items():
-        name = kernel.partition("<")[0]
-        shown = name if kernel in with_lines else f"{name} (no source lines)"
-        share = percent(samples / hotspots.samples) if hotspots.samples else ""
-        table.add_row(*map(Text, (shown, _count(samples), share)))
-    return table

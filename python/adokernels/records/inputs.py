@@ -1,4 +1,4 @@
-"""The measured problem, as data."""
+"""The inputs of a measured call, as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adokernels.records.forms import Count, Fields
+from adokernels.records.forms import Count
+from adokernels.records.record import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,7 @@ class Operand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem(Fields):
+class Inputs(Fields):
     """Operands and options of a call.
 
     Attributes
@@ -57,7 +58,7 @@ class Problem(Fields):
         operands: Iterable[tuple[str, Iterable[int], str]],
         options: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Make a problem from the name, shape and dtype of each operand."""
+        """Make inputs from the name, shape and dtype of each operand."""
         described = tuple(Operand(name, tuple(shape), dtype) for name, shape, dtype in operands)
         return cls(described, options or {})
 
@@ -88,3 +89,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return math.nan  # one object, so that mappings with NaN compare equal
     return value if isinstance(value, str | int | float) or value is None else repr(value)
+
+
+#: The former name of the class.
+Problem = Inputs

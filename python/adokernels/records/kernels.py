@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from adokernels.machine_code.disassembly import LaunchedKernel
-from adokernels.records.forms import Block, Count, Fields, Grid, Length, Size
-from adokernels.tables.measurements import resource_table
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.forms import Block, Count, Grid, Length, Size
+from adokernels.records.record import Fields
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from rich.table import Table
     from typing_extensions import Self
 
     from adokernels import _core
@@ -161,12 +159,3 @@ class Resources(ShownAsTables):
     def limiter(self) -> str:
         """The resource that limits the occupancy; empty if there are no kernels."""
         return min(self.kernels, key=lambda k: k.occupancy).limiter if self.kernels else ""
-
-    def _tables(self) -> list[Table]:
-        return [resource_table([self])]
-
-
-def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
-    """The kernels to disassemble: each pair of kernel and block shape once, in order."""
-    found = (LaunchedKernel(k.name, k.block, k.most_registers) for k in kernels)
-    return list(dict.fromkeys(found))

@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from adokernels.diagnosis.score import Score
+from adokernels.names import find
 from adokernels.records.checked import Checked
 from adokernels.records.forms import InvalidField
 from adokernels.records.hotspots import Hotspots
-from adokernels.records.measurement import Machine, Measurement, Sweep
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
+from adokernels.records.record import SCHEMA
 from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
 from adokernels.records.schema_one import converted
-from adokernels.storage import SCHEMA
+from adokernels.records.sweep import Sweep
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Score | Checked | Scan | Sass
-
-_KINDS: dict[str, type[Record]] = {
+Record = Measurement | Machine | Sweep | Profile | Hotspots | Checked | Scan | Sass
+#: The class of each kind of stored record.
+KINDS: dict[str, type[Record]] = {
     kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Score, Checked, Scan, Sass)
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Checked, Scan, Sass)
 }
-
-
+#: Kinds of records of packages above this one: the names of the classes.
+_ABOVE = {"score": "Score"}
 #: Maximum size of a file, in bytes. The largest published file has 1.3 MB.
 _LARGEST_FILE = 1 << 28
 
@@ -54,12 +56,14 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
     except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
         raise ValueError(f"{path} is not JSON: {error}") from error
     kind = document.pop("kind", None) if isinstance(document, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{path} is not an adokernels record (kind: {', '.join(_KINDS)})")
+    if not isinstance(kind, str) or kind not in KINDS | _ABOVE:
+        raise ValueError(f"{path} is not an adokernels record (kind: {', '.join(KINDS)})")
     version = document.pop("schema", None)
     if type(version) is not int or version not in (1, SCHEMA):
         raise ValueError(f"{path} has schema {version}; this version reads schemas 1 and {SCHEMA}")
     try:
-        return _KINDS[kind].from_dict(converted(document) if version == 1 else document)
+        found = KINDS[kind] if kind in KINDS else find(_ABOVE[kind])
+        record: Record = found.from_dict(converted(document) if version == 1 else document)
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
+    return record

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from adokernels.records.forms import Amount, Context, Fields, Size
+from adokernels.records.forms import Amount, Context, Size
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import BY_KEY, QUANTITIES, combined
-from adokernels.storage import StoredRecord
-from adokernels.tables.counters import comparison_table, profile_tables
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.table import Table
 
 
 class _Counted:
@@ -138,9 +135,6 @@ class Profile(_Counted, StoredRecord, ShownAsTables):
         """Compare each quantity with that of an earlier profile, the baseline."""
         return ProfileComparison(before=before, after=self)
 
-    def _tables(self) -> list[Table]:
-        return profile_tables(self)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProfileComparison(ShownAsTables):
@@ -153,6 +147,3 @@ class ProfileComparison(ShownAsTables):
         """Quantity, value before, value after."""
         before, after = self.before.quantities, self.after.quantities
         return ((key, before[key], after[key]) for key in before if key in after)
-
-    def _tables(self) -> list[Table]:
-        return [comparison_table(self)]

@@ -5,21 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
-
 from adokernels.names import find
 from adokernels.records.forms import Length
-from adokernels.records.measurement import Sweep
-from adokernels.storage import StoredRecord, write_csv
-from adokernels.tables.rendering import ShownAsTables, new_table
-from adokernels.text import quantity, share_of_limit
+from adokernels.records.record import StoredRecord
+from adokernels.records.shown import ShownAsTables
+from adokernels.records.sweep import Sweep
+from adokernels.storage import write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from rich.table import Table
 
     from adokernels.records.measurement import Measurement
 
@@ -121,22 +118,3 @@ class Scan(StoredRecord, ShownAsTables):
         caches = dict.fromkeys(m.cache for m in first)
         ending = "interrupted" if self.interrupted else ""
         return ", ".join(filter(None, [self.routine, machine, *caches, ending]))
-
-    def _tables(self) -> list[Table]:
-        headers = [("problem", True), ("compulsory\nbytes", False)]
-        headers += [(name, False) for name in self.names]
-        table = new_table(f"{self.title}: time and share of the roof", headers)
-        for found in self:
-            by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
-            first = next(iter(by_name.values()))
-            shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
-            cells = [shapes, quantity(first.bytes, "B")]
-            cells += [_cell(found, by_name[n]) if n in by_name else "" for n in self.names]
-            table.add_row(*map(Text, cells))
-        return [table]
-
-
-def _cell(found: Sweep, m: Measurement) -> str:
-    share = found.share_of_roof(m)
-    words = quantity(m.seconds, "s")
-    return words if share is None else f"{words}, {share_of_limit(share)}"

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from adokernels.records.forms import InvalidField
-from adokernels.records.inputs import Problem
+from adokernels.records.inputs import Inputs
 
 _RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
 #: Totals of counters, which a profile has replaced.
@@ -49,7 +49,7 @@ def converted(record: Any, path: str = "") -> Any:
     return result
 
 
-def problem_of(sentence: str) -> Problem:
+def problem_of(sentence: str) -> Inputs:
     """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``.
 
     Raises
@@ -70,7 +70,7 @@ def problem_of(sentence: str) -> Problem:
         else:
             raise ValueError(f"problem must list operands and options, got {sentence!r}")
         rest = rest[found.end() :].removeprefix(", ")
-    return Problem.of(operands, options)
+    return Inputs.of(operands, options)
 
 
 def _value(text: str) -> Any:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from adokernels.str_enum import StrEnum
-from adokernels.tables.printable import printable
+from adokernels.text import StrEnum, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adokernels.tables.printable import escaped
-from adokernels.text import quantity, ratio, share_of_limit
+from adokernels.text import escaped, quantity, ratio, share_of_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {

@@ -20,16 +20,17 @@ from adokernels.report.variants import variants_table
 from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
-from adokernels.tables.printable import escaped
 from adokernels.tables.rendering import to_html
-from adokernels.text import quantity
+from adokernels.text import escaped, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from adokernels.records.measurement import Machine, Measurement, Sweep
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]

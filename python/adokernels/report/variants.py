@@ -14,7 +14,8 @@ from adokernels.text import number, quantity, share_of_limit
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adokernels.records.measurement import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 _CHANGES = "what it changes"
 #: Significant digits of the bounds of an interval, which are often close to each other.

@@ -8,15 +8,12 @@ from rich.text import Text
 
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.tables.rendering import new_table
-from adokernels.text import number, percent, quantity, ratio
+from adokernels.text import count, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.records.profile import Profile, ProfileComparison
-
-#: Counts below this value have all digits; larger counts have a decimal prefix.
-_LARGEST_WHOLE = 100_000
 
 
 def shown(q: Quantity, value: float) -> str:
@@ -25,13 +22,11 @@ def shown(q: Quantity, value: float) -> str:
         return percent(value)
     if q.unit:
         return quantity(value, q.unit)
-    if value == int(value) and abs(value) < _LARGEST_WHOLE:
-        return f"{value:.0f}"
-    return quantity(value, "").strip() if abs(value) >= _LARGEST_WHOLE else number(value)
+    return count(value)
 
 
-def profile_tables(profile: Profile) -> list[Table]:
-    """Build the tables of a profile: one column per kernel, and the total if there are several."""
+def profile_table(profile: Profile) -> Table:
+    """Build the table of a profile: one column per kernel, and the total if there are several."""
     columns = list(profile.kernels)
     names = [k.kernel.name.partition("<")[0] for k in columns]
     everything = [*columns, profile] if len(columns) > 1 else columns
@@ -51,7 +46,7 @@ def profile_tables(profile: Profile) -> list[Table]:
         table.add_row(Text(f"  {q.title}"), *map(Text, cells))
     table.columns[0].max_width = None
     table.caption = Text(f"Counted with {profile.collector}. Quantities that are 0 are omitted.")
-    return [table]
+    return table
 
 
 def comparison_table(comparison: ProfileComparison) -> Table:

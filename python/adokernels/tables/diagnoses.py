@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.diagnosis.diagnosis import Diagnosis, Finding
-    from adokernels.diagnosis.score import Score
 
 #: Widths in characters of the columns with sentences.
 _SENTENCE, _EVIDENCE = 38, 44
@@ -50,11 +49,11 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
             found.name if finding.counted else f"{found.name}, without counters",
             "; ".join(evidence),
             _next_step(finding),
-            _bound(advice.bound) if advice else "",
+            bound_cell(advice.bound) if advice else "",
         )
         table.add_row(*map(Text, cells))
     bases = [
-        f"{finding.variant} {_bound(finding.advice.bound)}: {finding.advice.basis}"
+        f"{finding.variant} {bound_cell(finding.advice.bound)}: {finding.advice.basis}"
         f" ({', '.join(finding.advice.provenance)})"
         for finding in diagnosis
         if finding.advice and finding.advice.bound is not None
@@ -95,12 +94,12 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{finding.variant} to {outcome.variant}",
                 str(advice.step) if advice else "",
                 listed(outcome.changes),
-                _bound(advice.bound) if advice else "",
+                bound_cell(advice.bound) if advice else "",
                 ratio(outcome.ratio),
                 f"{number(low)} to {number(high)}",
                 verdict_on(finding),
                 moved,
-                _yes(finding.named),
+                yes(finding.named),
             )
             table.add_row(*map(Text, cells))
     return table
@@ -120,39 +119,11 @@ def verdict_on(finding: Finding) -> str:
     return "held" if finding.held else "violated"
 
 
-def score_tables(score: Score) -> list[Table]:
-    """Build the tables of a score: a summary, and the result of every step."""
-    summary = new_table("Score of the diagnoses", [("quantity", True), ("value", False)])
-    summary.columns[0].max_width = None
-    for name, value in score.summary():
-        summary.add_row(Text(name), Text(value))
-    headers = [("ladder", True), ("step", True), ("limiter", True), ("proposed", True)]
-    headers += [("changed", True), ("at\nmost", False), ("realised", False), ("bound", True)]
-    table = new_table("Every step", [*headers, ("named", True)])
-    for place in (1, 2, 3, 4):
-        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
-        table.columns[place].max_width = 24
-    last = ""
-    for row in score:
-        cells = (
-            "" if row.ladder == last else row.ladder,
-            f"{row.variant} to {row.next_variant}",
-            row.limiter,
-            row.proposed,
-            listed(Step(name) for name in row.changes),
-            _bound(row.bound),
-            ratio(row.realised),
-            row.verdict,
-            _yes(row.named),
-        )
-        last = row.ladder
-        table.add_row(*map(Text, cells), style="" if row.named else "dim")
-    return [summary, table]
-
-
-def _bound(bound: float | None) -> str:
+def bound_cell(bound: float | None) -> str:
+    """Format a bound."""
     return "" if bound is None else ratio(bound)
 
 
-def _yes(named: bool | None) -> str:
+def yes(named: bool | None) -> str:
+    """Format whether a step was named."""
     return "" if named is None else "yes" if named else "no"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from adokernels.charts.published import PublishedPoint, PublishedPoints
 from adokernels.course.published.figure import Published
-from adokernels.records.measurement import Ceiling, Machine
+from adokernels.records.machine import Ceiling, Machine
 
 V100 = "V100"
 ADA = "GPU of compute capability 8.9"
