@@ -1,4 +1,4 @@
-"""Generates type stubs, tables, pages of results and charts from the ladders.
+"""Generates type stubs, JSON schemas, tables, pages of results and charts from the ladders.
 
 Run ``make generate`` after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from PIL import Image
 import adokernels as ado
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC
+from adokernels.records.loading import KINDS
+from adokernels.records.record import SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
@@ -173,6 +176,9 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield docs / "diagnosis.json", diagnosis_document.record(sweeps)
     yield docs / "cards.md", cards_document.text(sweeps)
     yield docs / "documents.md", documents_document.text(sweeps)
+    for kind, record in KINDS.items():
+        path = PACKAGE / "records" / "schemas" / f"{kind}-{SCHEMA}.json"
+        yield path, json.dumps(record.schema(), indent=1) + "\n"
     for name, text in results_document.pages(sweeps).items():
         yield docs / "results" / name, text
 

@@ -39,6 +39,7 @@ from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.records.loading import load
+from adokernels.records.scan import Scan
 from adokernels.records.schema_one import problem_of
 from adokernels.records.sweep import Sweep
 from adokernels.tables.measurements import sweep_table, verdict_cell
@@ -171,6 +172,19 @@ def test_cold_and_warm_are_never_compared():
     mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
     record = mixed.records()[1]
     assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
+
+
+def test_a_sweep_is_a_sequence_of_its_measurements():
+    sweep = with_peers(make_transpose())
+    assert sweep[0] is sweep.measurements[0]
+    assert sweep[-1] is sweep.measurements[-1]
+    assert sweep[1:3] == sweep.measurements[1:3]
+    assert sweep[::-1] == tuple(reversed(sweep))
+    assert sweep["numpy"] is sweep.peers[-1]
+    with pytest.raises(IndexError):
+        sweep[len(sweep)]
+    scan = Scan(routine="transpose", sweeps=(sweep, make_transpose()))
+    assert scan[-1] is scan.sweeps[1]
 
 
 def test_peers_come_last_and_are_no_steps():

@@ -51,7 +51,6 @@ from adokernels.measuring.hotspots import hotspots as hotspots
 from adokernels.records.loading import load as load
 from adokernels.measuring.machine import machine as machine
 from adokernels.records.inputs import Inputs as Inputs
-from adokernels.records.inputs import Problem as Problem
 from adokernels.measuring.profiling import profile as profile
 from adokernels.measuring.protocol import measure as measure
 from adokernels.measuring.protocol import sweep as sweep

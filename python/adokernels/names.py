@@ -46,7 +46,7 @@ _DEFINED_IN = {
     "adokernels.measuring.hotspots": "hotspots",
     "adokernels.records.loading": "load",
     "adokernels.measuring.machine": "machine",
-    "adokernels.records.inputs": "Inputs Problem",
+    "adokernels.records.inputs": "Inputs",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
     "adokernels.records.machine": "Ceiling Machine",
@@ -63,7 +63,8 @@ _DEFINED_IN = {
     "adokernels.streaming.stream": "stream",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
-#: Names that are not public, but that methods of a lower package use.
+#: Names that are not public, but that methods of a lower package use: those of records that explain
+#: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "Score": "adokernels.diagnosis.score",
@@ -92,6 +93,9 @@ PUBLIC = {
     **{name: module for module, names in _DEFINED_IN.items() for name in names.split()},
 }
 
+
+#: Former names of public names.
+FORMER = {"Problem": "Inputs"}
 
 #: Packages that ``ado.NAME`` imports.
 SUBPACKAGES = ("distributed",)

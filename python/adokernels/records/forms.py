@@ -312,7 +312,10 @@ class _Free(Form):
         return None
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {}
+        value = {"$ref": "#/$defs/Value"}
+        limits = {"maxLength": _LONGEST, "minimum": -_LARGEST, "maximum": _LARGEST}
+        definitions["Value"] = {"items": value, "additionalProperties": value, **limits}
+        return value
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return math.nan  # one object, so that mappings with NaN compare equal
     return value if isinstance(value, str | int | float) or value is None else repr(value)
-
-
-#: The former name of the class.
-Problem = Inputs

@@ -47,6 +47,9 @@ class Scan(StoredRecord, ShownAsTables):
     def __len__(self) -> int:
         return len(self.sweeps)
 
+    def __getitem__(self, index: int) -> Sweep:
+        return self.sweeps[index]
+
     def plot(self, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
         """Draw bandwidth and time against the compulsory bytes, with the sizes of the caches.
 

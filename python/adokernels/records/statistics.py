@@ -7,7 +7,7 @@ Source: Hoefler & Belli, "Scientific Benchmarking of Parallel Computing Systems"
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -79,6 +79,10 @@ class Comparison(_Ratio):
         comparison = super().__new__(cls, verdict, ratio, interval)
         comparison.ours, comparison.theirs, comparison.samples = ours, theirs, samples
         return comparison
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that make a copy: for pickle and copy."""
+        return tuple(self), vars(self)
 
     def __repr__(self) -> str:
         low, high = self.interval
