@@ -10,7 +10,7 @@ from origin import contexts_of, origin
 
 import adokernels as ado
 from adokernels.course.published import image_filters
-from adokernels.diagnosis.card import CardEvidence, Example
+from adokernels.diagnosis.cards import CardEvidence, Example
 from adokernels.tables.cards import evidence_table
 from adokernels.tables.rendering import to_markdown
 from adokernels.text import ratio

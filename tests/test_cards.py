@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import adokernels as ado
-from adokernels.diagnosis.card import RESOURCES, Cards, Indicator, Validity
+from adokernels.diagnosis.cards import RESOURCES, Cards, Indicator, Validity
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.diagnosis.steps import Step
 from adokernels.records.metrics import BY_KEY

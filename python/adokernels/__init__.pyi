@@ -30,7 +30,7 @@ from adokernels.custom.functions import FunctionVariant as FunctionVariant
 from adokernels.custom.functions import variant as variant
 from adokernels.custom.ladder import Ladder as Ladder
 from adokernels.custom.ladder import ladder as ladder
-from adokernels.diagnosis.card import Card as Card
+from adokernels.diagnosis.cards import Card as Card
 from adokernels.diagnosis.cards import cards as cards
 from adokernels.diagnosis.diagnosis import Diagnosis as Diagnosis
 from adokernels.diagnosis.diagnosis import diagnose as diagnose

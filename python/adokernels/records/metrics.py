@@ -138,33 +138,32 @@ class Quantity:
             return None
 
 
-def _metric(name: str, factor: float = 1.0) -> Callable[[Values], float]:
+_Formula = Callable[[Values], float]
+
+
+def _metric(name: str, factor: float = 1.0) -> _Formula:
     return lambda v: v[name] * factor
 
 
-def _percent(name: str) -> Callable[[Values], float]:
+def _percent(name: str) -> _Formula:
     return _metric(name, 0.01)
 
 
-def _sum(*names: str) -> Callable[[Values], float]:
+def _sum(*names: str) -> _Formula:
     return lambda v: sum(v[name] for name in names)
 
 
-def _ratio(
-    above: Callable[[Values], float], below: Callable[[Values], float]
-) -> Callable[[Values], float]:
+def _ratio(above: _Formula, below: _Formula) -> _Formula:
     return lambda v: above(v) / below(v)
 
 
-def _flops(add: str, mul: str, fma: str, lanes: int) -> Callable[[Values], float]:
+def _flops(add: str, mul: str, fma: str, lanes: int) -> _Formula:
     names = [_THREADS.format(op) for op in (add, mul, fma)]
     return lambda v: lanes * (v[names[0]] + v[names[1]] + 2 * v[names[2]])
 
 
 _FP = {"fp64": ("dadd", "dmul", "dfma", 1), "fp32": ("fadd", "fmul", "ffma", 1)}
 _FP["fp16"] = ("hadd", "hmul", "hfma", 2)
-
-
 #: Precisions that are included in all FLOPs. FP16 is not: compilers move constants with it.
 _COUNTED_AS_FLOPS = ("fp64", "fp32")
 
@@ -180,224 +179,140 @@ def _fma_share(v: Values) -> float:
     return fused / (fused + others)
 
 
-def _sectors(op: str) -> Callable[[Values], float]:
-    return _metric(_GLOBAL.format("sectors", op))
-
-
-def _requests(op: str) -> Callable[[Values], float]:
-    return _metric(_GLOBAL.format("requests", op))
-
-
-def _ideal(op: str) -> Callable[[Values], float]:
+def _ideal(op: str) -> _Formula:
     """Minimum number of sectors for the requested bytes, at most the counted number.
 
-    A word that several lanes access counts once.
-
-    Asynchronous copies to shared memory (LDGSTS) are loads.
+    A word that several lanes access counts once. Asynchronous copies to shared memory (LDGSTS) are
+    loads.
     """
     names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
     names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
-    return lambda v: min(_sum(*names)(v) / SECTOR, _sectors(op)(v))
+    return lambda v: min(_sum(*names)(v) / SECTOR, v[_GLOBAL.format("sectors", op)])
 
 
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_TEX_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st"))
-
-
-def _access(op: str, words: str) -> list[Quantity]:
-    name, section = words.partition(" ")[0], "global memory"
-    return [
-        Quantity(f"{name}_requests", f"{words} requests", "", section, _requests(op)),
-        Quantity(f"{name}_sectors", f"{words} sectors", "", section, _sectors(op)),
-        Quantity(f"ideal_{name}_sectors", f"{words} sectors, ideal", "", section, _ideal(op)),
-        Quantity(
-            f"{name}_sectors_per_request",
-            f"sectors per {words} request",
-            "",
-            section,
-            _ratio(_sectors(op), _requests(op)),
-        ),
-    ]
-
-
-def _shared(op: str, words: str) -> list[Quantity]:
-    section = "shared memory"
-    return [
-        Quantity(
-            f"shared_{words}_wavefronts",
-            f"shared {words} wavefronts",
-            "",
-            section,
-            _metric(_WAVEFRONTS.format(op)),
-        ),
-        Quantity(
-            f"shared_{words}_conflicts",
-            f"shared {words} bank conflicts",
-            "",
-            section,
-            _metric(_CONFLICTS.format(op)),
-        ),
-    ]
-
-
+_LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
 _BOTH = ("ld", "st")
 
-QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("seconds", "time", "s", "time", _metric("gpu__time_duration.sum", 1e-9)),
-    Quantity("clock", "SM clock", "Hz", "time", _metric("sm__cycles_elapsed.avg.per_second")),
-    Quantity(
-        "compute_sol",
-        "compute",
-        "%",
-        "speed of light",
-        _percent("sm__throughput" + _OF_PEAK),
-    ),
-    Quantity(
-        "memory_sol",
-        "memory",
-        "%",
-        "speed of light",
-        _percent("gpu__compute_memory_throughput" + _OF_PEAK),
-    ),
-    Quantity("l1_sol", "L1", "%", "speed of light", _percent("l1tex__throughput" + _ACTIVE)),
-    Quantity("l2_sol", "L2", "%", "speed of light", _percent("lts__throughput" + _OF_PEAK)),
-    Quantity(
-        "dram_sol", "DRAM", "%", "speed of light", _percent("gpu__dram_throughput" + _OF_PEAK)
-    ),
-    Quantity("l1_bytes", "L1", "B", "bytes", _metric("l1tex__t_bytes.sum")),
-    Quantity(
-        "shared_bytes",
-        "shared memory",
-        "B",
-        "bytes",
-        _metric("sm__sass_data_bytes_mem_shared.sum"),
-    ),
-    Quantity("l2_bytes", "L2, from and to L1", "B", "bytes", _metric(_TEX_SECTORS, SECTOR)),
-    Quantity("dram_read_bytes", "DRAM read", "B", "bytes", _metric("dram__bytes_read.sum")),
-    Quantity("dram_write_bytes", "DRAM written", "B", "bytes", _metric("dram__bytes_write.sum")),
-    Quantity("dram_bytes", "DRAM", "B", "bytes", _metric("dram__bytes.sum")),
-    Quantity("l1_hit_rate", "L1 hit rate", "%", "bytes", _percent("l1tex__t_sector_hit_rate.pct")),
-    Quantity("l2_hit_rate", "L2 hit rate", "%", "bytes", _percent("lts__t_sector_hit_rate.pct")),
-    *_access("ld", "load"),
-    *_access("st", "store"),
-    *_shared("ld", "load"),
-    *_shared("st", "store"),
-    Quantity(
-        "conflict_share",
-        "wavefronts that are bank conflicts",
-        "%",
-        "shared memory",
-        _ratio(
-            _sum(*map(_CONFLICTS.format, _BOTH)),
-            _sum(*map(_WAVEFRONTS.format, _BOTH)),
-        ),
-    ),
-    Quantity("instructions", "warp instructions", "", "issue", _metric("smsp__inst_executed.sum")),
-    Quantity(
-        "issue_active",
-        "issue slots used",
-        "%",
-        "issue",
-        _metric("smsp__issue_active.avg.per_cycle_active"),
-    ),
-    Quantity(
-        "eligible_warps",
-        "eligible warps per scheduler",
-        "",
-        "issue",
-        _metric("smsp__warps_eligible.avg.per_cycle_active"),
-    ),
-    Quantity(
-        "active_warps",
-        "active warps per scheduler",
-        "",
-        "issue",
-        _metric("smsp__warps_active.avg.per_cycle_active"),
-    ),
-    Quantity(
-        "occupancy",
-        "achieved occupancy",
-        "%",
-        "issue",
-        _percent("sm__warps_active.avg.pct_of_peak_sustained_active"),
-    ),
-    Quantity(
-        "warp_latency",
-        "cycles between instructions of a warp",
-        "",
-        "warp states",
-        _metric("smsp__average_warp_latency_per_inst_issued.ratio"),
-    ),
-    *(
-        Quantity(
-            f"stall_{name}", name.replace("_", " "), "", "warp states", _metric(_STALL.format(name))
-        )
-        for name in STALLS
-    ),
-    *(
-        Quantity(f"pipe_{name.lower()}", f"{name} pipe", "%", "pipes", _percent(metric + _ACTIVE))
-        for name, metric in PIPES.items()
-    ),
-    Quantity("flops", "FP64 and FP32 FLOPs", "", "operations", _all_flops),
-    *(
-        Quantity(f"flops_{name}", f"{name.upper()} FLOPs", "", "operations", _flops(*ops))
-        for name, ops in _FP.items()
-    ),
-    Quantity("fma_share", "FMAs of FP instructions", "%", "operations", _fma_share),
-    *(
-        Quantity(
-            f"{name}_operations",
-            f"{name} instructions of threads",
+_Rows = list[tuple[str, str, str, _Formula]]
+
+
+def _access(op: str, name: str) -> _Rows:
+    sectors, requests = (_metric(_GLOBAL.format(of, op)) for of in ("sectors", "requests"))
+    return [
+        (f"{name}_requests", f"{name} requests", "", requests),
+        (f"{name}_sectors", f"{name} sectors", "", sectors),
+        (f"ideal_{name}_sectors", f"{name} sectors, ideal", "", _ideal(op)),
+        (
+            f"{name}_sectors_per_request",
+            f"sectors per {name} request",
             "",
-            "operations",
-            _metric(_THREADS.format(name)),
-        )
-        for name in ("integer", "conversion", "memory", "control", "bit", "misc")
-    ),
-    Quantity(
-        "lanes",
-        "active lanes per instruction",
-        "",
-        "divergence",
-        _metric("smsp__thread_inst_executed_per_inst_executed.ratio"),
-    ),
-    Quantity(
-        "unpredicated_lanes",
-        "active lanes not predicated off",
-        "",
-        "divergence",
-        _metric("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"),
-    ),
-    Quantity(
-        "branch_efficiency",
-        "branch efficiency",
-        "%",
-        "divergence",
-        _percent("smsp__sass_average_branch_targets_threads_uniform.pct"),
-    ),
-    Quantity(
-        "local_bytes",
-        "local memory (spills)",
-        "B",
-        "local memory",
-        lambda v: SECTOR * _sum(*_LOCAL)(v),
-    ),
-    Quantity(
-        "sm_balance",
-        "mean active cycles of SMs, of the maximum",
-        "%",
-        "imbalance",
-        _ratio(_metric("sm__cycles_active.avg"), _metric("sm__cycles_active.max")),
-    ),
-    Quantity(
-        "sm_active",
-        "cycles in which an SM is active",
-        "%",
-        "imbalance",
-        _ratio(_metric("sm__cycles_active.avg"), _metric("sm__cycles_elapsed.max")),
-    ),
+            _ratio(sectors, requests),
+        ),
+    ]
+
+
+def _shared(op: str, name: str) -> _Rows:
+    wavefronts, conflicts = (_metric(of.format(op)) for of in (_WAVEFRONTS, _CONFLICTS))
+    return [
+        (f"shared_{name}_wavefronts", f"shared {name} wavefronts", "", wavefronts),
+        (f"shared_{name}_conflicts", f"shared {name} bank conflicts", "", conflicts),
+    ]
+
+
+_conflicts = _ratio(_sum(*map(_CONFLICTS.format, _BOTH)), _sum(*map(_WAVEFRONTS.format, _BOTH)))
+_active, _elapsed = _metric("sm__cycles_active.avg"), _metric("sm__cycles_elapsed.max")
+_latency = _metric("smsp__average_warp_latency_per_inst_issued.ratio")
+_issued = _metric("smsp__issue_active.avg.per_cycle_active")
+_uniform = _percent("smsp__sass_average_branch_targets_threads_uniform.pct")
+_warps = "smsp__warps_{}.avg.per_cycle_active"
+
+#: Key, title, unit and formula of each quantity, by section.
+_SECTIONS: dict[str, _Rows] = {
+    "time": [
+        ("seconds", "time", "s", _metric("gpu__time_duration.sum", 1e-9)),
+        ("clock", "SM clock", "Hz", _metric("sm__cycles_elapsed.avg.per_second")),
+    ],
+    "speed of light": [
+        ("compute_sol", "compute", "%", _percent("sm__throughput" + _OF_PEAK)),
+        ("memory_sol", "memory", "%", _percent("gpu__compute_memory_throughput" + _OF_PEAK)),
+        ("l1_sol", "L1", "%", _percent("l1tex__throughput" + _ACTIVE)),
+        ("l2_sol", "L2", "%", _percent("lts__throughput" + _OF_PEAK)),
+        ("dram_sol", "DRAM", "%", _percent("gpu__dram_throughput" + _OF_PEAK)),
+    ],
+    "bytes": [
+        ("l1_bytes", "L1", "B", _metric("l1tex__t_bytes.sum")),
+        ("shared_bytes", "shared memory", "B", _metric("sm__sass_data_bytes_mem_shared.sum")),
+        ("l2_bytes", "L2, from and to L1", "B", _metric("lts__t_sectors_srcunit_tex.sum", SECTOR)),
+        ("dram_read_bytes", "DRAM read", "B", _metric("dram__bytes_read.sum")),
+        ("dram_write_bytes", "DRAM written", "B", _metric("dram__bytes_write.sum")),
+        ("dram_bytes", "DRAM", "B", _metric("dram__bytes.sum")),
+        ("l1_hit_rate", "L1 hit rate", "%", _percent("l1tex__t_sector_hit_rate.pct")),
+        ("l2_hit_rate", "L2 hit rate", "%", _percent("lts__t_sector_hit_rate.pct")),
+    ],
+    "global memory": [*_access("ld", "load"), *_access("st", "store")],
+    "shared memory": [
+        *_shared("ld", "load"),
+        *_shared("st", "store"),
+        ("conflict_share", "wavefronts that are bank conflicts", "%", _conflicts),
+    ],
+    "issue": [
+        ("instructions", "warp instructions", "", _metric("smsp__inst_executed.sum")),
+        ("issue_active", "issue slots used", "%", _issued),
+        ("eligible_warps", "eligible warps per scheduler", "", _metric(_warps.format("eligible"))),
+        ("active_warps", "active warps per scheduler", "", _metric(_warps.format("active"))),
+        ("occupancy", "achieved occupancy", "%", _percent("sm__warps_active" + _ACTIVE)),
+    ],
+    "warp states": [
+        ("warp_latency", "cycles between instructions of a warp", "", _latency),
+        *((f"stall_{s}", s.replace("_", " "), "", _metric(_STALL.format(s))) for s in STALLS),
+    ],
+    "pipes": [
+        (f"pipe_{name.lower()}", f"{name} pipe", "%", _percent(metric + _ACTIVE))
+        for name, metric in PIPES.items()
+    ],
+    "operations": [
+        ("flops", "FP64 and FP32 FLOPs", "", _all_flops),
+        *(
+            (f"flops_{name}", f"{name.upper()} FLOPs", "", _flops(*ops))
+            for name, ops in _FP.items()
+        ),
+        ("fma_share", "FMAs of FP instructions", "%", _fma_share),
+        *(
+            (f"{kind}_operations", f"{kind} instructions of threads", "", _metric(name))
+            for kind in ("integer", "conversion", "memory", "control", "bit", "misc")
+            for name in [_THREADS.format(kind)]
+        ),
+    ],
+    "divergence": [
+        ("lanes", "active lanes per instruction", "", _metric(_LANES.format(""))),
+        (
+            "unpredicated_lanes",
+            "active lanes not predicated off",
+            "",
+            _metric(_LANES.format("_pred_on")),
+        ),
+        ("branch_efficiency", "branch efficiency", "%", _uniform),
+    ],
+    "local memory": [
+        ("local_bytes", "local memory (spills)", "B", lambda v: SECTOR * _sum(*_LOCAL)(v)),
+    ],
+    "imbalance": [
+        (
+            "sm_balance",
+            "mean active cycles of SMs, of the maximum",
+            "%",
+            _ratio(_active, _metric("sm__cycles_active.max")),
+        ),
+        ("sm_active", "cycles in which an SM is active", "%", _ratio(_active, _elapsed)),
+    ],
+}
+QUANTITIES = tuple(
+    Quantity(key, title, unit, section, formula)
+    for section, rows in _SECTIONS.items()
+    for key, title, unit, formula in rows
 )
 
 #: The quantity with the bytes of each memory level, nearest first.

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.diagnosis.card import Validity
-from adokernels.diagnosis.cards import cards
+from adokernels.diagnosis.cards import Validity, cards
 from adokernels.diagnosis.steps import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, ratio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adokernels.diagnosis.card import Card, CardEvidence, Cards
+from adokernels.diagnosis.cards import Card, CardEvidence, Cards
 from adokernels.diagnosis.diagnosis import Diagnosis
 from adokernels.measuring.tuning import Tuning
 from adokernels.records.changes import Changes
