@@ -51,7 +51,7 @@ tested steps exceed it. It is therefore not used.
 ## How a step is scored
 
 The categories of each step were derived from its `changes` sentence before any advice was computed
-(`python/adokernels/diagnosis/steps.py`).
+(`python/adokernels/diagnosis/changes.json`).
 
 - **Named correctly** (the strict count): the first proposal is among the categories of the next
   variant, or the proposal is "done" and the next variant gains at most 5 %.

@@ -43,5 +43,5 @@ def score_tables(score: Score) -> list[Table]:
             yes(row.named),
         )
         last = row.ladder
-        table.add_row(*map(Text, cells), style="" if row.named else "dim")
+        table.add_row(*cells, style="" if row.named else "dim")
     return [summary, table]

@@ -99,17 +99,13 @@ class Form(ABC):
         """Describe the permitted values; add the schemas of contained records to `definitions`."""
 
 
+@cache
 def form_of(annotation: Any, *rules: Any) -> Form:
-    """The form of an annotation with further limits.
+    """The form of an annotation, with further limits.
 
     The annotation is a dataclass, a named tuple, a basic type, or a container, literal or optional
     value of these.
     """
-    return _form_of(annotation, rules)
-
-
-@cache
-def _form_of(annotation: Any, rules: tuple[Any, ...]) -> Form:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return form_of(arguments[0], *arguments[1:], *rules)

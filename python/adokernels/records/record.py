@@ -44,7 +44,8 @@ class Fields:
         ValueError
             If a field is missing, unknown, or has a wrong value; the message contains its path.
         """
-        found: Self = form_of(cls).read(record, "")
+        kind: Any = cls
+        found: Self = form_of(kind).read(record, "")
         return found
 
     def _contradiction(self) -> str:
@@ -115,8 +116,9 @@ class StoredRecord(Fields):
     @classmethod
     def schema(cls) -> Schema:
         """The JSON schema of files with this record."""
+        kind: Any = cls
         definitions: dict[str, Schema] = {}
-        form_of(cls).schema(definitions)
+        form_of(kind).schema(definitions)
         own = definitions.pop(cls.__name__)
         document = {"schema": {"const": SCHEMA}, "kind": {"const": cls.KIND}}
         return {

@@ -14,9 +14,8 @@ from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.report.headline import headline
 from adokernels.report.inline_svg import inline_svg
-from adokernels.report.variants import variants_table
+from adokernels.report.tables import headline, variants_table
 from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from adokernels.tables.rendering import new_table
 from adokernels.text import quantity, ratio
 
@@ -25,15 +23,14 @@ def cards_table(cards: Cards) -> Table:
     table = new_table("Quick-reference cards", [(name, True) for name in headers])
     _fold(table, _WIDTHS)
     for card in cards.values():
-        cells = (
+        table.add_row(
             card.key,
             f"{card.category}: {card.problem}",
             "; ".join(map(str, card.indicators)),
             "; ".join(card.strategy),
             f"{card.validity}; see {card.examples[-1]}",
         )
-        table.add_row(*map(Text, cells))
-    table.caption = Text(
+    table.caption = (
         'ado.cards["occupancy"] shows one card. ado.cards["occupancy"].evidence(sweep) shows its'
         " counters before and after the step."
     )
@@ -59,7 +56,7 @@ def card_table(card: Card) -> Table:
     ]
     rows.append(("on an H200", f"{card.validity}. {card.why}"))
     for cells in rows:
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     return table
 
 
@@ -74,12 +71,12 @@ def evidence_table(evidence: CardEvidence) -> Table:
         cells = ["n/a" if v is None else indicator.shown(v) for v in (old, new)]
         held = indicator.holds(before)
         known = "unknown" if held is None else "yes" if held else "no"
-        table.add_row(*map(Text, (indicator.title, indicator.condition, *cells, known)))
+        table.add_row(indicator.title, indicator.condition, *cells, known)
     times = [quantity(m.seconds, "s") for m in (before, after)]
-    table.add_row(*map(Text, ("time", "", *times, "")))
+    table.add_row("time", "", *times, "")
     table.columns[0].max_width = None
     verdict, gain, _ = evidence.comparison
-    table.caption = Text(
+    table.caption = (
         f"{before.problem}, {before.cache}. Ratio of times {ratio(gain)} ({verdict}). "
         f"{_APPLIED[evidence.applied]} before the step."
     )

@@ -43,9 +43,9 @@ def profile_table(profile: Profile) -> Table:
             section = q.section
             table.add_row(Text(section), *[Text("")] * len(everything), style="dim")
         cells = ["n/a" if v is None else shown(q, v) for v in values]
-        table.add_row(Text(f"  {q.title}"), *map(Text, cells))
+        table.add_row(Text(f"  {q.title}"), *cells)
     table.columns[0].max_width = None
-    table.caption = Text(f"Counted with {profile.collector}. Quantities that are 0 are omitted.")
+    table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
     return table
 
 
@@ -59,6 +59,6 @@ def comparison_table(comparison: ProfileComparison) -> Table:
             continue
         q = BY_KEY[key]
         change = ratio(new / old) if old else ""
-        table.add_row(*map(Text, (q.title, shown(q, old), shown(q, new), change)))
+        table.add_row(q.title, shown(q, old), shown(q, new), change)
     table.columns[0].max_width = None
     return table

@@ -43,14 +43,13 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         if found.share_of_time < 1:
             evidence.append(f"{found.kernel} takes {percent(found.share_of_time)} of the time")
         evidence += [found.unknown] if found.unknown else []
-        cells = (
+        table.add_row(
             finding.variant,
             found.name if finding.counted else f"{found.name}, without counters",
             "; ".join(evidence),
             _next_step(finding),
             bound_cell(advice.bound) if advice else "",
         )
-        table.add_row(*map(Text, cells))
     bases = [
         f"{finding.variant} {bound_cell(finding.advice.bound)}: {finding.advice.basis}"
         f" ({', '.join(finding.advice.provenance)})"
@@ -89,7 +88,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{metric.text}, {'improved' if metric.moved else 'not improved'}" if metric else ""
             )
             low, high = outcome.interval
-            cells = (
+            table.add_row(
                 f"{finding.variant} to {outcome.variant}",
                 str(advice.step) if advice else "",
                 listed(outcome.changes),
@@ -100,7 +99,6 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 moved,
                 yes(finding.named),
             )
-            table.add_row(*map(Text, cells))
     return table
 
 

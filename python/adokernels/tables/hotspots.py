@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from adokernels.tables.code import Listing, Mark
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent
@@ -61,7 +59,7 @@ def _line_table(hotspots: Hotspots) -> Table:
     table.columns[0].max_width = None
     for line in hotspots.lines[:_LINES]:
         code = line.text.strip()
-        cells = (
+        table.add_row(
             line.place,
             count(line.samples),
             percent(line.share),
@@ -69,7 +67,6 @@ def _line_table(hotspots: Hotspots) -> Table:
             _reasons_of(line, _REASONS),
             code if len(code) <= _CODE else f"{code[: _CODE - 3]}...",
         )
-        table.add_row(*map(Text, cells))
     notes = [f"{count(hotspots.samples)} samples."]
     if rest := hotspots.lines[_LINES:]:
         share = percent(sum(line.share for line in rest))
@@ -81,7 +78,7 @@ def _line_table(hotspots: Hotspots) -> Table:
         notes.append(
             f"{count(hotspots.unattributed)} further samples belong to kernels without a name."
         )
-    table.caption = Text(" ".join(notes))
+    table.caption = " ".join(notes)
     return table
 
 
@@ -93,5 +90,5 @@ def _kernel_table(hotspots: Hotspots) -> Table:
         name = kernel.partition("<")[0]
         shown = name if kernel in with_lines else f"{name} (no source lines)"
         share = percent(samples / hotspots.samples) if hotspots.samples else ""
-        table.add_row(*map(Text, (shown, count(samples), share)))
+        table.add_row(shown, count(samples), share)
     return table

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from adokernels.tables.rendering import new_table
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def _kernel_table(sass: Sass) -> Table:
     table = new_table(title, headers)
     for row, kernel in enumerate(sass.kernels):
         unused = kernel.registers_unused
-        cells = (
+        table.add_row(
             kernel.name.partition("<")[0],
             " x ".join(map(str, kernel.block)),
             str(len(kernel.instructions)),
@@ -69,8 +67,7 @@ def _kernel_table(sass: Sass) -> Table:
             "unknown" if unused is None else str(unused),
             *(values[row] for _, values in columns),
         )
-        table.add_row(*map(Text, cells))
-    table.caption = Text(
+    table.caption = (
         "Registers per thread. Left unused: available without reducing the resident blocks. "
         "Accesses: instructions x bits per thread."
     )
@@ -88,7 +85,7 @@ def _loop_table(sass: Sass) -> Table:
     table = new_table("Loops, per iteration", headers)
     for row, (kernel, loop) in enumerate(loops):
         more = len(loop.lines) - _LINES
-        cells = (
+        table.add_row(
             *([kernel.name.partition("<")[0]] if named else []),
             f"{loop.first:#06x}{' (main)' if loop is kernel.main_loop else ''}",
             f"{loop.last:#06x}",
@@ -98,8 +95,7 @@ def _loop_table(sass: Sass) -> Table:
             str(loop.load_waits) if loop.innermost else "",
             ", ".join(loop.lines[:_LINES]) + (f" and {more} more" if more > 0 else ""),
         )
-        table.add_row(*map(Text, cells))
-    table.caption = Text(
+    table.caption = (
         "Main: the innermost loop that loads the most bytes. Waits: how often an iteration waits "
         "for loads; loads that overlap count once (innermost loops only)."
     )

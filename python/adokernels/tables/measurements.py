@@ -66,7 +66,7 @@ def sweep_table(sweep: Sweep) -> Table:
         notes.append(words)
     notes = [*interval_notes(sweep), *notes]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = Text("\n".join(notes)) if notes else None
+    table.caption = "\n".join(notes) if notes else None
     return table
 
 
@@ -98,7 +98,7 @@ def scan_table(scan: Scan) -> Table:
         shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
         cells = [shapes, quantity(first.bytes, "B")]
         cells += [_time_cell(found, by_name[n]) if n in by_name else "" for n in scan.names]
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     return table
 
 
@@ -117,15 +117,15 @@ def changes_table(changes: Changes) -> Table:
     for change in changes:
         verdict, gain, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
-        cells = (
+        table.add_row(
             change.variant,
             quantity(change.before.seconds, "s"),
             quantity(change.after.seconds, "s"),
             ratio(gain),
             f"{low:.3g} to {high:.3g}{few}",
             f"{len(change.before.samples)}, {len(change.after.samples)}",
+            verdict_cell(verdict.value),
         )
-        table.add_row(*map(Text, cells), verdict_cell(verdict.value))
     notes = [
         f"only {label}: {', '.join(names)}"
         for label, names in zip(labels, (changes.only_before, changes.only_after), strict=True)
@@ -133,7 +133,7 @@ def changes_table(changes: Changes) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
-    table.caption = Text("\n".join(notes)) if notes else None
+    table.caption = "\n".join(notes) if notes else None
     return table
 
 
@@ -153,11 +153,11 @@ def tuning_table(tuning: Tuning) -> Table:
             ratio(against.ratio) if against else "",
         ]
         verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*map(Text, cells), verdict)
+        table.add_row(*cells, verdict)
     notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
     notes += interval_notes(tuning.sweep)
     notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
-    table.caption = Text("\n".join(notes))
+    table.caption = "\n".join(notes)
     return table
 
 
@@ -187,7 +187,7 @@ def resource_table(variants: Sequence[Resources]) -> Table:
     table = new_table("Resources of the kernels", headers)
     for resources in variants:
         for place, k in enumerate(resources):
-            cells = (
+            table.add_row(
                 "" if place else resources.variant,
                 k.name.partition("<")[0],
                 " x ".join(map(str, k.block)),
@@ -197,7 +197,6 @@ def resource_table(variants: Sequence[Resources]) -> Table:
                 percent(k.occupancy),
                 k.limiter,
             )
-            table.add_row(*map(Text, cells))
     return table
 
 
@@ -227,10 +226,10 @@ def counter_table(sweep: Sweep) -> Table:
             _known(values.get("occupancy"), percent),
             _largest_stall(values),
         ]
-        table.add_row(*map(Text, cells), style=FADED if m.ceiling else "")
+        table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
     units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
-    table.caption = Text(" ".join([*notes, units]))
+    table.caption = " ".join([*notes, units])
     return table
 
 
@@ -265,7 +264,7 @@ def hotspot_table(sweep: Sweep) -> Table:
         total = sum(stage.seconds for stage in stages)
         for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
             share = sweep.share_of_roof(stage)
-            cells = (
+            table.add_row(
                 "" if place else m.variant,
                 f"{100 * gains[stage] / largest:.0f}",
                 f"{stage.routine}[{stage.variant}]",
@@ -274,7 +273,6 @@ def hotspot_table(sweep: Sweep) -> Table:
                 "" if share is None else share_of_limit(share),
                 quantity(gains[stage], "s"),
             )
-            table.add_row(*map(Text, cells))
     return table
 
 
