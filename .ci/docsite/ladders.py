@@ -16,7 +16,7 @@ import adokernels as ado
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
 from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.measurements import counter_table, resource_table, sweep_table
+from adokernels.tables.measurements import counter_table, resources_table, sweep_table
 from adokernels.tables.rendering import to_markdown
 
 INDEX = """\
@@ -175,7 +175,7 @@ def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
         yield from map(to_markdown, diagnosis_tables(ado.diagnose(sweep)))
         yield to_markdown(counter_table(sweep))
     if any(m.kernels for m in sweep):
-        yield to_markdown(resource_table([m.resources for m in sweep.variants]))
+        yield to_markdown(resources_table(*(m.resources for m in sweep.variants)))
 
 
 def _source(variant: ado.Variant, before: ado.Variant | None) -> str:

@@ -70,7 +70,7 @@ _USED_FROM_BELOW = {
     "draw_scan": "adokernels.charts.scans",
     "draw_slopes": "adokernels.charts.slopes",
     "lazy_call": "adokernels.dask_arrays.calls",
-    "tables_of": "adokernels.tables.shown",
+    "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",
 }

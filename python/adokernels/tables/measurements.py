@@ -174,11 +174,11 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
     if any(m.kernels for m in sweep):
-        tables.append(resource_table([m.resources for m in sweep.variants]))
+        tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
 
 
-def resource_table(variants: Sequence[Resources]) -> Table:
+def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
     headers = [("variant", True), ("kernel", True), ("block", True)]
     headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]

@@ -17,13 +17,14 @@ from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.tables.code import Listing
 from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
+
+    from adokernels.tables.code import Listing
 
 _WIDTH = 110
 #: Styles of a less important row and of a cell in italics, in all three output formats. Colours are
@@ -90,7 +91,7 @@ def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
     Numbers are never broken across lines. A table that needs more than `width` columns exceeds
     `width`, because wrapped lines are readable and columns of one letter are not.
     """
-    if isinstance(table, Listing):
+    if not isinstance(table, Table):
         return table.to_text()
     console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
     console.width = max(width, width_of(table, console))
@@ -103,7 +104,7 @@ def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
 
 def to_html(table: Table | Listing) -> str:
     """Render a table, or a listing, as HTML with the colours of the page, light or dark."""
-    if isinstance(table, Listing):
+    if not isinstance(table, Table):
         return table.to_html()
     aligned = [(f' style="text-align:{_align(c.justify)}"', c) for c in table.columns]
     for place, c in enumerate(table.columns):
