@@ -38,6 +38,8 @@ from pages import Balanced
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
+from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.records.changes import compare
 from adokernels.records.loading import load
 from adokernels.records.scan import Scan
 from adokernels.records.schema_one import problem_of
@@ -183,8 +185,22 @@ def test_a_sweep_is_a_sequence_of_its_measurements():
     assert sweep["numpy"] is sweep.peers[-1]
     with pytest.raises(IndexError):
         sweep[len(sweep)]
+    twin = dataclasses.replace(sweep[1], variant=sweep.peers[0].variant)
+    assert dataclasses.replace(sweep, measurements=(twin,))["torch"].variant == "torch"
+    assert dataclasses.replace(sweep, measurements=(twin,))["torch"] is not sweep.peers[0]
+
+
+def test_records_with_entries_are_sequences():
+    sweep = make_transpose(counters=True)
     scan = Scan(routine="transpose", sweeps=(sweep, make_transpose()))
-    assert scan[-1] is scan.sweeps[1]
+    records = [scan, compare(sweep, sweep), diagnose(sweep)]
+    for record in records:
+        assert record[0] is next(iter(record))
+        assert record[-1] is record[len(record) - 1]
+        assert len(record[1:]) == len(record) - 1
+        with pytest.raises(KeyError):
+            record["nothing"]
+    assert records[1]["tiled"].variant == records[2]["tiled"].variant == "tiled"
 
 
 def test_peers_come_last_and_are_no_steps():

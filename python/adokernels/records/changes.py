@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels.names import find
+from adokernels.records.entries import Entries
 from adokernels.records.loading import load
 from adokernels.records.measurement import Measurement
 from adokernels.records.shown import ShownAsTables
@@ -14,8 +15,6 @@ from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
 
 
@@ -43,7 +42,7 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Changes(ShownAsTables):
+class Changes(ShownAsTables, Entries[Change]):
     """The variants that two sweeps have in common, compared; a sequence of :class:`Change`.
 
     Attributes
@@ -58,25 +57,13 @@ class Changes(ShownAsTables):
         How tables and charts name the two sweeps.
     """
 
+    _ENTRIES = ("changes",)
+
     changes: tuple[Change, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     title: str
     labels: tuple[str, str]
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def __getitem__(self, variant: str) -> Change:
-        """The change of a variant, by its name."""
-        for change in self.changes:
-            if change.variant == variant:
-                return change
-        names = ", ".join(change.variant for change in self.changes)
-        raise KeyError(f"{variant!r} is not among the compared variants: {names}")
 
     def slower(self, share: float = 0.0) -> tuple[Change, ...]:
         """The variants that became slower by more than a share of their time.

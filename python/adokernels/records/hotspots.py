@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
+from adokernels.records.entries import Entries
 from adokernels.records.forms import Context, Count, Grid, Length, Size
 from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 _NOT_ISSUED = "_not_issued"
 
@@ -116,7 +117,7 @@ class Excerpt(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Hotspots(StoredRecord, ShownAsTables):
+class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     """Samples of the program counters of a variant's warps, by source line.
 
     The hardware samples warps at regular intervals. Warps spend much time at a line with many
@@ -142,6 +143,7 @@ class Hotspots(StoredRecord, ShownAsTables):
     """
 
     KIND = "hotspots"
+    _ENTRIES = ("lines",)
 
     routine: str
     variant: str
@@ -180,15 +182,6 @@ class Hotspots(StoredRecord, ShownAsTables):
     def reasons(self) -> Mapping[str, int]:
         """Samples per stall reason over all lines, in descending order."""
         return dict(_added(entry.reasons for entry in self.entries).most_common())
-
-    def __iter__(self) -> Iterator[HotLine]:
-        return iter(self.lines)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def __getitem__(self, index: int) -> HotLine:
-        return self.lines[index]
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from adokernels.records.entries import Entries
 from adokernels.records.forms import Block, Count, Grid, Length, Size
 from adokernels.records.record import Fields
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Self
 
     from adokernels import _core
@@ -116,24 +115,17 @@ class Kernel(Fields):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Resources(ShownAsTables):
+class Resources(ShownAsTables, Entries[Kernel]):
     """Resource usage of all kernels that a variant launches; a sequence of :class:`Kernel`.
 
     Each property is that of the worst kernel: the highest usage, or the lowest occupancy.
     """
 
+    _ENTRIES = ("kernels",)
+
     routine: str
     variant: str
     kernels: tuple[Kernel, ...]
-
-    def __iter__(self) -> Iterator[Kernel]:
-        return iter(self.kernels)
-
-    def __len__(self) -> int:
-        return len(self.kernels)
-
-    def __getitem__(self, index: int) -> Kernel:
-        return self.kernels[index]
 
     @property
     def registers(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from adokernels.records.entries import Entries
 from adokernels.records.forms import Block, Count
 from adokernels.records.instructions import Code, Instruction, parsed
 from adokernels.records.loops import Loop, loops_in
@@ -13,7 +14,7 @@ from adokernels.records.record import Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,7 +77,7 @@ class KernelSass(Fields, Code):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Sass(StoredRecord, ShownAsTables):
+class Sass(StoredRecord, ShownAsTables, Entries[KernelSass]):
     """The machine code (SASS) of the kernels that a variant launches; a sequence of them.
 
     Attributes
@@ -91,20 +92,12 @@ class Sass(StoredRecord, ShownAsTables):
     """
 
     KIND = "sass"
+    _ENTRIES = ("kernels",)
 
     routine: str
     variant: str
     arch: str
     kernels: tuple[KernelSass, ...] = field(default=())
-
-    def __iter__(self) -> Iterator[KernelSass]:
-        return iter(self.kernels)
-
-    def __len__(self) -> int:
-        return len(self.kernels)
-
-    def __getitem__(self, index: int) -> KernelSass:
-        return self.kernels[index]
 
     @property
     def loops(self) -> tuple[Loop, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adokernels.names import find
+from adokernels.records.entries import Entries
 from adokernels.records.forms import Length
 from adokernels.records.record import StoredRecord
 from adokernels.records.shown import ShownAsTables
@@ -13,7 +14,6 @@ from adokernels.records.sweep import Sweep
 from adokernels.storage import write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scan(StoredRecord, ShownAsTables):
+class Scan(StoredRecord, ShownAsTables, Entries[Sweep]):
     """Measurements of one routine over a range of sizes; a sequence of sweeps.
 
     Attributes
@@ -36,19 +36,11 @@ class Scan(StoredRecord, ShownAsTables):
     """
 
     KIND = "scan"
+    _ENTRIES = ("sweeps",)
 
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
     interrupted: bool = False
-
-    def __iter__(self) -> Iterator[Sweep]:
-        return iter(self.sweeps)
-
-    def __len__(self) -> int:
-        return len(self.sweeps)
-
-    def __getitem__(self, index: int) -> Sweep:
-        return self.sweeps[index]
 
     def plot(self, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
         """Draw bandwidth and time against the compulsory bytes, with the sizes of the caches.

@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from adokernels import _core
+from adokernels.records.entries import Entries
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.record import StoredRecord
@@ -16,14 +16,14 @@ from adokernels.records.shown import ShownAsTables
 from adokernels.storage import write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Sweep(StoredRecord, ShownAsTables):
+class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     """The variants of one ladder, measured interleaved on one problem, in ladder order.
 
     Attributes
@@ -43,6 +43,7 @@ class Sweep(StoredRecord, ShownAsTables):
     """
 
     KIND = "sweep"
+    _ENTRIES = ("measurements", "peers")
 
     routine: str
     measurements: tuple[Measurement, ...]
@@ -75,27 +76,6 @@ class Sweep(StoredRecord, ShownAsTables):
         if m.machine is self.machine:
             return m
         return dataclasses.replace(m, machine=self.machine)
-
-    def __iter__(self) -> Iterator[Measurement]:
-        return iter(self.measurements)
-
-    def __len__(self) -> int:
-        return len(self.measurements)
-
-    @overload
-    def __getitem__(self, which: str | int) -> Measurement: ...
-    @overload
-    def __getitem__(self, which: slice) -> tuple[Measurement, ...]: ...
-    def __getitem__(self, which: str | int | slice) -> Measurement | tuple[Measurement, ...]:
-        """Measurement of a variant or a peer by its name, or measurements by their position."""
-        if not isinstance(which, str):
-            return self.measurements[which]
-        everything = (*self.measurements, *self.peers)
-        for measurement in everything:
-            if measurement.variant == which:
-                return measurement
-        names = [m.variant for m in everything]
-        raise KeyError(f"{which!r} was not measured{_core.suggest(which, names)}")
 
     @property
     def variants(self) -> tuple[Measurement, ...]:
