@@ -4,12 +4,13 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.names import PUBLIC
+from adokernels.names import FORMER, PUBLIC
 
 
 def loaded_by(statements):
@@ -42,6 +43,16 @@ def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
     packages = packages_loaded_by(f"from adokernels import {', '.join(names)}")
     assert "rich" in packages
     assert not packages & {"matplotlib", "PIL", "pandas", "IPython", "cuda"}
+
+
+def test_reading_a_record_loads_no_library():
+    path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
+    packages = packages_loaded_by(f"from adokernels import load; load({str(path)!r})")
+    assert packages <= {"adokernels", "numpy"}
+
+
+def test_former_names_are_found():
+    assert {name: getattr(ado, name) for name in FORMER} == {"Problem": ado.Inputs}
 
 
 def test_reading_a_picture_does_not_load_matplotlib():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-
 from adokernels.names import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Group
 
 
 class ShownAsTables:
@@ -26,6 +26,8 @@ class ShownAsTables:
         return "\n".join(map(find("to_text"), self._tables()))
 
     def __rich__(self) -> Group:
+        from rich.console import Group  # not loaded before a record is shown
+
         return Group(*self._tables())
 
     def _repr_html_(self) -> str:
