@@ -1,4 +1,4 @@
-"""Generates type stubs, the index of sources, tables, pages of results and charts.
+"""Generates type stubs, JSON schemas, the index of sources, tables, pages and charts.
 
 Run ``make generate`` after a change to a ladder. A chart is drawn again only if its
 measurements or the drawing code have changed. With ``--check``, which a test uses, nothing is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from adobook import pages
 from adobook.pages import stored
 from adokernels.charts.picture import picture
 from adokernels.names import PUBLIC
+from adokernels.records.loading import KINDS
+from adokernels.records.record import SCHEMA
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "adokernels"
@@ -102,6 +105,9 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield PACKAGE / "_core.pyi", core_stub()
     yield PACKAGE / "ladders" / "registry.pyi", ladders_stub()
     yield source_index.INDEX, source_index.text()
+    for kind, record in KINDS.items():
+        path = PACKAGE / "records" / "schemas" / f"{kind}-{SCHEMA}.json"
+        yield path, json.dumps(record.schema(), indent=1) + "\n"
     yield from pages.texts()
 
 

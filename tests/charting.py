@@ -14,11 +14,13 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from adokernels.charts.roofline import roofline
-from adokernels.counters.metrics import SECTOR
-from adokernels.counters.records import KernelProfile, Profile
-from adokernels.ladders.resources import Kernel
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.records import Ceiling, Machine, Measurement, Sweep
+from adokernels.records.inputs import Inputs
+from adokernels.records.kernels import Kernel
+from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
+from adokernels.records.profile import KernelProfile, Profile
+from adokernels.records.sweep import Sweep
 
 SIZES = [(6.4, 4.8), (10.0, 6.0)]
 WIDE = (10.0, 4.0)
@@ -109,7 +111,7 @@ def counters_of(flops, *, fma_share=1.0, **moved):
     return Profile(label="test", kernels=(kernel,), cache="cold", collector="test")
 
 
-MATRIX = Problem.of([("a", (8192, 8192), "float32")])
+MATRIX = Inputs.of([("a", (8192, 8192), "float32")])
 
 
 class Lab:
@@ -166,7 +168,7 @@ def make_gpp(machine=H200, scale=1.0, counters=False, extra=()):
             routine="gpp",
             variant=name,
             device=machine.device,
-            problem=Problem.of([("wtilde", (1200, 1200), "complex128")]),
+            problem=Inputs.of([("wtilde", (1200, 1200), "complex128")]),
             flops=flops,
             bytes=moved,
             executed_flops=flops * (2.4 - 0.15 * i),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import adokernels as ado
-from adokernels.counters.metrics import BY_KEY
-from adokernels.diagnosis.card import RESOURCES, Cards, Indicator, Validity
+from adokernels.diagnosis.cards import RESOURCES, Cards, Indicator, Validity
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.diagnosis.steps import Step
+from adokernels.records.metrics import BY_KEY
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 PAIRS = [(card, example) for card in ado.cards.values() for example in card.examples]

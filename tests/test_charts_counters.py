@@ -19,9 +19,9 @@ from adokernels.charts.memory import memory_chart
 from adokernels.charts.roofline import roofline
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
-from adokernels.counters.metrics import SECTOR
-from adokernels.counters.records import Profile
-from adokernels.measuring.records import Sweep
+from adokernels.records.metrics import SECTOR
+from adokernels.records.profile import Profile
+from adokernels.records.sweep import Sweep
 
 STORED = Path(__file__).parent / "data" / "profiles.json"
 NAIVE, TILED, PADDED, PIPELINE = map(Profile.from_dict, json.loads(STORED.read_text()))

@@ -1,6 +1,8 @@
 """Comparing two sweeps, and the command ``adokernels compare``."""
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -39,6 +41,19 @@ def test_variants_are_paired_by_name(pair):
     assert changes["padded"].before is before["padded"]
     with pytest.raises(KeyError, match="padded"):
         changes["nothing"]
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))]
+)
+def test_copies_are_equal(pair, copied):
+    changes = ado.compare(*pair)
+    for record in (changes, changes["tiled"], changes["tiled"].comparison, *pair, *pair[0]):
+        again = copied(record)
+        assert type(again) is type(record)
+        assert again == record
+        assert repr(again) == repr(record)
+    assert copied(changes["tiled"].comparison).samples == changes["tiled"].comparison.samples
 
 
 def test_variants_of_one_sweep_only_are_listed(pair):

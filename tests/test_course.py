@@ -12,8 +12,8 @@ import adokernels as ado
 from adobook import Published, exercises
 from adobook import published as published_figures
 from adobook.published import transpose
-from adokernels.measuring.checked import Checked
-from adokernels.tables.numbers import quantity
+from adokernels.records.checked import Checked
+from adokernels.text import quantity
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -12,8 +12,8 @@ from matplotlib import pyplot as plt
 import adobook as course
 import adokernels as ado
 from adobook.models import difference
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.records import Sweep
+from adokernels.records.inputs import Inputs
+from adokernels.records.sweep import Sweep
 
 _GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 ELEMENTS = 1 << 20
@@ -51,7 +51,7 @@ def strided(stride, load_sectors=None, seconds=1e-3):
         routine="strided_copy",
         variant="naive",
         device="cuda",
-        problem=Problem.of([("x", (ELEMENTS * stride,), "float32")], {"stride": stride}),
+        problem=Inputs.of([("x", (ELEMENTS * stride,), "float32")], {"stride": stride}),
         flops=0,
         executed_flops=0,
         bytes=8.0 * ELEMENTS,

@@ -13,9 +13,9 @@ import adokernels as ado
 from adobook.score import Reason, Score, score
 from adobook.text import write_rich_table
 from adokernels.diagnosis.diagnosis import CONFIRMED, diagnose
-from adokernels.diagnosis.limiter import Kind
 from adokernels.diagnosis.steps import CHANGES, Step, changed_by
-from adokernels.storage import to_json
+from adokernels.records.limiter import Kind
+from adokernels.records.record import to_json
 from adokernels.tables.rendering import to_html, to_text
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -7,7 +7,7 @@ import pytest
 
 from adobook.pages import documents, ours, stored, targets
 from adobook.pages.ours import Figure
-from adokernels.tables.numbers import ratio
+from adokernels.text import ratio
 
 TEXT = (stored.ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
 STORED = {**stored.sweeps(), **stored.course_records()}

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels.counters.hotspots import LineSamples
-from adokernels.measuring.loading import _KINDS
-from adokernels.measuring.problem import Problem
-from adokernels.measuring.statistics import Verdict
-from adokernels.storage import StoredRecord
+from adokernels.records.hotspots import LineSamples
+from adokernels.records.inputs import Inputs
+from adokernels.records.loading import KINDS
+from adokernels.records.record import StoredRecord
+from adokernels.records.statistics import Verdict
 
 SWEEP = with_peers(make_transpose(counters=True))
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -39,7 +39,7 @@ MAKERS = {
 
 
 def test_all_kinds_are_tested():
-    assert set(MAKERS) == set(_KINDS)
+    assert set(MAKERS) == {*KINDS, "score"}
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -128,7 +128,7 @@ def json_values():
 @given(st.dictionaries(st.text("abc", max_size=3), json_values(), max_size=3))
 def test_any_context_and_options(values):
     record = dataclasses.replace(
-        SWEEP["naive"], context=values, problem=Problem.of([], values), profile=None
+        SWEEP["naive"], context=values, problem=Inputs.of([], values), profile=None
     )
     again = ado.Measurement.from_dict(record.to_dict())
     assert again == record

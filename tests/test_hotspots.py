@@ -9,12 +9,12 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels.arrays.libraries import on_host
-from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.stored_call import StoredCall
+from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
+from adokernels.records.inputs import Inputs
 
 ROOT = sources_folder()
 BUILT_IN = "/home/somebody/cuda/adokernels"  # a folder named cuda above the sources
@@ -47,7 +47,7 @@ SAMPLES = {
 
 @pytest.fixture
 def found():
-    problem = Problem.of([("a", (8, 8), "float64")])
+    problem = Inputs.of([("a", (8, 8), "float64")])
     return measured.hotspots_of(SAMPLES, ado.transpose["naive"], problem, (32, 8), {"seconds": 0.5})
 
 
@@ -153,7 +153,7 @@ def test_shown_in_jupyter(found):
 
 
 def test_nothing_sampled():
-    problem = Problem.of([("a", (0, 0), "float64")])
+    problem = Inputs.of([("a", (0, 0), "float64")])
     none = {"reasons": REASONS, "lines": [], "dropped": 0, "unattributed": 0}
     empty = measured.hotspots_of(none, ado.transpose["naive"], problem, None, {})
     assert empty.samples == 0

@@ -9,16 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels.counters.metrics import METRIC_SETS, STALLS, of_peak
-from adokernels.counters.records import KernelProfile, Profile
 from adokernels.diagnosis.advice import advise
-from adokernels.diagnosis.evidence import Provenance, bandwidth_of_dram
-from adokernels.diagnosis.limiter import Kind, limiter
+from adokernels.diagnosis.evidence import bandwidth_of_dram
+from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step
 from adokernels.diagnosis.targets import TARGETS, change
-from adokernels.ladders.resources import Kernel
-from adokernels.measuring.records import Ceiling, Machine, Measurement
-from adokernels.tables.numbers import ratio
+from adokernels.records.kernels import Kernel
+from adokernels.records.limiter import Kind, Provenance
+from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import METRIC_SETS, STALLS, of_peak
+from adokernels.records.profile import KernelProfile, Profile
+from adokernels.text import ratio
 
 SECONDS, CLOCK, PROCESSORS = 1e-3, 2e9, 132
 CYCLES = SECONDS * CLOCK * PROCESSORS
@@ -152,7 +154,7 @@ def timed(**fields):
         "routine": "f",
         "variant": "v",
         "device": "cuda",
-        "problem": ado.Problem.of([("a", (1024, 1024), "float64")]),
+        "problem": ado.Inputs.of([("a", (1024, 1024), "float64")]),
         "cache": "cold",
         "samples": np.full(15, SECONDS),
         "flops": 0.0,
@@ -457,7 +459,7 @@ def test_latency_of_arithmetic_on_a_device_that_is_not_full_needs_more_paralleli
 
 
 #: One of three components of 2^28 points: sectors are partly needed, and each is read once.
-POINTS = ado.Problem.of([("points", (1 << 28, 3), "float32")])
+POINTS = ado.Inputs.of([("points", (1 << 28, 3), "float32")])
 COMPONENT = {
     "sm__warps_active.avg.pct_of_peak_sustained_active": 50.0,
     **access("ld", (1 << 28) / 32, 12, 128),
@@ -534,7 +536,7 @@ def test_another_layout_only_for_unneeded_operands_that_are_read_once():
 
 
 def test_operands_of_unknown_types_have_no_size():
-    problem = ado.Problem.of([("a", (1 << 40,), "a type that NumPy does not have")])
+    problem = ado.Inputs.of([("a", (1 << 40,), "a type that NumPy does not have")])
     assert (
         first(profiled({DRAM: 85.0, **dram(3e9, 0.9e9)}, problem=problem)).step is Step.DRAM_REUSE
     )

@@ -15,9 +15,9 @@ from adokernels.custom.compiler import compile_cuda, why_no_compiler
 from adokernels.machine_code import disassembly
 from adokernels.machine_code.cubin import kernels_in
 from adokernels.machine_code.disassembly import kernels_of_module
-from adokernels.machine_code.instructions import Access, cleaned, parsed
-from adokernels.machine_code.loops import loops_in
 from adokernels.machine_code.tools import architectures, tool
+from adokernels.records.instructions import Access, cleaned, parsed
+from adokernels.records.loops import loops_in
 
 DATA = Path(__file__).parent / "data"
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"

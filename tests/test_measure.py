@@ -16,14 +16,14 @@ import adokernels as ado
 from adokernels import _core, tasks
 from adokernels.ladders.registry import ceilings
 from adokernels.measuring import machine as machine_module
-from adokernels.measuring import statistics
 from adokernels.measuring.machine import _cases as machine_cases
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.measuring.records import Ceiling, Machine
 from adokernels.measuring.sampling import Sampler, sample_interleaved
-from adokernels.measuring.schema_one import problem_of
-from adokernels.measuring.statistics import Verdict
+from adokernels.records import statistics
+from adokernels.records.inputs import Inputs
+from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.schema_one import problem_of
+from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 A = np.random.default_rng(run_seed()).random((64, 48))
@@ -266,7 +266,7 @@ def test_callables_of_anybody():
     assert len(calls) > len(m.samples)  # warm-up
     assert (m.flops, m.bytes, m.executed_flops, m.requested_bytes) == (10, 20, 10, 20)
     assert m.intensity == 0.5
-    assert m.problem == Problem.of([("", (64, 48), "float64")])
+    assert m.problem == Inputs.of([("", (64, 48), "float64")])
 
 
 def test_a_failing_callable_raises_its_own_error():
@@ -582,7 +582,7 @@ def test_operands_by_name_are_the_same_problem():
     ],
 )
 def test_precision_is_that_of_the_dtypes(operands, precision):
-    assert Problem.of(operands).precision == precision
+    assert Inputs.of(operands).precision == precision
 
 
 # Problems as stored by schema 1, and the same problems as data.
@@ -612,7 +612,7 @@ SENTENCES = {
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_sentences_of_schema_1_become_data(sentence):
     operands, options = SENTENCES[sentence]
-    assert problem_of(sentence) == Problem.of(operands, options)
+    assert problem_of(sentence) == Inputs.of(operands, options)
     assert str(problem_of(sentence)) == sentence
 
 
@@ -628,7 +628,7 @@ def test_files_of_schema_1_still_load(sweep, tmp_path):
     kernel["limits"] = {"warps": 8, "registers": 6, "shared memory": 54, "blocks": 32}
     document = json.loads(json.dumps(sweep.to_dict()))
     for m in document["measurements"]:
-        m["problem"] = str(Problem.from_dict(m["problem"]))
+        m["problem"] = str(Inputs.from_dict(m["problem"]))
         m["kernels"] = [kernel | {"warps": 48, "most_warps": 64}]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"schema": 1, "kind": "sweep", **document}))

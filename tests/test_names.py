@@ -4,12 +4,13 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.names import PUBLIC
+from adokernels.names import FORMER, PUBLIC
 
 
 def loaded_by(statements):
@@ -44,6 +45,16 @@ def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
     assert not packages & {"matplotlib", "PIL", "pandas", "IPython", "cuda"}
 
 
+def test_reading_a_record_loads_no_library():
+    path = Path(__file__).parent.parent / "notebooks" / "data" / "transpose-float32-8192.json"
+    packages = packages_loaded_by(f"from adokernels import load; load({str(path)!r})")
+    assert packages <= {"adokernels", "numpy"}
+
+
+def test_former_names_are_found():
+    assert {name: getattr(ado, name) for name in FORMER} == {"Problem": ado.Inputs}
+
+
 def test_reading_a_picture_does_not_load_matplotlib():
     packages = packages_loaded_by("from adokernels import read_image")
     assert "PIL" in packages
@@ -56,7 +67,7 @@ def test_every_module_and_name_exists():
 
 
 def test_a_name_is_looked_up_once():
-    del ado.__dict__["sweep"]
+    ado.__dict__.pop("sweep", None)
     assert ado.sweep is ado.__dict__["sweep"]
 
 
@@ -76,7 +87,7 @@ def test_a_record_loads_itself_and_draws_itself_without_other_imports(tmp_path):
     path = tmp_path / "scan.json"
     shapes = [(16, 16), (32, 32)]
     ado.scan(ado.transpose, shapes=shapes, device="cpu", seconds=0.01, progress=False).save(path)
-    code = "from adokernels.measuring.scans import Scan; scan = Scan.load({!r}){}"
+    code = "from adokernels.records.scan import Scan; scan = Scan.load({!r}){}"
     assert "matplotlib" not in packages_loaded_by(code.format(str(path), ""))
     packages = packages_loaded_by(
         "import matplotlib; matplotlib.use('agg'); " + code.format(str(path), "; scan.plot()")

@@ -39,13 +39,15 @@ from adobook.text import write_rich_table
 from adokernels.charts import canvas
 from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
-from adokernels.measuring.loading import load
-from adokernels.measuring.records import Sweep
-from adokernels.measuring.schema_one import problem_of
-from adokernels.tables.measurements import sweep_records, sweep_table
-from adokernels.tables.numbers import bounds, quantity, ratio
+from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.records.changes import compare
+from adokernels.records.loading import load
+from adokernels.records.scan import Scan
+from adokernels.records.schema_one import problem_of
+from adokernels.records.sweep import Sweep
+from adokernels.tables.measurements import sweep_table, verdict_cell
 from adokernels.tables.rendering import to_html, to_text
-from adokernels.tables.verdicts import verdict_cell
+from adokernels.text import bounds, quantity, ratio
 
 WIDTH = 114
 
@@ -110,7 +112,7 @@ def test_few_samples_have_a_range_and_no_interval(count):
     m = sweep.measurements[-1]
     words = repr(sweep).replace("\n", " ")
     assert m.confidence == (0.95 if count >= 11 else None)
-    assert sweep_records(sweep)[-1]["confidence"] == m.confidence
+    assert sweep.records()[-1]["confidence"] == m.confidence
     assert m.interval == (m.samples.min(), m.samples.max()) or count == 11
     assert ("(range)" in words) == (1 < count < 11)
     assert ("fewer than 11 samples" in words) == (count < 11)
@@ -149,7 +151,7 @@ def test_flags_are_said():
 
 def test_records_are_ratios_of_times_of_times_without_ceilings():
     sweep = make_transpose()
-    copy, naive, coalesced, *_, last = sweep_records(sweep)
+    copy, naive, coalesced, *_, last = sweep.records()
     assert copy["ceiling"]
     assert copy["speedup"] is copy["step_speedup"] is copy["verdict"] is None
     assert naive["speedup"] == 1.0
@@ -163,7 +165,7 @@ def test_records_are_ratios_of_times_of_times_without_ceilings():
 
 def test_the_share_is_of_the_nearer_roof():
     fast = with_last(make_gpp(), 3)
-    record = sweep_records(fast)[-1]
+    record = fast.records()[-1]
     assert record["share_of_roof"] == pytest.approx(record["flops_per_second"] / 33.4e12)
 
 
@@ -171,15 +173,42 @@ def test_cold_and_warm_are_never_compared():
     cold = make_gpp()
     warm = dataclasses.replace(cold.measurements[1], cache="warm")
     mixed = dataclasses.replace(cold, measurements=(cold.measurements[0], warm))
-    record = sweep_records(mixed)[1]
+    record = mixed.records()[1]
     assert record["speedup"] is record["step_speedup"] is record["verdict"] is None
+
+
+def test_a_sweep_is_a_sequence_of_its_measurements():
+    sweep = with_peers(make_transpose())
+    assert sweep[0] is sweep.measurements[0]
+    assert sweep[-1] is sweep.measurements[-1]
+    assert sweep[1:3] == sweep.measurements[1:3]
+    assert sweep[::-1] == tuple(reversed(sweep))
+    assert sweep["numpy"] is sweep.peers[-1]
+    with pytest.raises(IndexError):
+        sweep[len(sweep)]
+    twin = dataclasses.replace(sweep[1], variant=sweep.peers[0].variant)
+    assert dataclasses.replace(sweep, measurements=(twin,))["torch"].variant == "torch"
+    assert dataclasses.replace(sweep, measurements=(twin,))["torch"] is not sweep.peers[0]
+
+
+def test_records_with_entries_are_sequences():
+    sweep = make_transpose(counters=True)
+    scan = Scan(routine="transpose", sweeps=(sweep, make_transpose()))
+    records = [scan, compare(sweep, sweep), diagnose(sweep)]
+    for record in records:
+        assert record[0] is next(iter(record))
+        assert record[-1] is record[len(record) - 1]
+        assert len(record[1:]) == len(record) - 1
+        with pytest.raises(KeyError):
+            record["nothing"]
+    assert records[1]["tiled"].variant == records[2]["tiled"].variant == "tiled"
 
 
 def test_peers_come_last_and_are_no_steps():
     for sweep in (with_peers(make_transpose()), with_peers(make_gpp())):
-        records = sweep_records(sweep)
+        records = sweep.records()
         assert [r["variant"] for r in records if r["peer"]] == ["torch", "numpy"]
-        assert records[: len(sweep)] == sweep_records(dataclasses.replace(sweep, peers=()))
+        assert records[: len(sweep)] == dataclasses.replace(sweep, peers=()).records()
         peer, m = records[-1], sweep["numpy"]
         assert peer["speedup"] == m.compare(sweep["naive"]).ratio
         assert peer["seconds"] == m.seconds
@@ -195,7 +224,7 @@ def test_peers_come_last_and_are_no_steps():
 def test_peers_need_no_variants_and_their_flags_are_shown():
     peer = dataclasses.replace(with_peers(make_gpp()).peers[0], flags=("throttled",))
     alone = Sweep(routine="gpp", measurements=(), peers=(peer,))
-    assert sweep_records(alone)[0]["speedup"] is None
+    assert alone.records()[0]["speedup"] is None
     assert "torch: throttled" in repr(alone)
 
 

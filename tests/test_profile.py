@@ -9,13 +9,13 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core, cli
-from adokernels.counters.metrics import (
+from adokernels.records.metrics import (
     METRIC_SETS,
     QUANTITIES,
     SECTOR,
     combined,
 )
-from adokernels.counters.records import Profile
+from adokernels.records.profile import Profile
 from adokernels.tables.rendering import to_text
 
 STORED = Path(__file__).parent / "data" / "profiles.json"

@@ -10,8 +10,8 @@ from matplotlib import pyplot as plt
 from pages import Balanced
 
 from adokernels.charts.files import save
-from adokernels.measuring.loading import load
-from adokernels.measuring.records import Sweep
+from adokernels.records.loading import load
+from adokernels.records.sweep import Sweep
 from adokernels.report.page import write_report
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

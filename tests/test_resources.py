@@ -7,7 +7,7 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.tables.measurements import resource_table
+from adokernels.tables.measurements import resources_table
 
 CUDA_VARIANTS = [
     pytest.param(v, id=f"{v.routine.name}-{v.name}", marks=pytest.mark.gpu)
@@ -143,4 +143,4 @@ def test_summary_and_table():
 
 def test_stored_and_loaded():
     assert ado.Kernel.from_dict(dataclasses.asdict(KERNEL)) == KERNEL
-    assert resource_table([]).row_count == 0
+    assert resources_table().row_count == 0

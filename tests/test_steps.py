@@ -18,8 +18,8 @@ from charting import (
 from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
-from adokernels.comparing import compare
-from adokernels.tables.numbers import number, quantity
+from adokernels.records.changes import compare
+from adokernels.text import number, quantity
 
 SWEEPS = {
     "transpose": make_transpose,

@@ -17,7 +17,7 @@ from adokernels.arrays.pictures import save_side_by_side
 from adokernels.charts.files import save
 from adokernels.charts.roofline import roofline
 from adokernels.measuring import machine as machines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Inputs
 from adokernels.storage import replace_file
 
 SWEEP = make_transpose(counters=True)
@@ -90,7 +90,7 @@ def test_a_record_that_cannot_be_loaded_is_not_saved(field, value, message, tmp_
 
 def test_infinite_options_are_stored_and_loaded(tmp_path):
     options = {"low": -math.inf, "high": math.inf, "fill": math.nan, "taps": [1, math.inf]}
-    problem = Problem.of([("a", (2, 2), "float32")], options | {"f": len})
+    problem = Inputs.of([("a", (2, 2), "float32")], options | {"f": len})
     before = changed(problem=problem, context={"limit": math.inf})
     before.save(tmp_path / "s.json")
     json.loads((tmp_path / "s.json").read_text(), parse_constant=pytest.fail)

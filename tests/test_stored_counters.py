@@ -7,7 +7,7 @@ import pytest
 
 import adokernels as ado
 from adokernels.charts.roofline import above_roof
-from adokernels.counters.metrics import METRIC_SETS, SECTOR
+from adokernels.records.metrics import METRIC_SETS, SECTOR
 from adokernels.tasks import TASKS
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -16,8 +16,12 @@ from adobook.pages.stored import contexts_of, origin
 from adobook.text import write_rich_table, write_table
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
-from adokernels.diagnosis.tables import diagnosis_tables
-from adokernels.tables.measurements import counter_table, resource_table, sweep_table
+from adokernels.tables.diagnoses import diagnosis_tables
+from adokernels.tables.measurements import (
+    counter_table,
+    resources_table,
+    sweep_table,
+)
 
 INDEX = """\
 # Ladders
@@ -174,7 +178,7 @@ def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
         yield from map(write_rich_table, diagnosis_tables(ado.diagnose(sweep)))
         yield write_rich_table(counter_table(sweep))
     if any(m.kernels for m in sweep):
-        yield write_rich_table(resource_table([m.resources for m in sweep.variants]))
+        yield write_rich_table(resources_table(*(m.resources for m in sweep.variants)))
 
 
 def _source(variant: ado.Variant, before: ado.Variant | None) -> str:

@@ -18,7 +18,7 @@ from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.counters.metrics import METRIC_SETS
+from adokernels.records.metrics import METRIC_SETS
 
 SHAPE = (8192, 8192)
 #: The block shapes that the notebook compares: that of the slides, the default, and a narrow one.

@@ -8,7 +8,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from adokernels.charts.canvas import Canvas
-from adokernels.tables.numbers import quantity
+from adokernels.text import quantity
 
 
 def new_canvas(height: float, width: float = 10.0) -> Canvas:

@@ -21,7 +21,7 @@ from adokernels.custom.ladder import ladder
 from adokernels.ladders import registry
 from adokernels.ladders.base import AnyLadder
 from adokernels.measuring.checking import check
-from adokernels.measuring.statistics import Verdict
+from adokernels.records.statistics import Verdict
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")

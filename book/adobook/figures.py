@@ -9,11 +9,12 @@ from typing import Literal
 
 from adobook.published import TIMES, UNITS, Published, written
 from adobook.text import Text, say, table
-from adokernels.counters.metrics import BY_KEY, STALLS
-from adokernels.counters.records import KernelProfile, Profile
-from adokernels.ladders.resources import Kernel
-from adokernels.measuring.records import Measurement, Sweep
-from adokernels.tables.numbers import ratio
+from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import BY_KEY, STALLS
+from adokernels.records.profile import KernelProfile, Profile
+from adokernels.records.sweep import Sweep
+from adokernels.text import ratio
 
 #: A value has changed if it differs from the baseline by more than this fraction.
 _CHANGED = 0.05

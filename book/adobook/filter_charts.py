@@ -12,8 +12,9 @@ from matplotlib.ticker import FuncFormatter
 from adobook.axes import label_axis, new_canvas
 from adobook.published import Published
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY
-from adokernels.measuring.records import Measurement, Sweep
-from adokernels.tables.numbers import quantity, ratio
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
+from adokernels.text import quantity, ratio
 
 _COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
 

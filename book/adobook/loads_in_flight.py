@@ -14,11 +14,12 @@ from adobook.axes import label_axis, new_canvas
 from adobook.published import Published
 from adobook.text import Text, table
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
-from adokernels.machine_code.loops import Loop
-from adokernels.machine_code.records import KernelSass, Sass
-from adokernels.measuring.loading import load
-from adokernels.measuring.records import Measurement, Sweep
-from adokernels.tables.numbers import number, quantity, ratio
+from adokernels.records.loading import load
+from adokernels.records.loops import Loop
+from adokernels.records.measurement import Measurement
+from adokernels.records.sass import KernelSass, Sass
+from adokernels.records.sweep import Sweep
+from adokernels.text import number, quantity, ratio
 
 #: Terms per iteration of the unrolled inner loops, as in cuda/max_plus/one_block.cuh.
 UNROLLED_TERMS = 8

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from adobook.published import written
 from adobook.text import Text, table
-from adokernels.counters.metrics import BY_KEY
-from adokernels.measuring.records import Measurement
 from adokernels.patterns.banks import BankConflicts
 from adokernels.patterns.sectors import Sectors
-from adokernels.tables.numbers import number, quantity
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import number, quantity
 
 #: Smaller changes are not written with their digits, in percent.
 _SMALL = 0.005

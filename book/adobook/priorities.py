@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from adobook.published import Published
 from adobook.text import Text, table
-from adokernels.measuring.records import Measurement
-from adokernels.tables.numbers import percent, quantity
+from adokernels.records.measurement import Measurement
+from adokernels.text import percent, quantity
 
 
 def possible_gain(m: Measurement, roof: float) -> float:

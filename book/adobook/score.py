@@ -13,9 +13,8 @@ import adokernels as ado
 from adobook.text import Text, say, table
 from adokernels.diagnosis.diagnosis import CONFIRMED
 from adokernels.diagnosis.steps import Step
-from adokernels.diagnosis.tables import listed, verdict_on
-from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import percent, ratio
+from adokernels.tables.diagnoses import listed, verdict_on
+from adokernels.text import StrEnum, percent, ratio
 
 
 class Reason(StrEnum):

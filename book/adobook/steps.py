@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from adobook.published import Published
 from adobook.text import Text, table
 from adokernels.ladders import registry
-from adokernels.measuring.records import Measurement, Sweep
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
+from adokernels.records.measurement import Measurement
+from adokernels.records.statistics import Verdict
+from adokernels.records.sweep import Sweep
+from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
 
 
 def between(faster: Measurement, slower: Measurement) -> str:

@@ -12,10 +12,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from adobook.axes import open_canvas
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
-from adokernels.counters.metrics import SECTOR
-from adokernels.measuring.records import Machine, Measurement, Sweep
 from adokernels.patterns.sectors import Sectors
-from adokernels.tables.numbers import percent, quantity
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
+from adokernels.records.sweep import Sweep
+from adokernels.text import percent, quantity
 
 _MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
 

@@ -22,7 +22,7 @@ import os
 import numpy  # noqa: F401
 
 from adokernels import _core
-from adokernels.names import PUBLIC, SUBPACKAGES, find
+from adokernels.names import FORMER, PUBLIC, SUBPACKAGES, find
 
 __all__ = list(PUBLIC)
 
@@ -44,8 +44,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     """Import a name at its first use, so that ``import adokernels`` takes as long as NumPy's."""
-    if name in PUBLIC:
-        value = find(name)
+    if name in PUBLIC or name in FORMER:
+        value = find(FORMER.get(name, name))
     elif name in SUBPACKAGES:
         value = importlib.import_module(f"adokernels.{name}")
     elif name == "__version__":

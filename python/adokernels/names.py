@@ -23,36 +23,38 @@ _DEFINED_IN = {
     "adokernels.charts.speed_of_light": "speed_of_light",
     "adokernels.charts.steps": "steps",
     "adokernels.charts.warp_states": "warp_states",
-    "adokernels.comparing": "Change Changes compare",
-    "adokernels.counters.hotspots": "Hotspots",
-    "adokernels.counters.records": "KernelProfile Profile",
+    "adokernels.records.changes": "Change Changes compare",
+    "adokernels.records.hotspots": "Hotspots",
+    "adokernels.records.profile": "KernelProfile Profile",
     "adokernels.custom.compiler": "CompilationError",
     "adokernels.custom.cuda_source": "CudaVariant cuda_variant",
     "adokernels.custom.extended": "ExtendedRoutine",
     "adokernels.custom.functions": "FunctionVariant variant",
     "adokernels.custom.ladder": "Ladder ladder",
-    "adokernels.diagnosis.card": "Card",
-    "adokernels.diagnosis.cards": "cards",
+    "adokernels.diagnosis.cards": "Card cards",
     "adokernels.diagnosis.diagnosis": "Diagnosis diagnose",
-    "adokernels.diagnosis.limiter": "Limiter limiter",
+    "adokernels.diagnosis.limiter": "limiter",
     "adokernels.ladders.choice": "Choice",
-    "adokernels.ladders.resources": "Kernel Resources",
+    "adokernels.records.limiter": "Limiter",
+    "adokernels.records.kernels": "Kernel Resources",
     "adokernels.ladders.routine": "Routine Variant",
     "adokernels.ladders.source": "Source",
     "adokernels.ladders.source_diff": "Diff",
-    "adokernels.machine_code.records": "KernelSass Sass",
-    "adokernels.measuring.checked": "Checked",
+    "adokernels.records.sass": "KernelSass Sass",
+    "adokernels.records.checked": "Checked",
     "adokernels.measuring.checking": "check",
     "adokernels.measuring.hotspots": "hotspots",
-    "adokernels.measuring.loading": "load",
+    "adokernels.records.loading": "load",
     "adokernels.measuring.machine": "machine",
-    "adokernels.measuring.problem": "Problem",
+    "adokernels.records.inputs": "Inputs",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
-    "adokernels.measuring.records": "Ceiling Machine Measurement Sweep",
+    "adokernels.records.machine": "Ceiling Machine",
+    "adokernels.records.measurement": "Measurement",
+    "adokernels.records.sweep": "Sweep",
     "adokernels.measuring.scanning": "scan",
-    "adokernels.measuring.scans": "Scan",
-    "adokernels.measuring.statistics": "Comparison Verdict",
+    "adokernels.records.scan": "Scan",
+    "adokernels.records.statistics": "Comparison Verdict",
     "adokernels.measuring.tuning": "Setting Tuning tune",
     "adokernels.patterns.banks": "BankConflicts bank_conflicts",
     "adokernels.patterns.divergence": "Divergence divergence",
@@ -61,11 +63,16 @@ _DEFINED_IN = {
     "adokernels.streaming.stream": "stream",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
-#: Names that are not public, but that methods of a lower package use.
+#: Names that are not public, but that methods of a lower package use: those of records that explain
+#: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
+    "draw_slopes": "adokernels.charts.slopes",
     "lazy_call": "adokernels.dask_arrays.calls",
+    "tables_of": "adokernels.tables",
+    "to_html": "adokernels.tables.rendering",
+    "to_text": "adokernels.tables.rendering",
 }
 
 
@@ -85,6 +92,9 @@ PUBLIC = {
     **{name: module for module, names in _DEFINED_IN.items() for name in names.split()},
 }
 
+
+#: Former names of public names.
+FORMER = {"Problem": "Inputs"}
 
 #: Packages that ``ado.NAME`` imports.
 SUBPACKAGES = ("distributed",)

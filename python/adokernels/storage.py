@@ -1,86 +1,19 @@
-"""Writing of files, and the layout of stored records.
-
-A record is one JSON document with a kind and a schema version.
-"""
+"""Writing of files."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from adokernels.fields import Fields, equal, text_hash
-from adokernels.names import find
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from typing_extensions import Self
-
-#: Version of the JSON layout. A reader rejects files of later versions.
-SCHEMA = 2
 _MODE = 0o666  # the system applies the user's umask
-
-
-class StoredRecord(Fields):
-    """Base class of records that are stored in files.
-
-    Records are equal if their files would be equal: after ``record.save(path)``,
-    ``load(path) == record``.
-    Subclasses are dataclasses with ``eq=False``.
-    """
-
-    KIND: ClassVar[str]
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return self is other or equal(self, other)
-
-    def __hash__(self) -> int:
-        return text_hash(self)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file that :meth:`save` of a record of this kind wrote.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ValueError
-            If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
-        """
-        record = find("load")(path)
-        if not isinstance(record, cls):
-            found = getattr(record, "KIND", "")
-            raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")
-        return record
-
-    def save(self, path: str | Path) -> None:
-        """Write the record to a JSON file; read it with :func:`adokernels.load`.
-
-        Raises
-        ------
-        ValueError
-            If :func:`adokernels.load` would reject the record, for example because a number is not
-            finite. The message contains the field; an existing file is unchanged.
-        OSError
-            If the file cannot be written; an existing file is unchanged.
-        """
-        record = self.to_dict()
-        type(self).from_dict(record)
-        replace_file(path, to_json(self.KIND, record).encode())
-
-
-def to_json(kind: str, record: Mapping[str, Any]) -> str:
-    """Return one record as a JSON document."""
-    return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
 
 
 def write_csv(path: str | Path, records: Sequence[Mapping[str, Any]]) -> None:

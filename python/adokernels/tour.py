@@ -18,8 +18,8 @@ from adokernels.charts.drawing import closing
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity
 from adokernels.tasks import TASKS
+from adokernels.text import NO_LIMIT, number, percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ import adokernels as ado
 from adobook.pages.stored import contexts_of, fill_template, origin
 from adobook.published import image_filters
 from adobook.text import slug, write_rich_table, write_table
-from adokernels.diagnosis.card import CardEvidence, Example
-from adokernels.diagnosis.card_tables import evidence_table
-from adokernels.tables.numbers import ratio
+from adokernels.diagnosis.cards import CardEvidence, Example
+from adokernels.tables.cards import evidence_table
+from adokernels.text import ratio
 
 
 def text(stored: Mapping[str, ado.Sweep]) -> str:

@@ -9,8 +9,8 @@ import adokernels as ado
 from adobook.pages.stored import contexts_of, fill_template, origin
 from adobook.score import Reason, Row, Score, score
 from adobook.text import write_table
-from adokernels.storage import to_json
-from adokernels.tables.numbers import percent, ratio
+from adokernels.records.record import to_json
+from adokernels.text import percent, ratio
 
 #: Target share of correctly named steps, from the issue that requested the diagnosis.
 GOAL = 0.7

@@ -12,9 +12,9 @@ import adokernels as ado
 from adobook.pages.stored import DATA, Record
 from adobook.priorities import ranks
 from adobook.published import UNITS, Published, written
-from adokernels.counters.metrics import BY_KEY
-from adokernels.machine_code.loops import Loop
-from adokernels.tables.numbers import percent, quantity, ratio
+from adokernels.records.loops import Loop
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import percent, quantity, ratio
 
 #: The ratio of the times of two variants: ``"naive > tiled"``.
 GAIN = re.compile(r"(.+) > (.+)")

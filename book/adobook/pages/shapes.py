@@ -13,7 +13,7 @@ from typing import Any
 import adokernels as ado
 from adobook.pages.stored import fill_template, origin
 from adobook.text import write_table
-from adokernels.tables.numbers import percent
+from adokernels.text import percent
 
 #: Minimum ratio at which two times count as equal.
 EQUAL = 0.97

@@ -10,8 +10,8 @@ from pathlib import Path
 from adobook import published
 from adobook.pages.ours import COMPUTED, GAIN, Figure, named, title_of
 from adobook.published import Published
-from adokernels.counters.metrics import BY_KEY
-from adokernels.tables.numbers import ratio
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import ratio
 
 #: Titles of the figures of published codes, whose own titles are "CODE: QUANTITY".
 _PER_ITERATION = {

@@ -12,8 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from adokernels.counters.metrics import BY_KEY
-from adokernels.tables.numbers import DIGITS, number, quantity, ratio
+from adokernels.records.metrics import BY_KEY
+from adokernels.text import DIGITS, number, quantity, ratio
 
 if sys.version_info >= (3, 11):
     import tomllib

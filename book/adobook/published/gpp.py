@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from adobook.published import read
 from adokernels.charts.published import PublishedPoint, PublishedPoints
-from adokernels.measuring.records import Ceiling, Machine
+from adokernels.records.machine import Ceiling, Machine
 
 #: The documents, as tables name them.
 POST, PAPER, CODES = "Post", "Paper", "Codes"

@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from adokernels.charts.canvas import Canvas, entry, level_entries, level_size, level_style
 from adokernels.charts.series import hosts_of
 from adokernels.charts.verdicts import line_of, text_of
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import NO_LIMIT, percent, quantity, ratio
+from adokernels.records.statistics import Verdict
+from adokernels.text import NO_LIMIT, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from adokernels.charts.labels import Point
     from adokernels.charts.series import Host, Series
-    from adokernels.measuring.records import Ceiling, Machine, Measurement
+    from adokernels.records.machine import Ceiling, Machine
+    from adokernels.records.measurement import Measurement
 
     _Line = tuple[float, str, dict[str, Any]]
 

@@ -20,14 +20,14 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from adokernels.charts.labels import Labels, Point
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 #: Colour and marker of each memory level, shared by its ceiling and the points measured there.
 _LEVELS = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import PercentFormatter
 
-from adokernels.measuring.records import Measurement, Sweep
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from adokernels.charts.canvas import Canvas
-    from adokernels.counters.records import Profile
+    from adokernels.records.profile import Profile
 
 Counted = list[tuple[Measurement, "Profile"]]
 

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, Canvas
 from adokernels.charts.counted import new_axes
-from adokernels.tables.numbers import number
+from adokernels.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

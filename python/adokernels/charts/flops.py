@@ -36,7 +36,7 @@ from adokernels.charts.tracks import (
     name_tracks,
     track_entries,
 )
-from adokernels.tables.numbers import number, percent
+from adokernels.text import number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from adokernels.charts.labels import Point
     from adokernels.charts.published import PublishedLayer
     from adokernels.charts.series import Host, Series
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
 
 #: Rates that exceed the DRAM copy ceiling by this factor are compared with the read ceiling.
 _ABOVE_COPY = 1.03

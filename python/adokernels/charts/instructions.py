@@ -35,7 +35,7 @@ from adokernels.charts.tracks import (
     name_tracks,
     track_entries,
 )
-from adokernels.counters.metrics import SECTOR, WARP
+from adokernels.records.metrics import SECTOR, WARP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from adokernels.charts.canvas import Canvas
     from adokernels.charts.series import Host, Series
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 _LEVELS = ("L1", "L2", "DRAM")
 #: Minimum share of the instructions for which loads or stores are shown.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from adokernels.charts.bandwidth import level_bandwidths
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adokernels.charts.series import Series
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 Kind = Literal["roofline", "bandwidth", "instructions"]
 

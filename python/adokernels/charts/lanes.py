@@ -10,8 +10,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, MEMORY, Canvas
 from adokernels.charts.counted import new_axes
-from adokernels.counters.metrics import SECTOR
-from adokernels.tables.numbers import number
+from adokernels.records.metrics import SECTOR
+from adokernels.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,16 +13,16 @@ from matplotlib.patches import FancyArrow, Rectangle
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
 from adokernels.charts.counted import counted, new_axes, subject
 from adokernels.charts.speed_of_light import memory_shares
-from adokernels.counters.metrics import SECTOR
-from adokernels.measuring.records import Measurement
-from adokernels.tables.numbers import number, percent, quantity
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
+from adokernels.text import number, percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from adokernels.counters.records import Profile
+    from adokernels.records.profile import Profile
 
 #: Bottom and top of each layer, in axes fractions.
 _LAYERS = {

@@ -10,7 +10,7 @@ from adokernels.charts.steps import steps
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from adokernels.measuring.records import Sweep
+    from adokernels.records.sweep import Sweep
 
 #: Ratio of the slowest to the fastest time above which linear bars are too short to compare.
 _WIDEST_SPAN = 20

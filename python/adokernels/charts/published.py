@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, entry, level_size, level_style
 from adokernels.charts.roofs import Roof, bandwidth_roofs
-from adokernels.tables.numbers import quantity
+from adokernels.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
     from adokernels.charts.labels import Point
-    from adokernels.measuring.records import Machine
+    from adokernels.records.machine import Machine
 
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
 

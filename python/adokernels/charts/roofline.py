@@ -11,7 +11,7 @@ from adokernels.charts.flops import FlopsOptions, draw_flops
 from adokernels.charts.instructions import draw_instructions
 from adokernels.charts.kinds import Kind, checked_kind
 from adokernels.charts.series import hosts_of, make_series, subject
-from adokernels.fields import number_in
+from adokernels.records.forms import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from adokernels.charts.published import PublishedPoints
     from adokernels.charts.series import Host
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: A point may exceed a ceiling by this factor without a warning, because ceilings are measured.
 _TOLERANCE = 1.03

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
 from adokernels.charts.canvas import FADED, Canvas, entry, level_style
-from adokernels.tables.numbers import number, prefix
+from adokernels.text import number, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adokernels.charts.labels import Point
     from adokernels.charts.series import Host, Series
     from adokernels.charts.tracks import Below, Track
-    from adokernels.measuring.records import Ceiling
+    from adokernels.records.machine import Ceiling
 
 #: Size of the markers of variants without a label, in points.
 SMALL = 3.5

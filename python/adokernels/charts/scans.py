@@ -11,7 +11,7 @@ from adokernels.charts.canvas import FADED, Canvas, entry
 from adokernels.charts.counted import new_axes
 from adokernels.charts.ticks import log_ticks
 from adokernels.charts.verdicts import beside_peers
-from adokernels.tables.numbers import prefix, quantity
+from adokernels.text import prefix, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from adokernels.measuring.records import Measurement, Sweep
-    from adokernels.measuring.scans import Scan
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.scan import Scan
+    from adokernels.records.sweep import Sweep
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")

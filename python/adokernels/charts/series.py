@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adokernels.measuring.records import Machine, Measurement, Sweep
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,16 +11,15 @@ from matplotlib.ticker import NullLocator
 from adokernels.charts.canvas import FADED, LITERAL, Canvas
 from adokernels.charts.counted import new_axes
 from adokernels.charts.verdicts import line_of, text_of, verdict_entries
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import quantity, ratio
-from adokernels.tables.printable import printable
+from adokernels.records.statistics import Verdict
+from adokernels.text import printable, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from adokernels.comparing import Change
+    from adokernels.records.changes import Change
 
 _FASTER = "#0072B2"
 _LONGEST_NAME = 40

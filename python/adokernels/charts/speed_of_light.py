@@ -12,9 +12,9 @@ from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry
 from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
-from adokernels.counters.metrics import COMPUTE_BREAKDOWN, MEMORY_BREAKDOWN, of_peak
-from adokernels.measuring.records import steps
-from adokernels.tables.numbers import percent
+from adokernels.records.metrics import COMPUTE_BREAKDOWN, MEMORY_BREAKDOWN, of_peak
+from adokernels.records.sweep import steps
+from adokernels.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from adokernels.counters.records import Profile
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.profile import Profile
+    from adokernels.records.sweep import Sweep
 
 #: From `_LOW`, a unit is close to its limit. From `_HIGH`, it limits the kernel.
 _LOW, _HIGH = 0.6, 0.8

@@ -13,7 +13,7 @@ from adokernels.charts.canvas import LITERAL, Canvas, entry
 from adokernels.charts.counted import new_axes
 from adokernels.charts.ticks import log_ticks
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
-from adokernels.tables.numbers import (
+from adokernels.text import (
     NO_LIMIT,
     number,
     percent,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
 #: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.

@@ -17,7 +17,7 @@ from adokernels.charts.canvas import (
     level_style,
 )
 from adokernels.charts.roofs import SMALL
-from adokernels.tables.numbers import NO_LIMIT, percent, quantity
+from adokernels.text import NO_LIMIT, percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from adokernels.charts.roofs import Roof
     from adokernels.charts.series import Host, Series
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 #: Level name of a point whose bytes come from the formula of the variant, not from counters.
 REQUESTED = "requested"

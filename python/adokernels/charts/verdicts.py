@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adokernels.charts.canvas import FADED, LOST, entry
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.numbers import number
+from adokernels.records.statistics import Verdict
+from adokernels.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matplotlib.lines import Line2D
 
-    from adokernels.measuring.records import Measurement
+    from adokernels.records.measurement import Measurement
 
 #: Dashes and spaces of the line of an unclear step, in units of the line width.
 _DASHES = (0, (2.2, 1.6))

@@ -11,16 +11,17 @@ from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import FADED, Canvas, ink_on
 from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
-from adokernels.counters.metrics import STALLS
-from adokernels.tables.numbers import number, percent
+from adokernels.records.metrics import STALLS
+from adokernels.text import number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from adokernels.counters.records import Profile
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.profile import Profile
+    from adokernels.records.sweep import Sweep
 
 _SELECTED, _OTHER = "selected", "other"
 #: Colour of each reason in all charts. Reasons with small shares have the remaining colours.

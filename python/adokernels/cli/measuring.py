@@ -23,8 +23,8 @@ from adokernels.cli.arguments import (
 )
 from adokernels.cli.charts import save_chart
 from adokernels.cli.status import INTERRUPTED, WRONG
-from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
+from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.rendering import show
 

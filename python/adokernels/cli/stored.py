@@ -11,7 +11,7 @@ import adokernels as ado
 from adokernels.cli.arguments import add_plot, output_file, share
 from adokernels.cli.charts import save_chart
 from adokernels.cli.status import WRONG
-from adokernels.tables.numbers import percent
+from adokernels.text import percent
 
 if TYPE_CHECKING:
     from rich.console import Console

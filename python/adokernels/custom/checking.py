@@ -7,7 +7,7 @@ from typing import Any
 
 from adokernels.custom.problem import CustomCall, CustomProblem
 from adokernels.custom.streams import runs_on_another_stream
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Inputs
 
 _ELSEWHERE = "it launches work on a stream other than the timed one"
 
@@ -80,7 +80,7 @@ class CustomChecker:
 
     def _checked(self, problem: CustomProblem, call: CustomCall, *, views: bool = True) -> float:
         """The error of a variant's results on a problem; every failure is raised as ValueError."""
-        where = Problem.of(problem.operands, problem.options)
+        where = Inputs.of(problem.operands, problem.options)
         try:
             if call.problem is not problem:
                 call = problem.prepare(call.variant, call.block)

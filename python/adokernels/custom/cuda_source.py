@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from adokernels.arrays.libraries import DeviceView
-    from adokernels.machine_code.records import Sass
+    from adokernels.records.sass import Sass
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {

@@ -14,7 +14,7 @@ from adokernels.custom.memory import GuardedArray
 from adokernels.custom.values import described, exchange, exchanged, is_array, rotated
 from adokernels.custom.variants import CustomVariant, Work
 from adokernels.ladders.base import Block
-from adokernels.ladders.resources import Kernel, Resources
+from adokernels.records.kernels import Kernel, Resources
 from adokernels.tasks import as_tuple, same_bytes
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from adokernels import _core
 from adokernels.custom.values import host_operands, is_array
 from adokernels.machine_code.cubin import kernels_in
 from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
-from adokernels.machine_code.records import Sass
 from adokernels.measuring.hotspot_sources import Sources
+from adokernels.records.sass import Sass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

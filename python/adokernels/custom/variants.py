@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from adokernels.custom.memory import GuardedArray
-    from adokernels.ladders.resources import Resources
-    from adokernels.machine_code.records import Sass
     from adokernels.measuring.source_launch import SourceLaunch
+    from adokernels.records.kernels import Resources
+    from adokernels.records.sass import Sass
 
 
 @dataclass(frozen=True)

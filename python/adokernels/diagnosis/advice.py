@@ -25,16 +25,17 @@ from adokernels.diagnosis.evidence import (
     WIDEST,
     Facts,
     KernelFacts,
-    Provenance,
 )
-from adokernels.diagnosis.limiter import Kind, Limiter, limiter
+from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, quantity, ratio
+from adokernels.records.limiter import Kind, Limiter, Provenance
+from adokernels.text import number, percent, quantity, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
 
 #: Sectors of a cache line.
 _LINE = 4

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts, Provenance
+from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent
+from adokernels.records.limiter import Provenance
+from adokernels.text import number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,411 +1,331 @@
-"""The seven quick-reference cards of a GTC 2015 talk on image filters, checked on an H200.
+"""Quick-reference cards: a problem, the counters that indicate it, and possible remedies.
 
-The talk is "CUDA Optimization with NVIDIA Nsight Eclipse Edition". Its profiler reported
-transactions per request, execution dependencies and pipe-busy stalls. The indicators here are the
-counters that Nsight Compute reports for the same effects.
+An indicator compares a counted value of the longest kernel with a threshold. A card applies to a
+variant if all of its indicators hold. `cards.json` contains the seven cards of a GTC 2015 talk on
+image filters, "CUDA Optimization with NVIDIA Nsight Eclipse Edition", checked on an H200. Its
+profiler reported transactions per request, execution dependencies and pipe-busy stalls. The
+indicators are the counters that Nsight Compute reports for the same effects.
 """
 
 from __future__ import annotations
 
-from adokernels.diagnosis.card import Card, Cards, Example, Indicator, Validity
-from adokernels.diagnosis.evidence import BOUND, EXCESS, LEANING, STALL
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
 
-_TALK, _NVIDIA, _OURS = "the talk", "Nsight Compute", "this package"
+from adokernels import _core
+from adokernels.diagnosis import evidence
+from adokernels.records.metrics import BY_KEY
+from adokernels.records.shown import ShownAsTables
+from adokernels.text import StrEnum, number, percent
 
-#: Ratio of L1 bytes to DRAM bytes from which reuse removes traffic.
-_TRAFFIC = 2.0
-#: Registers per thread that are allocated at a time.
-_REGISTERS = 8.0
-#: Share of loads in the requests to global memory from which a kernel mainly reads.
-_LOADS = 0.5
+if TYPE_CHECKING:
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.profile import KernelProfile
+    from adokernels.records.statistics import Comparison
+    from adokernels.records.sweep import Sweep
 
-# Latency-bound: all multiprocessors have work, and neither compute nor memory throughput reaches
-# the threshold of a limiter.
-_LATENCY = (
-    Indicator(
-        title="waves of blocks",
-        quantities=("waves",),
-        comparison=">=",
-        threshold=1.0,
-        source=_NVIDIA,
-    ),
-    Indicator(
-        title="compute throughput",
-        quantities=("compute_sol",),
-        unit="%",
-        comparison="<",
-        threshold=LEANING,
-        source=_TALK,
-    ),
-    Indicator(
-        title="memory throughput",
-        quantities=("memory_sol",),
-        unit="%",
-        comparison="<",
-        threshold=LEANING,
-        source=_TALK,
-    ),
-)
-_MEMORY = (
-    Indicator(
-        title="memory throughput",
-        quantities=("memory_sol",),
-        unit="%",
-        comparison=">=",
-        threshold=LEANING,
-        source=_TALK,
-    ),
-    Indicator(
-        title="compute throughput",
-        quantities=("compute_sol",),
-        unit="%",
-        comparison="<",
-        threshold=LEANING,
-        source=_TALK,
-    ),
-)
-_SECTORS = Indicator(
-    title="sectors of loads and stores, relative to the ideal",
-    quantities=("load_sectors", "store_sectors"),
-    per=("ideal_load_sectors", "ideal_store_sectors"),
-    comparison=">=",
-    threshold=EXCESS,
-    source=_OURS,
-)
-_MEMORY_STALLS = Indicator(
-    title="stalls for global memory",
-    quantities=("stall_long_scoreboard", "stall_lg_throttle", "stall_drain"),
-    per=("warp_latency",),
-    unit="%",
-    comparison=">=",
-    threshold=STALL,
-    source=_NVIDIA,
-)
-_DEPENDENCIES = Indicator(
-    title="stalls for results of arithmetic and global loads",
-    quantities=("stall_wait", "stall_long_scoreboard"),
-    per=("warp_latency",),
-    unit="%",
-    comparison=">=",
-    threshold=STALL,
-    source=_NVIDIA,
-)
-_COALESCE = (
-    "load cooperatively: neighbouring threads access neighbouring elements",
-    "change the shape of the block, so that a warp covers one row",
-    "align the rows and the first element",
-    "change the layout of the data, so that values used together are neighbours",
-)
-_STAGE = (
-    "let the threads of a block load shared data once, into shared memory",
-    "keep values that one thread reuses in registers",
-    "use constant memory for values that all threads read",
-)
 
-_BLUR = "gaussian_blur-16384"
-_WIDER_BLOCKS = Example(
-    routine="gaussian_blur", before="naive", after="coalesced", stored=_BLUR, published=True
-)
-_SHARED_PIXELS = Example(
-    routine="gaussian_blur", before="occupancy", after="shared", stored=_BLUR, published=True
-)
+def _shared_headroom(k: KernelProfile) -> float | None:
+    limits = k.kernel.limits
+    resident, allowed = min(limits.values()), limits.get("shared memory")
+    return allowed / resident if allowed is not None and resident else None
 
-cards = Cards(
-    Card(
-        key="coalescing_latency",
-        title="Coalescing",
-        category="latency-bound",
-        problem="Each memory request needs many transfers, so warps wait longer for its data.",
-        goal="Fewer sectors per request, and thus a lower latency.",
-        indicators=(*_LATENCY, _MEMORY_STALLS, _SECTORS),
-        strategy=_COALESCE,
-        examples=(
-            _WIDER_BLOCKS,
-            Example(
-                routine="grayscale", before="naive", after="two_pixels", stored="grayscale-16384"
-            ),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "A request is still divided into sectors, and each of them is a separate transfer from"
-            " L1 or L2. The step of the talk gains here too, but its first kernel is not"
-            " latency-bound on an H200: the wavefronts of L1 are the limiter, so the card for"
-            " memory-bound kernels applies. The first kernel of grayscale is latency-bound: it"
-            " loads the bytes of a pixel one by one, and each load accesses all sectors of the"
-            " pixels."
-        ),
-        item="C18",
-    ),
-    Card(
-        key="coalescing_bandwidth",
-        title="Coalescing",
-        category="memory-bound",
-        problem="Sectors contain unused bytes, and they occupy the memory system.",
-        goal="More useful bytes per sector, and thus less traffic.",
-        indicators=(*_MEMORY, _SECTORS),
-        strategy=_COALESCE,
-        examples=(
-            _WIDER_BLOCKS,
-            Example(
-                routine="transpose",
-                before="naive",
-                after="tiled",
-                stored="transpose-float32-8192",
-            ),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "L1 and L2 still transfer whole sectors. Both caches are larger than on a Tesla K40,"
-            " so more of these sectors are cache hits and cause no DRAM traffic. Unused bytes in"
-            " them still consume bandwidth of L1 and of the crossbar to L2, which can then limit"
-            " the kernel."
-        ),
-        item="C19",
-    ),
-    Card(
-        key="occupancy",
-        title="Occupancy",
-        category="latency-bound",
-        problem="Too few warps are resident to hide the latency.",
-        goal="More resident warps, so that a scheduler finds an eligible warp in each cycle.",
-        indicators=(
-            *_LATENCY,
-            Indicator(
-                title="achieved occupancy",
-                quantities=("occupancy",),
-                unit="%",
-                comparison="<",
-                threshold=LEANING,
-                source=_TALK,
-            ),
-            _DEPENDENCIES,
-            Indicator(
-                title="eligible warps per scheduler",
-                quantities=("eligible_warps",),
-                comparison="<",
-                threshold=1.0,
-                source=_OURS,
-            ),
-        ),
-        strategy=(
-            "change the block size",
-            "use less shared memory per block",
-            "use fewer registers per thread, for example by launch bounds or by a smaller kernel",
-        ),
-        examples=(
-            Example(
-                routine="gaussian_blur",
-                before="coalesced",
-                after="occupancy",
-                stored=_BLUR,
-                published=True,
-            ),
-            Example(
-                routine="gpp",
-                before="bands_inside",
-                after="frequency_outside",
-                stored="gpp-counted",
-            ),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "The step of the talk gains nothing here. A multiprocessor of an H200 holds twice as"
-            " many blocks as one of a Tesla K40, so the small blocks already reach the full"
-            " theoretical occupancy. The advice holds for kernels that are limited by registers,"
-            " such as those of gpp. Fewer registers per thread help only if the compiler does not"
-            " spill."
-        ),
-        item="C27",
-    ),
-    Card(
-        key="instruction_parallelism",
-        title="Instruction-level parallelism",
-        category="latency-bound",
-        problem="A thread has too few independent instructions between dependent ones.",
-        goal="More independent work per thread.",
-        indicators=(
-            *_LATENCY,
-            _DEPENDENCIES,
-            Indicator(
-                title="achieved occupancy",
-                quantities=("occupancy",),
-                unit="%",
-                comparison=">=",
-                threshold=LEANING,
-                source=_TALK,
-            ),
-            Indicator(
-                title="unused registers per thread",
-                quantities=("free_registers",),
-                comparison=">=",
-                threshold=_REGISTERS,
-                source=_OURS,
-            ),
-        ),
-        strategy=(
-            "unroll loops",
-            "compute several results per thread",
-            "issue several independent loads before the first use",
-        ),
-        examples=(
-            Example(
-                routine="gaussian_blur",
-                before="separable",
-                after="two_pixels",
-                stored=_BLUR,
-                published=True,
-            ),
-            Example(
-                routine="transpose",
-                before="padded",
-                after="coarsened",
-                stored="transpose-float32-8192",
-            ),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "The latency of DRAM has hardly changed, but the bandwidth of an H200 is many times"
-            " that of a Tesla K40, so more bytes must be in flight. The Gaussian of the talk gains"
-            " for another reason: it is bound by issue slots here, and two pixels per thread share"
-            " instructions."
-        ),
-        item="C28",
-    ),
-    Card(
-        key="shared_memory_latency",
-        title="Shared memory",
-        category="latency-bound",
-        problem="Warps wait for caches, and neither more warps nor more work per thread hides it.",
-        goal="A lower latency, by keeping data in shared memory or registers.",
-        indicators=(
-            *_LATENCY,
-            _MEMORY_STALLS,
-            Indicator(
-                title="L2 hit rate",
-                quantities=("l2_hit_rate",),
-                unit="%",
-                comparison=">=",
-                threshold=BOUND,
-                source=_OURS,
-            ),
-            Indicator(
-                title="blocks that fit into shared memory, relative to resident ones",
-                quantities=("shared_headroom",),
-                comparison=">=",
-                threshold=_TRAFFIC,
-                source=_OURS,
-            ),
-        ),
-        strategy=_STAGE,
-        examples=(
-            _SHARED_PIXELS,
-            Example(routine="gpp", before="blocks_2d", after="tiled", stored="gpp-counted"),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "Shared memory still has a lower latency than L2, and since Ampere asynchronous copies"
-            " fill it without registers. The Gaussian of the talk gains too, but its kernel is no"
-            " longer latency-bound: L1 caches global loads on an H200, which a Tesla K40 does not"
-            " do by default. Its gain comes from fewer load instructions."
-        ),
-        item="C33",
-    ),
-    Card(
-        key="shared_memory_traffic",
-        title="Shared memory",
-        category="memory-bound",
-        problem="The same data are transferred several times.",
-        goal="Less traffic between the multiprocessors and global memory.",
-        indicators=(
-            *_MEMORY,
-            Indicator(
-                title="L1 bytes, relative to DRAM bytes",
-                quantities=("l1_bytes",),
-                per=("dram_bytes",),
-                comparison=">=",
-                threshold=_TRAFFIC,
-                source=_OURS,
-            ),
-        ),
-        strategy=_STAGE,
-        examples=(
-            _SHARED_PIXELS,
-            Example(
-                routine="transpose",
-                before="naive",
-                after="tiled",
-                stored="transpose-float32-8192",
-            ),
-        ),
-        validity=Validity.HOLDS,
-        why=(
-            "Caches now absorb most of the repeated transfers from DRAM, so the traffic that"
-            " limits a kernel is the traffic of L1 and L2. A tile in shared memory removes it."
-            " Registers are even better if one thread reuses the data, because accesses to shared"
-            " memory also use the wavefronts of L1."
-        ),
-        item="C34",
-    ),
-    Card(
-        key="read_only_path",
-        title="Read-only data path",
-        category="latency-bound",
-        problem="Loads and stores saturate the load/store unit.",
-        goal="Fewer accesses through the load/store unit.",
-        indicators=(
-            Indicator(
-                title="utilisation of the LSU pipe",
-                quantities=("pipe_lsu",),
-                unit="%",
-                comparison=">=",
-                threshold=LEANING,
-                source=_OURS,
-            ),
-            Indicator(
-                title="stalls for busy pipes and memory queues",
-                quantities=(
-                    "stall_lg_throttle",
-                    "stall_mio_throttle",
-                    "stall_tex_throttle",
-                    "stall_math_pipe_throttle",
-                ),
-                per=("warp_latency",),
-                unit="%",
-                comparison=">=",
-                threshold=STALL,
-                source=_NVIDIA,
-            ),
-            Indicator(
-                title="share of loads in requests to global memory",
-                quantities=("load_requests",),
-                per=("load_requests", "store_requests"),
-                unit="%",
-                comparison=">=",
-                threshold=_LOADS,
-                source=_OURS,
-            ),
-        ),
-        strategy=(
-            "declare read-only pointers const __restrict__",
-            "load with __ldg()",
-            "on an H200, use fewer and wider accesses instead",
-        ),
-        examples=(
-            Example(
-                routine="gaussian_blur",
-                before="shared",
-                after="read_only",
-                stored=_BLUR,
-                published=True,
-            ),
-        ),
-        validity=Validity.OBSOLETE,
-        why=(
-            "On a Tesla K40, read-only loads used the texture units, which are separate from the"
-            " load/store unit. Since Maxwell, both kinds of loads use the same cache, and on an"
-            " H200 the LSU pipe executes both: its utilisation is unchanged, and the TEX pipe"
-            " remains idle."
-        ),
-        item="C39",
-    ),
-)
+
+#: Quantities that follow from the launch and the compiled kernel, not from counters.
+RESOURCES: Mapping[str, Callable[[KernelProfile], float | None]] = {
+    # Blocks of the grid, relative to the blocks that can be resident on the device.
+    "waves": lambda k: k.waves if math.isfinite(k.waves) else None,
+    # Registers per thread that could be used without reducing the number of resident warps.
+    "free_registers": lambda k: k.kernel.registers_unused if k.kernel.resident_warps else None,
+    # Blocks that fit according to shared memory alone, relative to the resident blocks.
+    "shared_headroom": _shared_headroom,
+}
+
+
+class Validity(StrEnum):
+    """Whether the advice of a card still helps on an H200."""
+
+    HOLDS = "holds"
+    OBSOLETE = "no longer helps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indicator:
+    """One condition: a value from counters, compared with a threshold.
+
+    Attributes
+    ----------
+    title
+        What is compared.
+    quantities
+        Keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`; their values are
+        added.
+    per
+        Keys of quantities. The first sum is divided by the sum of these. Empty for no division.
+    unit
+        ``"%"`` (a fraction, shown as a percentage), or empty.
+    comparison
+        ``">="`` or ``"<"``.
+    threshold
+        The threshold of the comparison.
+    source
+        Where the threshold comes from.
+    """
+
+    title: str
+    quantities: tuple[str, ...]
+    per: tuple[str, ...] = ()
+    unit: Literal["%", ""] = ""
+    comparison: Literal[">=", "<"]
+    threshold: float
+    source: str
+
+    def value(self, kernel: KernelProfile) -> float | None:
+        """The value of one kernel; None if a quantity was not collected."""
+        total = _sum(kernel, self.quantities)
+        divisor = _sum(kernel, self.per) if self.per else 1.0
+        return None if total is None or not divisor else total / divisor
+
+    def of(self, m: Measurement) -> float | None:
+        """The value of the longest kernel; None without counters of its quantities."""
+        return self.value(m.profile.longest) if m.profile else None
+
+    def holds(self, m: Measurement) -> bool | None:
+        """Whether the condition is met; None without counters of its quantities."""
+        value = self.of(m)
+        if value is None:
+            return None
+        return value >= self.threshold if self.comparison == ">=" else value < self.threshold
+
+    def shown(self, value: float) -> str:
+        """Format a value."""
+        if self.unit == "%":
+            return percent(value)
+        return f"{value:.0f}" if value == int(value) else number(value)
+
+    @property
+    def condition(self) -> str:
+        """The comparison as text: ``"< 60 %"``."""
+        return f"{self.comparison} {self.shown(self.threshold)}"
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.condition}"
+
+
+def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
+    """The sum of quantities of a kernel; None if one was not collected."""
+    total = 0.0
+    for key in keys:
+        value = RESOURCES[key](kernel) if key in RESOURCES else BY_KEY[key].of(kernel.values)
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A step of a ladder that follows the strategy of a card.
+
+    Attributes
+    ----------
+    routine, before, after
+        The routine, and the variants before and after the step.
+    stored
+        Name of the stored ladder (``notebooks/data`` of the repository) with counters of both.
+    published
+        Whether the talk makes this step.
+    """
+
+    routine: str
+    before: str
+    after: str
+    stored: str
+    published: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.routine}: {self.before} to {self.after}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Card(ShownAsTables):
+    """A quick-reference card.
+
+    Attributes
+    ----------
+    key
+        Its name in ``ado.cards``.
+    title, category
+        What it changes, and the limiter to which the talk assigns it.
+    problem, goal
+        What is wrong, and what the strategy should achieve.
+    indicators
+        The conditions under which it applies.
+    strategy
+        Possible changes.
+    examples
+        Steps of ladders that apply it. The step of the talk comes first.
+    validity, why
+        Whether the advice still helps on an H200, and the reason.
+    item
+        Its number in the list of the documents (``docs/documents.md``).
+    """
+
+    key: str
+    title: str
+    category: str
+    problem: str
+    goal: str
+    indicators: tuple[Indicator, ...]
+    strategy: tuple[str, ...]
+    examples: tuple[Example, ...]
+    validity: Validity
+    why: str
+    item: str
+
+    def holds(self, m: Measurement) -> bool | None:
+        """Whether all indicators hold for the longest kernel of a measurement.
+
+        Returns
+        -------
+        bool or None
+            False if an indicator does not hold; otherwise None if a quantity was not collected.
+        """
+        found = [indicator.holds(m) for indicator in self.indicators]
+        return False if False in found else None if None in found else True
+
+    def evidence(
+        self, sweep: Sweep, *, before: str | None = None, after: str | None = None
+    ) -> CardEvidence:
+        """Compare the indicators and the time of two variants.
+
+        Parameters
+        ----------
+        sweep
+            A ladder with hardware counters (``ado.sweep(..., counters=True)``, ``ado.load``).
+        before, after
+            Variants of the sweep; by default those of the first example that the sweep contains.
+
+        Returns
+        -------
+        CardEvidence
+            Displayed as a table in a terminal and in Jupyter.
+
+        Raises
+        ------
+        ValueError
+            If the sweep contains no example of the card, or lacks counters of a variant.
+        KeyError
+            If a named variant was not measured.
+        """
+        if (before is None) != (after is None):
+            raise ValueError("before and after must be given together")
+        if before is None or after is None:
+            before, after = self._example_of(sweep)
+        return CardEvidence(card=self, before=sweep[before], after=sweep[after])
+
+    def _example_of(self, sweep: Sweep) -> tuple[str, str]:
+        names = {m.variant for m in sweep}
+        for example in self.examples:
+            if example.routine == sweep.routine and {example.before, example.after} <= names:
+                return example.before, example.after
+        known = "; ".join(map(str, self.examples))
+        raise ValueError(
+            f"sweep must contain a step of the card ({known}), got {sweep.routine}: "
+            f"{', '.join(sorted(names))}; pass before= and after= for other variants"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CardEvidence(ShownAsTables):
+    """The indicators of a card before and after a step, and the times."""
+
+    card: Card
+    before: Measurement
+    after: Measurement
+
+    def __post_init__(self) -> None:
+        """Reject measurements without counters."""
+        for m in (self.before, self.after):
+            if not m.profile:
+                raise ValueError(
+                    f"sweep must have hardware counters (counters=True), got none of {m.variant!r}"
+                )
+
+    @property
+    def values(self) -> list[tuple[Indicator, float | None, float | None]]:
+        """Each indicator, and its value before and after."""
+        return [(i, i.of(self.before), i.of(self.after)) for i in self.card.indicators]
+
+    @property
+    def applied(self) -> bool | None:
+        """Whether all indicators hold before the step."""
+        return self.card.holds(self.before)
+
+    @property
+    def comparison(self) -> Comparison:
+        """The times: verdict, ratio before to after, and its 99.9 % interval."""
+        return self.after.compare(self.before)
+
+
+class Cards(ShownAsTables, Mapping[str, Card]):
+    """All cards by key: ``ado.cards["occupancy"]``."""
+
+    def __init__(self, *cards: Card) -> None:
+        self._cards = {card.key: card for card in cards}
+
+    def __getitem__(self, key: str) -> Card:
+        """Return a card.
+
+        Raises
+        ------
+        KeyError
+            If there is no card of this name.
+        """
+        if key not in self._cards:
+            raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
+        return self._cards[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cards)
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def applying(self, m: Measurement) -> tuple[Card, ...]:
+        """The cards whose indicators all hold for a measurement; empty without counters."""
+        return tuple(card for card in self.values() if card.holds(m))
+
+
+def _read() -> Cards:
+    """Read the cards; a threshold is a number, or the name of a threshold of the limiter."""
+    folder = resources.files("adokernels.diagnosis")
+    document = json.loads(folder.joinpath("cards.json").read_text(encoding="utf-8"))
+    indicators = {name: _indicator(**fields) for name, fields in document["indicators"].items()}
+    return Cards(
+        *(
+            Card(
+                **fields
+                | {
+                    "indicators": tuple(indicators[name] for name in fields["indicators"]),
+                    "strategy": tuple(fields["strategy"]),
+                    "examples": tuple(Example(**example) for example in fields["examples"]),
+                    "validity": Validity(fields["validity"]),
+                }
+            )
+            for fields in document["cards"]
+        )
+    )
+
+
+def _indicator(*, threshold: str | float, **fields: Any) -> Indicator:
+    value = getattr(evidence, threshold) if isinstance(threshold, str) else threshold
+    sums = {name: tuple(fields.get(name, ())) for name in ("quantities", "per")}
+    return Indicator(threshold=value, **fields | sums)
+
+
+cards = _read()

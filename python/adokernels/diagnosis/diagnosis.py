@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
-from adokernels.diagnosis.limiter import Limiter, limiter
+from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step, changed_by
-from adokernels.diagnosis.tables import diagnosis_tables
 from adokernels.diagnosis.targets import Change, change
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.entries import Entries
+from adokernels.records.limiter import Limiter
+from adokernels.records.shown import ShownAsTables
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.table import Table
-
-    from adokernels.measuring.records import Measurement, Sweep
+    from adokernels.records.measurement import Measurement
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05
@@ -116,34 +114,14 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Diagnosis(ShownAsTables):
+class Diagnosis(ShownAsTables, Entries[Finding]):
     """The findings of a sweep in ladder order, without the ceiling kernels."""
+
+    _ENTRIES = ("findings",)
 
     routine: str
     title: str
     findings: tuple[Finding, ...]
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    def __getitem__(self, variant: str) -> Finding:
-        """Return the finding of a variant.
-
-        Raises
-        ------
-        KeyError
-            If the sweep does not contain the variant.
-        """
-        for finding in self.findings:
-            if finding.variant == variant:
-                return finding
-        raise KeyError(f"{variant!r} was not measured, got {[f.variant for f in self.findings]}")
-
-    def _tables(self) -> list[Table]:
-        return diagnosis_tables(self)
 
 
 def diagnose(sweep: Sweep) -> Diagnosis:
@@ -164,7 +142,7 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     TypeError
         If `sweep` is not a sweep.
     """
-    if not callable(getattr(sweep, "steps", None)):  # importing Sweep would be an import cycle
+    if not isinstance(sweep, Sweep):
         raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
     after = {before: m for m, before in sweep.steps().items()}
     machine = sweep.machine

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import (
+from adokernels.records.forms import number_in
+from adokernels.records.limiter import Evidence, Provenance
+from adokernels.records.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
     SECTOR,
@@ -22,14 +24,13 @@ from adokernels.counters.metrics import (
     WARP,
     of_peak,
 )
-from adokernels.fields import number_in
-from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import NO_LIMIT, number, percent
+from adokernels.text import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
-    from adokernels.counters.records import KernelProfile
-    from adokernels.measuring.problem import Problem
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.inputs import Inputs
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.profile import KernelProfile
 
 # NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
 #: A unit is the limiter from this share of its maximum.
@@ -61,42 +62,6 @@ FULL_LINE = 4.0
 NARROW = 3.0
 #: Bytes per lane of the widest vector access.
 WIDEST = 16.0
-
-
-class Provenance(StrEnum):
-    """Source of a number."""
-
-    COUNTED = "counted"
-    MODELLED = "modelled"
-    CEILING = "measured ceiling"
-    DATA_SHEET = "data sheet"
-    COMPILED = "compiled"
-    TIMED = "timed"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One statement with its number.
-
-    Attributes
-    ----------
-    statement
-        A sentence without a full stop that contains the number.
-    value
-        The number.
-    threshold
-        The threshold it was compared with; None if there was no comparison.
-    provenance
-        Source of the number.
-    """
-
-    statement: str
-    value: float
-    threshold: float | None
-    provenance: Provenance
-
-    def __str__(self) -> str:
-        return f"{self.statement} ({self.provenance})"
 
 
 @dataclass(frozen=True)
@@ -442,7 +407,7 @@ class Facts:
         return self.machine.peak(precision) if self.machine and precision else None
 
 
-def _size(problem: Problem) -> int:
+def _size(problem: Inputs) -> int:
     """Bytes of all operands; 0 if an element type is unknown."""
     try:
         with warnings.catch_warnings():

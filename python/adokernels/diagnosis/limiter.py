@@ -19,90 +19,22 @@ from adokernels.diagnosis.evidence import (
     LEANING,
     NOTABLE,
     STALL,
-    Evidence,
     Facts,
     KernelFacts,
-    Provenance,
     Unit,
     at,
     bandwidth_of_dram,
     ceiling_named,
 )
-from adokernels.fields import number_in
-from adokernels.str_enum import StrEnum
-from adokernels.tables.numbers import NO_LIMIT, number, percent
+from adokernels.records.forms import number_in
+from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
+from adokernels.records.measurement import Measurement
+from adokernels.text import NO_LIMIT, number, percent
 
 if TYPE_CHECKING:
-    from adokernels.measuring.records import Machine, Measurement
+    from adokernels.records.machine import Machine
 
 _COUNTED = Provenance.COUNTED
-
-
-class Kind(StrEnum):
-    """Kind of limiter."""
-
-    COMPUTE = "compute"
-    L1 = "L1"
-    SHARED = "shared memory"
-    L2 = "L2"
-    L3 = "L3"
-    DRAM = "DRAM"
-    LATENCY = "latency"
-    PARALLELISM = "too little work"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Limiter:
-    """The limiter of one variant, with the evidence; its ``repr`` is a sentence.
-
-    Attributes
-    ----------
-    kind
-        ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
-        ``"latency"``, ``"too little work"``, or ``"unknown"`` without sufficient evidence.
-    unit
-        Its busiest unit, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
-    share
-        Utilisation of the unit, as a fraction of its maximum; None if unknown.
-    evidence
-        Statements, the decisive one first.
-    counted
-        Whether hardware counters were available.
-    kernel
-        Name of the analysed kernel, the longest; empty without counters.
-    share_of_time
-        Its share of the time of all kernels.
-    unknown
-        What remains unknown without counters; empty with counters.
-    """
-
-    kind: Kind
-    unit: str = ""
-    share: float | None = None
-    evidence: tuple[Evidence, ...] = ()
-    counted: bool = False
-    kernel: str = ""
-    share_of_time: float = 1.0
-    unknown: str = ""
-
-    @property
-    def name(self) -> str:
-        """Kind and unit, such as ``"compute (FP64 pipe)"``."""
-        redundant = not self.unit or self.unit.startswith(self.kind)
-        return self.unit or str(self.kind) if redundant else f"{self.kind} ({self.unit})"
-
-    def __repr__(self) -> str:
-        parts = [str(e) for e in self.evidence]
-        if self.share_of_time < 1:
-            parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
-        if self.unknown:
-            parts.append(self.unknown)
-        note = "" if self.counted else ", without counters"
-        return f"{self.name}{note}: {'; '.join(parts)}"
-
-    def __str__(self) -> str:
-        return repr(self)
 
 
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
@@ -126,7 +58,7 @@ def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
     TypeError
         If `m` is not a measurement.
     """
-    if not hasattr(m, "profile"):  # importing Measurement would be an import cycle
+    if not isinstance(m, Measurement):
         raise TypeError(f"m must be a Measurement, got {type(m).__name__}")
     facts = Facts(m, machine)
     if facts.longest:

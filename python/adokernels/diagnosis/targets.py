@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.steps import Step
-from adokernels.tables.numbers import number, percent, quantity
+from adokernels.text import number, percent, quantity
 
 if TYPE_CHECKING:
-    from adokernels.counters.records import Profile
+    from adokernels.records.profile import Profile
 
 #: Minimum relative change for an improved metric.
 _MOVED = 0.02
@@ -60,55 +60,35 @@ def _sectors_over_ideal(p: Profile) -> float:
     return (p["load_sectors"] + p["store_sectors"]) / ideal
 
 
-def _of_quantity(name: str) -> _Value:
-    return lambda p: p[name]
-
-
-def _stall(name: str) -> _Value:
-    return lambda p: p[f"stall_{name}"] / p["warp_latency"]
-
-
-def _accesses(p: Profile) -> float:
-    return p["load_requests"] + p["store_requests"]
-
-
-_dram_rate = Target(
-    "DRAM bandwidth", "B", lower=False, value=lambda p: p["dram_bytes"] / p["seconds"]
-)
-_dram_bytes = Target("DRAM bytes", "B", lower=True, value=_of_quantity("dram_bytes"))
+_RAISE, _LOWER = False, True
+_DRAM_BYTES = Target("DRAM bytes", "B", _LOWER, lambda p: p["dram_bytes"])
 
 TARGETS: dict[Step, Target] = {
-    Step.COALESCING: Target("sectors over ideal", "", lower=True, value=_sectors_over_ideal),
+    Step.COALESCING: Target("sectors over ideal", "", _LOWER, _sectors_over_ideal),
     Step.BANK_CONFLICTS: Target(
-        "wavefronts that are bank conflicts", "%", lower=True, value=_of_quantity("conflict_share")
+        "wavefronts that are bank conflicts", "%", _LOWER, lambda p: p["conflict_share"]
     ),
     # The mean over all multiprocessors. Idle multiprocessors count as unused issue slots.
     Step.PARALLELISM: Target(
-        "used issue slots",
-        "%",
-        lower=False,
-        value=lambda p: p["sm_active"] * p["issue_active"],
+        "used issue slots", "%", _RAISE, lambda p: p["sm_active"] * p["issue_active"]
     ),
-    Step.OCCUPANCY: Target("achieved occupancy", "%", lower=False, value=_of_quantity("occupancy")),
-    Step.IN_FLIGHT: _dram_rate,
-    Step.WIDER: Target("global memory instructions", "", lower=True, value=_accesses),
+    Step.OCCUPANCY: Target("achieved occupancy", "%", _RAISE, lambda p: p["occupancy"]),
+    Step.IN_FLIGHT: Target("DRAM bandwidth", "B", _RAISE, lambda p: p["dram_bytes"] / p["seconds"]),
+    Step.WIDER: Target(
+        "global memory instructions", "", _LOWER, lambda p: p["load_requests"] + p["store_requests"]
+    ),
     Step.REUSE: Target(
-        "bytes in L1 and shared memory",
-        "B",
-        lower=True,
-        value=lambda p: p["l1_bytes"] + p["shared_bytes"],
+        "bytes in L1 and shared memory", "B", _LOWER, lambda p: p["l1_bytes"] + p["shared_bytes"]
     ),
-    Step.OPERATIONS: Target(
-        "warp instructions", "", lower=True, value=_of_quantity("instructions")
+    Step.OPERATIONS: Target("warp instructions", "", _LOWER, lambda p: p["instructions"]),
+    Step.FMA: Target("FMAs", "%", _RAISE, lambda p: p["fma_share"]),
+    Step.DIVERGENCE: Target("active lanes", "", _RAISE, lambda p: p["unpredicated_lanes"]),
+    Step.SPILLS: Target("local memory", "B", _LOWER, lambda p: p["local_bytes"]),
+    Step.BARRIERS: Target(
+        "barrier stalls", "%", _LOWER, lambda p: p["stall_barrier"] / p["warp_latency"]
     ),
-    Step.FMA: Target("FMAs", "%", lower=False, value=_of_quantity("fma_share")),
-    Step.DIVERGENCE: Target(
-        "active lanes", "", lower=False, value=_of_quantity("unpredicated_lanes")
-    ),
-    Step.SPILLS: Target("local memory", "B", lower=True, value=_of_quantity("local_bytes")),
-    Step.BARRIERS: Target("barrier stalls", "%", lower=True, value=_stall("barrier")),
-    Step.DRAM_REUSE: _dram_bytes,
-    Step.FUSION: _dram_bytes,
+    Step.DRAM_REUSE: _DRAM_BYTES,
+    Step.FUSION: _DRAM_BYTES,
 }
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from adokernels import _core
 from adokernels.ladders.source import Source
 from adokernels.ladders.source_diff import Diff, diff_of
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,8 @@ from rich.text import Text
 from adokernels import _core
 from adokernels.ladders.documentation import docstring_of, signature_of
 from adokernels.ladders.routine import Routine
-from adokernels.tables.rendering import ShownAsTables, new_table
+from adokernels.records.shown import ShownAsTables
+from adokernels.tables.rendering import new_table
 from adokernels.tasks import TASKS
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from adokernels.ladders.base import AnyChecker, AnyLadder, AnyVariant, Block
 from adokernels.ladders.checks import has_dask_array, refuse_dask_arrays
 from adokernels.ladders.choice import Choice, choose
 from adokernels.ladders.keywords import check_options
-from adokernels.ladders.resources import Kernel, Resources, launched_kernels
 from adokernels.ladders.source import Source, shipped_path, source_of
-from adokernels.machine_code.disassembly import sass_of_module
-from adokernels.machine_code.records import Sass
+from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
 from adokernels.names import find
+from adokernels.records.kernels import Kernel, Resources
+from adokernels.records.sass import Sass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

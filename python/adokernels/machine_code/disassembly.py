@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels import _core
-from adokernels.fields import Block
 from adokernels.machine_code.cubin import CubinKernel, kernels_in
-from adokernels.machine_code.instructions import cleaned
-from adokernels.machine_code.records import KernelSass
 from adokernels.machine_code.tools import architectures, cubins_of, disassembly
+from adokernels.records.forms import Block
+from adokernels.records.instructions import cleaned
+from adokernels.records.sass import KernelSass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from adokernels.records.kernels import Kernel
 
 
 class LaunchedKernel(NamedTuple):
@@ -33,6 +35,12 @@ class LaunchedKernel(NamedTuple):
     name: str
     block: Block
     most_registers: int | None
+
+
+def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
+    """The kernels to disassemble: each pair of kernel and block shape once, in order."""
+    found = (LaunchedKernel(k.name, k.block, k.most_registers) for k in kernels)
+    return list(dict.fromkeys(found))
 
 
 def sass_of_module(

@@ -9,9 +9,9 @@ from adokernels.arrays.operands import random_operands
 from adokernels.ladders.base import AnyLadder
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Routine
-from adokernels.measuring.checked import Checked
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
+from adokernels.records.checked import Checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

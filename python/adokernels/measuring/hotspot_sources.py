@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adokernels.counters.hotspots import Excerpt, LineSamples
 from adokernels.ladders.source import definitions_of, shipped_path
+from adokernels.records.hotspots import Excerpt, LineSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

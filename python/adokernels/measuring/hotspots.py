@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.ladders.base import AnyVariant
 from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.stored_call import StoredCall, environment, save_settings
+from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
+from adokernels.records.inputs import Inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,7 +117,7 @@ def _hotspots_of_source(
         sources={part.path: part.text for part in variant.source.parts},
         routine=variant.ladder.name,
         variant=variant.name,
-        problem=str(Problem.of(problem.operands, problem.options)),
+        problem=str(Inputs.of(problem.operands, problem.options)),
         seconds=seconds,
     )
 
@@ -172,7 +172,7 @@ def hotspots_of_launch(
 def hotspots_of(
     samples: Mapping[str, Any],
     variant: Variant,
-    problem: Problem,
+    problem: Inputs,
     block: tuple[int, ...] | None,
     facts: dict[str, Any],
 ) -> Hotspots:

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import collect
-from adokernels.measuring.records import Measurement, Sweep
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.stages import prepare_stages
+from adokernels.records.inputs import Inputs
+from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adokernels.counters.records import Profile
     from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
     from adokernels.measuring.progress import ProgressDisplay
     from adokernels.measuring.settings import Settings
+    from adokernels.records.profile import Profile
 
     Block = tuple[int, ...]
 
@@ -98,7 +99,7 @@ def measure_ladder(
         "session": uuid.uuid4().hex,
         "context": context(device_id),
     }
-    described = Problem.of(problem.operands, problem.options)
+    described = Inputs.of(problem.operands, problem.options)
     flops, compulsory = ladder.useful(problem)
     return Sweep(
         routine=ladder.name,

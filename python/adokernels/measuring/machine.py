@@ -22,10 +22,10 @@ from adokernels.measuring.context import (
     device_type,
     last_level_cache_bytes,
 )
-from adokernels.measuring.loading import read_record
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.records import Ceiling, Machine
-from adokernels.storage import SCHEMA
+from adokernels.records.loading import read_record
+from adokernels.records.machine import Ceiling, Machine
+from adokernels.records.record import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adokernels.ladders.routine import Variant
-    from adokernels.measuring.records import Cache
+    from adokernels.records.measurement import Cache
 
 SUFFIX = ".ncu-rep"
 _CHILD = "adokernels.measuring.nsight_run"

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.counters.metrics import METRIC_SETS
-from adokernels.counters.records import KernelProfile, Profile
 from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
 from adokernels.ladders.keywords import check_options
-from adokernels.ladders.resources import Kernel
 from adokernels.measuring.context import context
+from adokernels.records.kernels import Kernel
+from adokernels.records.metrics import METRIC_SETS
+from adokernels.records.profile import KernelProfile, Profile
 
 if TYPE_CHECKING:
-    from adokernels.measuring.records import Cache
+    from adokernels.records.measurement import Cache
 
     Metrics = str | Iterable[str]
     Work = AnyCall | Callable[[], object]

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

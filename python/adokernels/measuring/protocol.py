@@ -15,13 +15,14 @@ from adokernels.ladders.keywords import check_options
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
-from adokernels.measuring.problem import Problem
 from adokernels.measuring.profiling import require_counters
 from adokernels.measuring.progress import ProgressDisplay, displayed
-from adokernels.measuring.records import Cache, Measurement, Sweep
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.settings import Settings, require_finite
 from adokernels.measuring.streams import stream_handle
+from adokernels.records.inputs import Inputs
+from adokernels.records.measurement import Cache, Measurement
+from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,7 +121,7 @@ def measure(
         routine="callable",
         variant=name,
         device=sampler.device,
-        problem=Problem.of(map(_operand_of, args)),
+        problem=Inputs.of(map(_operand_of, args)),
         cache=cache,
         flops=float(flops or 0),
         bytes=float(bytes or 0),

@@ -20,8 +20,8 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.measuring.context import device_type
-from adokernels.measuring.records import UNCHECKED
-from adokernels.measuring.statistics import FEWEST_SAMPLES, median_interval
+from adokernels.records.measurement import UNCHECKED
+from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from adokernels.ladders.keywords import check_options
 from adokernels.ladders.routine import Routine
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
-from adokernels.measuring.scans import Scan
+from adokernels.records.scan import Scan
 from adokernels.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from adokernels.measuring.records import Cache, Sweep
+    from adokernels.records.measurement import Cache
+    from adokernels.records.sweep import Sweep
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.measuring.records import Cache
     from adokernels.measuring.sampling import Sampler
+    from adokernels.records.measurement import Cache
 
 _DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
 

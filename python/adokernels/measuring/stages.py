@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adokernels.arrays.operands import batch_option
 from adokernels.ladders.base import AnyCall, AnyVariant
 from adokernels.ladders.registry import routines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Stage:
 
     variant: AnyVariant
     call: AnyCall
-    problem: Problem
+    problem: Inputs
 
 
 def prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[Stage]:
@@ -40,7 +40,7 @@ def prepare_stages(pipelines: Sequence[AnyVariant], problem: Any) -> list[Stage]
             if stage not in found:
                 call = staged.prepare(stage[1])
                 found[stage] = Stage(
-                    routine[stage[1]], call, Problem.of(staged.operands, staged.options)
+                    routine[stage[1]], call, Inputs.of(staged.operands, staged.options)
                 )
         found[step[-1]].call.run()
         operand = staged.results()

@@ -14,7 +14,7 @@ from adokernels import _core
 from adokernels.arrays.libraries import on_host
 from adokernels.arrays.operands import random_operands
 from adokernels.ladders.registry import routines
-from adokernels.measuring.problem import Problem
+from adokernels.records.inputs import Inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ class StoredCall:
 
     variant: Variant
     arrays: Sequence[NDArray[Any]]
-    problem: Problem
+    problem: Inputs
     block: tuple[int, ...] | None
 
     @classmethod
@@ -68,7 +68,7 @@ class StoredCall:
         variant.cost(*arrays, **options)  # checks operands and options
         names = [p.name for p in variant.routine.parameters if p.role == "input"]
         shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
-        return cls(variant, arrays, Problem.of(shapes, options), block)
+        return cls(variant, arrays, Inputs.of(shapes, options), block)
 
     def save(self, folder: Path, **settings: Any) -> None:
         """Write the call and further settings to files in a folder."""

@@ -5,25 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from adokernels.ladders.base import AnyVariant, Block
 from adokernels.ladders.keywords import check_options
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
-from adokernels.measuring.statistics import Verdict
-from adokernels.tables.measurements import interval_cell, interval_notes
-from adokernels.tables.numbers import quantity, ratio
-from adokernels.tables.rendering import ShownAsTables, new_table
-from adokernels.tables.verdicts import verdict_cell
+from adokernels.records.shown import ShownAsTables
+from adokernels.records.statistics import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.table import Table
-
-    from adokernels.measuring.records import Cache, Measurement, Sweep
+    from adokernels.records.measurement import Cache, Measurement
+    from adokernels.records.sweep import Sweep
 
 
 @dataclass(frozen=True)
@@ -82,28 +76,6 @@ class Tuning(ShownAsTables):
         """
         chosen = setting or self.best
         self.variant.ladder.set_default(self.variant.name, chosen.block, chosen.parameters)
-
-    def _tables(self) -> list[Table]:
-        headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
-        headers += [("against the\ndefault", False), ("it is", True)]
-        table = new_table(f"{self.variant.label}: {self.sweep.title}", headers)
-        default = self.default
-        for m in self.sweep:
-            against = m.compare(default) if default and m is not default else None
-            cells = [
-                m.variant,
-                quantity(m.seconds, "s"),
-                interval_cell(m),
-                str(len(m.samples)),
-                ratio(against.ratio) if against else "",
-            ]
-            verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-            table.add_row(*map(Text, cells), verdict)
-        notes = [f"best: {self.best}"] if len(self.sweep) else []
-        notes += interval_notes(self.sweep)
-        notes += [f"skipped {name}: {reason}" for name, reason in self.sweep.skipped.items()]
-        table.caption = Text("\n".join(notes))
-        return [table]
 
 
 def tune(

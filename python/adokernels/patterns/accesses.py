@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
 from adokernels.patterns.lanes import by_warp
+from adokernels.records.metrics import WARP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
 from adokernels.patterns.accesses import Accesses
 from adokernels.patterns.lanes import firsts
 from adokernels.patterns.tables import banks_table
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.metrics import WARP
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

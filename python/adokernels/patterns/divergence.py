@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
 from adokernels.patterns.lanes import by_warp
 from adokernels.patterns.tables import divergence_table
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.metrics import WARP
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adokernels.counters.metrics import WARP
+from adokernels.records.metrics import WARP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.counters.metrics import SECTOR
 from adokernels.patterns.accesses import Accesses
 from adokernels.patterns.lanes import distinct
 from adokernels.patterns.tables import sectors_table
-from adokernels.tables.rendering import ShownAsTables
+from adokernels.records.metrics import SECTOR
+from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

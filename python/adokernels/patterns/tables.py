@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from adokernels.counters.metrics import WARP
-from adokernels.tables.numbers import number, quantity
+from adokernels.records.metrics import WARP
 from adokernels.tables.rendering import new_table
+from adokernels.text import number, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

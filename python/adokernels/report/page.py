@@ -14,22 +14,22 @@ from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
-from adokernels.diagnosis.tables import diagnosis_tables
-from adokernels.report.headline import headline
 from adokernels.report.inline_svg import inline_svg
-from adokernels.report.variants import variants_table
+from adokernels.report.tables import headline, variants_table
 from adokernels.storage import replace_file
+from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
-from adokernels.tables.numbers import quantity
-from adokernels.tables.printable import escaped
 from adokernels.tables.rendering import to_html
+from adokernels.text import escaped, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.sweep import Sweep
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from adokernels import _core
+from adokernels.dask_arrays.matrices import transpose
 from adokernels.ladders.checks import check_types, has_channels
-from adokernels.ladders.registry import routines, transpose
+from adokernels.ladders.registry import routines
 from adokernels.ladders.routine import Routine, Variant
 from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
 

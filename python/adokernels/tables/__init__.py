@@ -1,1 +1,37 @@
-"""Numbers as text, and tables for the terminal, Jupyter, HTML and Markdown."""
+"""Tables of all records. :mod:`adokernels.records.shown` finds those of a record here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from adokernels.tables.code import Listing
+
+#: Module and function that build the tables of each class. Modules are imported at first use.
+_BUILDERS = {
+    "Card": ("cards", "card_table"),
+    "CardEvidence": ("cards", "evidence_table"),
+    "Cards": ("cards", "cards_table"),
+    "Changes": ("measurements", "changes_table"),
+    "Diagnosis": ("diagnoses", "diagnosis_tables"),
+    "Hotspots": ("hotspots", "hotspot_blocks"),
+    "Machine": ("measurements", "machine_table"),
+    "Profile": ("counters", "profile_table"),
+    "ProfileComparison": ("counters", "comparison_table"),
+    "Resources": ("measurements", "resources_table"),
+    "Sass": ("machine_code", "sass_tables"),
+    "Scan": ("measurements", "scan_table"),
+    "Sweep": ("measurements", "sweep_tables"),
+    "Tuning": ("measurements", "tuning_table"),
+}
+
+
+def tables_of(record: object) -> list[Table | Listing]:
+    """Build the tables of a record, or of an object of a derived class."""
+    names = (kind.__name__ for kind in type(record).__mro__)
+    module, function = next(_BUILDERS[name] for name in names if name in _BUILDERS)
+    built = getattr(importlib.import_module(f"{__name__}.{module}"), function)(record)
+    return built if isinstance(built, list) else [built]

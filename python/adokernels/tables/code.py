@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import html
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pygments.lexers import CudaLexer
 from pygments.token import Comment, Keyword, Name, Number, String
-from rich.console import Console
+from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
-from adokernels.tables.printable import printable
+from adokernels.text import escaped, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: A block of code. The colours of the page apply, light or dark.
 PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
@@ -23,6 +24,9 @@ PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-siz
 
 #: Maximum number of characters of a line.
 _LONGEST_LINE = 2000
+#: Maximum number of characters of the title of a listing.
+_LONGEST_TITLE = 500
+_HEAT = "rgba(234,110,20,{:.2f})"  # readable on light and dark pages
 #: Colours of medium luminance: a contrast of at least 4 on white and on dark grey.
 _COLOURS = {
     Comment: "#75777b;font-style:italic",
@@ -88,3 +92,59 @@ class ShownAsCode:
             for line in self._lines():
                 console.print(line, soft_wrap=True)
         return capture.get().rstrip("\n")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark of a line: its text, its heat from 0 to 1, and the words on pointing at it."""
+
+    text: str
+    heat: float
+    hint: str
+
+    @property
+    def style(self) -> str:
+        """The style in a terminal."""
+        return "bold red" if self.heat > 0.5 else "yellow" if self.heat > 0.1 else "dim"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines of code with their numbers, of which some are marked; shown like a table."""
+
+    title: str
+    code: str
+    first: int
+    marks: Mapping[int, Mark]
+
+    def _lines(self) -> Iterator[Text]:
+        yield Text()
+        yield Text(printable(self.title, _LONGEST_TITLE), style="bold")
+        for number, code in enumerate(text_lines(self.code), self.first):
+            mark = self.marks.get(number, Mark("", 0, ""))
+            yield Text.assemble((f"{mark.text:>7}", mark.style), (f" {number:4} ", "dim"), code)
+
+    def __rich__(self) -> Group:
+        return Group(*self._lines())
+
+    def to_text(self) -> str:
+        """The listing as plain text."""
+        return "\n".join(line.plain.rstrip() for line in self._lines())
+
+    def to_html(self) -> str:
+        """The listing as HTML, with the colours of the page."""
+        rows = []
+        for number, code in enumerate(html_lines(self.code), self.first):
+            mark = self.marks.get(number)
+            colour = _HEAT.format(0.75 * mark.heat) if mark else "none"
+            hint = f' title="{escaped(mark.hint)}"' if mark else ""
+            text = escaped(f"{mark.text if mark else '':>7}")
+            rows.append(
+                f'<span style="background:{colour}"{hint}>{text}</span>'
+                f'<span style="opacity:0.65;user-select:none"> {number:4} </span>{code}'
+            )
+        title, body = escaped(self.title), "\n".join(rows)
+        return (
+            f'<div class="adokernels" style="overflow-x:auto"><strong>{title}</strong>'
+            f'<pre style="{PRE}">{body}</pre></div>'
+        )

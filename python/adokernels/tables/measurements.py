@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from adokernels.tables.numbers import (
-    DIGITS,
+from adokernels.tables.rendering import FADED, ITALIC, new_table
+from adokernels.text import (
     NO_LIMIT,
     bounds,
     number,
@@ -19,75 +19,36 @@ from adokernels.tables.numbers import (
     ratio,
     share_of_limit,
 )
-from adokernels.tables.printable import printable
-from adokernels.tables.rendering import FADED, new_table
-from adokernels.tables.verdicts import FEW_SAMPLES, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
-    from adokernels.ladders.resources import Resources
-    from adokernels.measuring.records import Machine, Measurement, Sweep
+    from adokernels.measuring.tuning import Tuning
+    from adokernels.records.changes import Changes
+    from adokernels.records.kernels import Resources
+    from adokernels.records.machine import Machine
+    from adokernels.records.measurement import Measurement
+    from adokernels.records.scan import Scan
+    from adokernels.records.sweep import Sweep
 
 
+_STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
+#: The note of a table that contains "(range)".
+FEW_SAMPLES = (
+    "range: with fewer than 11 samples there is no 95 % interval, and comparisons are unclear; "
+    "increase the time per variant"
+)
 #: Width of the column with limiters, in characters; longer names are folded.
 _LIMITER = 10
-#: Maximum number of characters of the description of a measurement.
-_LONGEST_LINE = 2000
-
-
-def describe(measurement: Measurement) -> str:
-    """Describe a measurement in one line.
-
-    For example ``transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, 31 samples)``, then
-    its rates and warnings.
-    """
-    m = measurement
-    factor, unit = prefix(m.seconds, "s")
-    # Enough digits to tell the ends of the interval apart, but no more than six.
-    digits = next((d for d in range(DIGITS, 6) if len({number(t, d) for t in m.interval}) > 1), 6)
-    low, high = (number(t / factor, digits) for t in m.interval)
-    time = f"{number(m.seconds / factor, digits)} {unit}"
-    count = len(m.samples)
-    samples = f"{count} sample{'s' if count > 1 else ''}"
-    if m.confidence is None:
-        parts = [f"{time} (range {low} to {high}, only {samples})"]
-    else:
-        parts = [f"{time} (95 % CI {low} to {high}, {samples})"]
-    if m.bytes:
-        parts.append(quantity(m.bytes_per_second, "B/s"))
-    if m.executed_flops:
-        parts.append(quantity(m.flops_per_second, "FLOP/s"))
-    if m.fma_share is not None:
-        parts.append(f"{percent(m.fma_share)} FMA")
-    line = f"{m.routine}[{m.variant}] on {m.device}, {m.cache}: {', '.join(parts)}"
-    notes = [*(["ceiling: does not compute the result"] if m.ceiling else []), *m.flags]
-    return printable("; ".join([line, *notes]), _LONGEST_LINE)
-
-
-def sweep_records(sweep: Sweep) -> list[dict[str, Any]]:
-    """Compute the step table, one dictionary per measurement, in SI units; peers come last.
-
-    ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both are the
-    median ratio of the rounds in which both were sampled. ``verdict`` states whether that step
-    exceeds the noise. All three are None if there is nothing to compare with. ``confidence`` is
-    the level of the interval from ``ci_low`` to ``ci_high``, and None if there are too few samples.
-    ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes) and of arithmetic
-    (executed FLOPs). The FLOPs that a peer executes are unknown.
-    """
-    before = sweep.steps()
-    records = [_record(sweep, m, before.get(m)) for m in sweep]
-    unknown = {"peer": True, "flops_per_second": None, "intensity": None}
-    return records + [_record(sweep, m, None) | unknown for m in sweep.peers]
 
 
 def sweep_table(sweep: Sweep) -> Table:
     """Build the step table of a ladder; columns without a known value are omitted."""
     measured = (*sweep, *sweep.peers)
     intervals = ({"interval": interval_cell(m)} for m in measured)
-    records = [r | i for r, i in zip(sweep_records(sweep), intervals, strict=True)]
+    records = [r | i for r, i in zip(sweep.records(), intervals, strict=True)]
     columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
     headers = [("variant", True), *((c.header, c.left) for c in columns)]
     table = new_table(sweep.title, headers)
@@ -105,7 +66,7 @@ def sweep_table(sweep: Sweep) -> Table:
         notes.append(words)
     notes = [*interval_notes(sweep), *notes]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = Text("\n".join(notes)) if notes else None
+    table.caption = "\n".join(notes) if notes else None
     return table
 
 
@@ -126,6 +87,85 @@ def interval_notes(sweep: Sweep) -> list[str]:
     return [*notes, *([FEW_SAMPLES] if few else [])]
 
 
+def scan_table(scan: Scan) -> Table:
+    """One row per problem: time and share of the roof of each variant and peer."""
+    headers = [("problem", True), ("compulsory\nbytes", False)]
+    headers += [(name, False) for name in scan.names]
+    table = new_table(f"{scan.title}: time and share of the roof", headers)
+    for found in scan:
+        by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
+        first = next(iter(by_name.values()))
+        shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
+        cells = [shapes, quantity(first.bytes, "B")]
+        cells += [_time_cell(found, by_name[n]) if n in by_name else "" for n in scan.names]
+        table.add_row(*cells)
+    return table
+
+
+def _time_cell(found: Sweep, m: Measurement) -> str:
+    share = found.share_of_roof(m)
+    words = quantity(m.seconds, "s")
+    return words if share is None else f"{words}, {share_of_limit(share)}"
+
+
+def changes_table(changes: Changes) -> Table:
+    """One row per variant: both times, the ratio with its interval, the verdict."""
+    labels = changes.labels
+    headers = [("variant", True), (labels[0], False), (labels[1], False), ("speed-up", False)]
+    headers += [("99.9 %\ninterval", False), ("samples", False), (f"{labels[1]} is", True)]
+    table = new_table(changes.title, headers)
+    for change in changes:
+        verdict, gain, (low, high) = change.comparison
+        few = " (range)" if change.comparison.confidence is None else ""
+        table.add_row(
+            change.variant,
+            quantity(change.before.seconds, "s"),
+            quantity(change.after.seconds, "s"),
+            ratio(gain),
+            f"{low:.3g} to {high:.3g}{few}",
+            f"{len(change.before.samples)}, {len(change.after.samples)}",
+            verdict_cell(verdict.value),
+        )
+    notes = [
+        f"only {label}: {', '.join(names)}"
+        for label, names in zip(labels, (changes.only_before, changes.only_after), strict=True)
+        if names
+    ]
+    if any(change.comparison.confidence is None for change in changes):
+        notes.append(FEW_SAMPLES)
+    table.caption = "\n".join(notes) if notes else None
+    return table
+
+
+def tuning_table(tuning: Tuning) -> Table:
+    """One row per setting: its time, and the comparison with the default."""
+    headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
+    headers += [("against the\ndefault", False), ("it is", True)]
+    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers)
+    default = tuning.default
+    for m in tuning.sweep:
+        against = m.compare(default) if default and m is not default else None
+        cells = [
+            m.variant,
+            quantity(m.seconds, "s"),
+            interval_cell(m),
+            str(len(m.samples)),
+            ratio(against.ratio) if against else "",
+        ]
+        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
+        table.add_row(*cells, verdict)
+    notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
+    notes += interval_notes(tuning.sweep)
+    notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
+    table.caption = "\n".join(notes)
+    return table
+
+
+def verdict_cell(verdict: str) -> Text:
+    """The verdict in its style, which distinguishes "unclear" from "same"."""
+    return Text(verdict, style=_STYLES.get(verdict, ""))
+
+
 def sweep_tables(sweep: Sweep) -> list[Table]:
     """Build all tables of a sweep: steps, hotspots of pipelines, counters, resources of kernels."""
     tables = [sweep_table(sweep)]
@@ -134,11 +174,11 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
     if any(m.profile for m in sweep):
         tables.append(counter_table(sweep))
     if any(m.kernels for m in sweep):
-        tables.append(resource_table([m.resources for m in sweep.variants]))
+        tables.append(resources_table(*(m.resources for m in sweep.variants)))
     return tables
 
 
-def resource_table(variants: Sequence[Resources]) -> Table:
+def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
     headers = [("variant", True), ("kernel", True), ("block", True)]
     headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]
@@ -147,7 +187,7 @@ def resource_table(variants: Sequence[Resources]) -> Table:
     table = new_table("Resources of the kernels", headers)
     for resources in variants:
         for place, k in enumerate(resources):
-            cells = (
+            table.add_row(
                 "" if place else resources.variant,
                 k.name.partition("<")[0],
                 " x ".join(map(str, k.block)),
@@ -157,7 +197,6 @@ def resource_table(variants: Sequence[Resources]) -> Table:
                 percent(k.occupancy),
                 k.limiter,
             )
-            table.add_row(*map(Text, cells))
     return table
 
 
@@ -187,10 +226,10 @@ def counter_table(sweep: Sweep) -> Table:
             _known(values.get("occupancy"), percent),
             _largest_stall(values),
         ]
-        table.add_row(*map(Text, cells), style=FADED if m.ceiling else "")
+        table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
     units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
-    table.caption = Text(" ".join([*notes, units]))
+    table.caption = " ".join([*notes, units])
     return table
 
 
@@ -225,7 +264,7 @@ def hotspot_table(sweep: Sweep) -> Table:
         total = sum(stage.seconds for stage in stages)
         for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
             share = sweep.share_of_roof(stage)
-            cells = (
+            table.add_row(
                 "" if place else m.variant,
                 f"{100 * gains[stage] / largest:.0f}",
                 f"{stage.routine}[{stage.variant}]",
@@ -234,7 +273,6 @@ def hotspot_table(sweep: Sweep) -> Table:
                 "" if share is None else share_of_limit(share),
                 quantity(gains[stage], "s"),
             )
-            table.add_row(*map(Text, cells))
     return table
 
 
@@ -296,35 +334,6 @@ def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
         _Column("AI\n[FLOP/B]", "intensity", number),
         column("clock", "clock"),
     ]
-
-
-def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
-    first = None if m.ceiling else next(iter(sweep.variants), None)
-    same = first and (first.problem, first.cache) == (m.problem, m.cache)
-    verdict, step = m.compare(before)[:2] if before else (None, None)
-    return {
-        "variant": m.variant,
-        "device": m.device,
-        "ceiling": m.ceiling,
-        "peer": False,
-        "seconds": m.seconds,
-        "ci_low": m.interval[0],
-        "ci_high": m.interval[1],
-        "confidence": m.confidence,
-        "noise": m.noise,
-        "samples": len(m.samples),
-        "speedup": m.speedup_over(first) if first and same else None,
-        "step_speedup": step,
-        "verdict": verdict.value if verdict else None,
-        "bytes_per_second": m.bytes_per_second,
-        "flops_per_second": m.flops_per_second,
-        "intensity": m.intensity if m.executed_flops else 0.0,
-        "share_of_roof": sweep.share_of_roof(m),
-        "clock": m.clock,
-        "error": m.error,
-        "unchecked": "unchecked" in m.flags,
-        "changes": m.changes,
-    }
 
 
 def _possible_gain(sweep: Sweep, stage: Measurement) -> float:

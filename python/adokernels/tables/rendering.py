@@ -12,17 +12,19 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console
 from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
 
-from adokernels.tables.printable import printable
+from adokernels.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
+
+    from adokernels.tables.code import Listing
 
 _WIDTH = 110
 #: Styles of a less important row and of a cell in italics, in all output formats. Colours are
@@ -32,22 +34,6 @@ FADED, ITALIC = "dim", "italic"
 _LONGEST_NAME = 24
 #: Maximum number of characters of a cell, and of a title or the notes below a table.
 _LONGEST_CELL, _LONGEST_NOTE = 1000, 100_000
-
-
-class ShownAsTables:
-    """Base of records that are shown as tables: in a terminal, by rich, in Jupyter."""
-
-    def _tables(self) -> Sequence[Table]:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return "\n".join(map(to_text, self._tables()))
-
-    def __rich__(self) -> Group:
-        return Group(*self._tables())
-
-    def _repr_html_(self) -> str:
-        return "\n".join(map(to_html, self._tables()))
 
 
 class _LiteralTable(Table):
@@ -99,12 +85,14 @@ def show(console: Console, tables: Iterable[Table]) -> None:
     console.width = before
 
 
-def to_text(table: Table, width: int = _WIDTH) -> str:
-    """Render a table as plain text.
+def to_text(table: Table | Listing, width: int = _WIDTH) -> str:
+    """Render a table as plain text, or a listing of code.
 
     Numbers are never broken across lines. A table that needs more than `width` columns exceeds
     `width`, because wrapped lines are readable and columns of one letter are not.
     """
+    if not isinstance(table, Table):
+        return table.to_text()
     console = Console(file=io.StringIO(), color_system=None, width=width, legacy_windows=False)
     console.width = max(width, width_of(table, console))
     body = copy.copy(table)  # rich would wrap title and caption to the width of the table
@@ -114,8 +102,10 @@ def to_text(table: Table, width: int = _WIDTH) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def to_html(table: Table) -> str:
-    """Render a table as HTML that takes its colours from the page, light or dark."""
+def to_html(table: Table | Listing) -> str:
+    """Render a table, or a listing, as HTML with the colours of the page, light or dark."""
+    if not isinstance(table, Table):
+        return table.to_html()
     aligned = [(f' style="text-align:{_align(c.justify)}"', c) for c in table.columns]
     for place, c in enumerate(table.columns):
         if place and not c.no_wrap:  # sentences are wrapped; the page wraps no other cells

@@ -1,1 +1,0 @@
-"""Hardware counters: metrics, derived quantities, records and tables."""

@@ -1,0 +1,1 @@
+"""Records of measurements and of kernels: plain data that can be stored, loaded and compared."""

@@ -1,0 +1,66 @@
+"""The record of a check: the correctness and the speed of a variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adokernels.records.record import StoredRecord
+from adokernels.records.statistics import Comparison
+from adokernels.records.sweep import Sweep
+from adokernels.text import percent, printable, quantity
+
+_LONGEST_NAME, _LONGEST_REASON = 200, 10_000  # characters
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Checked(StoredRecord):
+    """The result of :func:`adokernels.check`; true if the variant is correct.
+
+    Attributes
+    ----------
+    routine, variant
+        The names of the ladder and of the variant.
+    correct
+        Whether all of its results are correct.
+    reason
+        The first wrong result or failure, with its problem; empty if all are correct.
+    sweep
+        The measurements of the variant and of the ladder; None if it was not timed.
+    """
+
+    KIND = "check"
+
+    routine: str
+    variant: str
+    correct: bool
+    reason: str = ""
+    sweep: Sweep | None = None
+
+    @property
+    def comparisons(self) -> dict[str, Comparison]:
+        """The comparisons with the measured variants of the ladder, by name."""
+        if self.sweep is None:
+            return {}
+        mine = self.sweep[self.variant]
+        comparable = (m for m in self.sweep if (m.cache, m.problem) == (mine.cache, mine.problem))
+        return {m.variant: mine.compare(m) for m in comparable if m is not mine}
+
+    def _contradiction(self) -> str:
+        names = [m.variant for m in self.sweep] if self.sweep else [self.variant]
+        return "" if self.variant in names else "variant must be in the sweep"
+
+    def __bool__(self) -> bool:
+        return self.correct
+
+    def __repr__(self) -> str:
+        label = printable(f"{self.routine}[{self.variant}]", _LONGEST_NAME)
+        if not self.correct:
+            reason = self.reason.removeprefix("wrong result: ")
+            return f"{label} is wrong: {printable(reason, _LONGEST_REASON, lines=True)}"
+        lines = [f"{label} is correct."]
+        if self.sweep:
+            m = self.sweep[self.variant]
+            share = self.sweep.share_of_roof(m)
+            roof = f", {percent(share)} of the roof" if share else ""
+            lines.append(f"It takes {quantity(m.seconds, 's')}{roof}.")
+        return "\n".join([*lines, *map(repr, self.comparisons.values())])

@@ -1,0 +1,218 @@
+"""Records of hot spots: warp samples and stall reasons per source line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from adokernels.records.entries import Entries
+from adokernels.records.forms import Context, Count, Grid, Length, Size
+from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.shown import ShownAsTables
+from adokernels.text import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_NOT_ISSUED = "_not_issued"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSamples(Fields):
+    """The samples of one source line in one kernel.
+
+    Attributes
+    ----------
+    kernel
+        The kernel's name with its template arguments.
+    path
+        The file, relative to the repository, or as the compiler recorded it; empty if the kernel
+        has no line information.
+    line
+        The line number, starting at 1; 0 if there is no line information.
+    text
+        The code of the line.
+    reasons
+        Samples per stall reason, with the names of Nsight Compute. ``"selected"`` is not a stall:
+        the warp issued an instruction.
+    not_issued
+        Samples taken while the scheduler issued no instruction of any warp.
+    """
+
+    kernel: str
+    path: str
+    line: Count
+    text: str
+    reasons: Annotated[Mapping[str, Size], Length(1)]
+    not_issued: Count
+
+    @property
+    def samples(self) -> int:
+        """All samples of the line."""
+        return sum(self.reasons.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotLine:
+    """The samples of one source line in all kernels of a variant.
+
+    Attributes
+    ----------
+    path, line, text, reasons, not_issued
+        As in :class:`LineSamples`.
+    samples
+        All samples of the line.
+    share
+        Fraction of the samples of all lines.
+    """
+
+    path: str
+    line: int
+    text: str
+    reasons: Mapping[str, int]
+    not_issued: int
+    samples: int
+    share: float
+
+    @property
+    def reason(self) -> str:
+        """The most frequent stall reason, for example ``"long scoreboard"``."""
+        stalls = {name: n for name, n in self.reasons.items() if name != "selected"}
+        return max(stalls, key=lambda name: stalls[name]).replace("_", " ") if stalls else ""
+
+    @property
+    def place(self) -> str:
+        """File and line: ``"element_steps.cuh:24"``."""
+        return f"{self.path.rpartition('/')[2]}:{self.line}" if self.path else "no source line"
+
+    def __str__(self) -> str:
+        reason = f", {self.reason}" if self.reason else ""
+        return f"line {self.line}: {percent(self.share)} of samples{reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excerpt(Fields):
+    """Consecutive lines of a file that contain a definition with samples.
+
+    Attributes
+    ----------
+    path
+        The file, relative to the repository.
+    line
+        The first line of `text` in the file.
+    text
+        The code.
+    """
+
+    path: str
+    line: Count
+    text: str
+
+    def __contains__(self, hot: LineSamples | HotLine) -> bool:
+        end = self.line + self.text.count("\n")
+        return hot.path == self.path and self.line <= hot.line <= end
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
+    """Samples of the program counters of a variant's warps, by source line.
+
+    The hardware samples warps at regular intervals. Warps spend much time at a line with many
+    samples. The stall reasons show the cause. Samples of inlined code are attributed to the line on
+    which the code is written.
+
+    Attributes
+    ----------
+    routine, variant, problem
+        What was sampled; ``problem`` describes operands and options.
+    block
+        The requested block shape; None for the default.
+    entries
+        Samples per kernel and source line.
+    excerpts
+        The code around the lines.
+    dropped
+        Samples that the hardware dropped.
+    unattributed
+        Samples of kernels without a name; they are not in `entries`.
+    context
+        Machine, software and settings.
+    """
+
+    KIND = "hotspots"
+    _ENTRIES = ("lines",)
+
+    routine: str
+    variant: str
+    problem: str
+    block: Grid | None
+    entries: tuple[LineSamples, ...]
+    excerpts: tuple[Excerpt, ...] = ()
+    dropped: Count = 0
+    unattributed: Count = 0
+    context: Context = field(default_factory=dict)
+
+    @property
+    def samples(self) -> int:
+        """All samples of the entries."""
+        return sum(entry.samples for entry in self.entries)
+
+    @cached_property
+    def lines(self) -> tuple[HotLine, ...]:
+        """The source lines, those with the most samples first."""
+        found: dict[tuple[str, int], list[LineSamples]] = {}
+        for entry in self.entries:
+            if entry.path:
+                found.setdefault((entry.path, entry.line), []).append(entry)
+        lines = [_summed(entries, self.samples) for entries in found.values()]
+        return tuple(sorted(lines, key=lambda line: -line.samples))
+
+    @cached_property
+    def kernels(self) -> Mapping[str, int]:
+        """Samples per kernel, in descending order."""
+        totals = Counter[str]()
+        for entry in self.entries:
+            totals[entry.kernel] += entry.samples
+        return dict(totals.most_common())
+
+    @cached_property
+    def reasons(self) -> Mapping[str, int]:
+        """Samples per stall reason over all lines, in descending order."""
+        return dict(_added(entry.reasons for entry in self.entries).most_common())
+
+
+def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
+    """Separate the samples per stall reason from those without an issued instruction.
+
+    Parameters
+    ----------
+    names, samples
+        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its subset
+        ``"long_scoreboard_not_issued"``.
+    """
+    pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
+    reasons = {name: n for name, n in pairs if not name.endswith(_NOT_ISSUED)}
+    return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
+    first, samples = entries[0], sum(entry.samples for entry in entries)
+    return HotLine(
+        path=first.path,
+        line=first.line,
+        text=first.text,
+        reasons=dict(_added(entry.reasons for entry in entries).most_common()),
+        not_issued=sum(entry.not_issued for entry in entries),
+        samples=samples,
+        share=samples / total if total else 0.0,
+    )

@@ -1,0 +1,110 @@
+"""The record of a limiter, with its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adokernels.text import StrEnum, percent
+
+
+class Provenance(StrEnum):
+    """Source of a number."""
+
+    COUNTED = "counted"
+    MODELLED = "modelled"
+    CEILING = "measured ceiling"
+    DATA_SHEET = "data sheet"
+    COMPILED = "compiled"
+    TIMED = "timed"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One statement with its number.
+
+    Attributes
+    ----------
+    statement
+        A sentence without a full stop that contains the number.
+    value
+        The number.
+    threshold
+        The threshold it was compared with; None if there was no comparison.
+    provenance
+        Source of the number.
+    """
+
+    statement: str
+    value: float
+    threshold: float | None
+    provenance: Provenance
+
+    def __str__(self) -> str:
+        return f"{self.statement} ({self.provenance})"
+
+
+class Kind(StrEnum):
+    """Kind of limiter."""
+
+    COMPUTE = "compute"
+    L1 = "L1"
+    SHARED = "shared memory"
+    L2 = "L2"
+    L3 = "L3"
+    DRAM = "DRAM"
+    LATENCY = "latency"
+    PARALLELISM = "too little work"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Limiter:
+    """The limiter of one variant, with the evidence; its ``repr`` is a sentence.
+
+    Attributes
+    ----------
+    kind
+        ``"compute"``, ``"L1"``, ``"shared memory"``, ``"L2"``, ``"L3"``, ``"DRAM"``,
+        ``"latency"``, ``"too little work"``, or ``"unknown"`` without sufficient evidence.
+    unit
+        Its busiest unit, for example ``"FP64 pipe"`` or ``"crossbar to L2"``; may be empty.
+    share
+        Utilisation of the unit, as a fraction of its maximum; None if unknown.
+    evidence
+        Statements, the decisive one first.
+    counted
+        Whether hardware counters were available.
+    kernel
+        Name of the analysed kernel, the longest; empty without counters.
+    share_of_time
+        Its share of the time of all kernels.
+    unknown
+        What remains unknown without counters; empty with counters.
+    """
+
+    kind: Kind
+    unit: str = ""
+    share: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    counted: bool = False
+    kernel: str = ""
+    share_of_time: float = 1.0
+    unknown: str = ""
+
+    @property
+    def name(self) -> str:
+        """Kind and unit, such as ``"compute (FP64 pipe)"``."""
+        redundant = not self.unit or self.unit.startswith(self.kind)
+        return self.unit or str(self.kind) if redundant else f"{self.kind} ({self.unit})"
+
+    def __repr__(self) -> str:
+        parts = [str(e) for e in self.evidence]
+        if self.share_of_time < 1:
+            parts.append(f"{self.kernel} takes {percent(self.share_of_time)} of the time")
+        if self.unknown:
+            parts.append(self.unknown)
+        note = "" if self.counted else ", without counters"
+        return f"{self.name}{note}: {'; '.join(parts)}"
+
+    def __str__(self) -> str:
+        return repr(self)

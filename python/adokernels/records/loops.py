@@ -1,0 +1,179 @@
+"""Loops in machine code: natural loops of the control flow graph, and what they load."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adokernels.records.instructions import Code, Instruction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Instructions after which the next one is not executed, unless they have a predicate.
+_ENDS = ("EXIT", "RET", "BRX", "BRXU", "JMX", "JMXU", "KILL", "BPT")
+_JUMPS = ("BRA", "JMP", "BRX", "BRXU", "JMX", "JMXU")
+#: A predicate as operand: the branch is conditional.
+_PREDICATE = re.compile(r"!?U?P\d\b")
+
+
+@dataclass(frozen=True)
+class Loop(Code):
+    """A loop of a kernel, including instructions that the compiler moved out of line.
+
+    Attributes
+    ----------
+    first, last
+        The addresses of its first instruction and of the branch back to it.
+    depth
+        1 for an outermost loop, 2 for a loop in it, and so on.
+    innermost
+        Whether it contains no other loop.
+    instructions : tuple of Instruction
+        Its instructions, each of which is executed at most once per iteration if the loop is an
+        innermost one.
+    """
+
+    first: int
+    last: int
+    depth: int
+    innermost: bool
+    instructions: tuple[Instruction, ...]
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __repr__(self) -> str:
+        return f"<loop {self.first:#x} to {self.last:#x}, {len(self)} instructions>"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The source lines, as ``"one_block.cuh:85"``, in order of first appearance."""
+        return tuple(dict.fromkeys(i.place for i in self.instructions if i.place))
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes per thread and iteration that its instructions load from global memory."""
+        return sum(bits // 8 * count for bits, count in self.loads.items())
+
+    @property
+    def load_waits(self) -> int:
+        """The number of times that an iteration waits for loads from global memory.
+
+        Loads that are issued before the first use of any of their results overlap: they count as
+        one wait. A use is an instruction that names the register of a pending load. The number is
+        meaningful only for an innermost loop.
+        """
+        pending, waits = set[int](), 0
+        for count in (False, True):  # the second iteration uses what the first one has loaded
+            for instruction in self.instructions:
+                if pending & instruction.registers:
+                    pending.clear()
+                    waits += count
+                access = instruction.access
+                if access and (access.kind, access.space) == ("load", "global"):
+                    pending |= instruction.loaded
+        return waits
+
+
+def loops_in(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
+    """The loops of a kernel, in order of their first addresses."""
+    blocks = _blocks(instructions)
+    next_of = _successors(blocks)
+    dominators = _dominators(next_of)
+    bodies = dict[int, set[int]]()
+    latches = dict[int, int]()
+    for block, targets in enumerate(next_of):
+        for header in targets:
+            if dominators[block] >> header & 1:
+                bodies.setdefault(header, {header}).update(_body(header, block, next_of))
+                latches[header] = max(latches.get(header, 0), block)
+    found = []
+    for header, body in sorted(bodies.items()):
+        if sum(len(blocks[block]) for block in body) == 1:
+            continue  # the endless branch after the end of a kernel
+        outer = [other for other in bodies if other != header and header in bodies[other]]
+        inside = tuple(i for block in sorted(body) for i in blocks[block])
+        found.append(
+            Loop(
+                first=blocks[header][0].address,
+                last=blocks[latches[header]][-1].address,
+                depth=1 + len(outer),
+                innermost=not any(o in body for o in bodies if o != header),
+                instructions=inside,
+            )
+        )
+    return tuple(found)
+
+
+def _blocks(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
+    """The basic blocks, in order of their addresses."""
+    starts = {target for i in instructions for target in i.targets}
+    blocks = list[list[Instruction]]()
+    begins = True
+    for instruction in instructions:
+        if begins or instruction.address in starts:
+            blocks.append([])
+        blocks[-1].append(instruction)
+        begins = instruction.name in (*_ENDS, *_JUMPS)
+    return blocks
+
+
+def _successors(blocks: Sequence[Sequence[Instruction]]) -> list[list[int]]:
+    at = {block[0].address: index for index, block in enumerate(blocks)}
+    found = []
+    for index, block in enumerate(blocks):
+        last = block[-1]
+        jumps = last.name in _JUMPS
+        targets = [at[t] for t in last.targets if jumps and t in at]
+        conditional = last.predicate or (jumps and _is_conditional(last))
+        if (conditional or (not jumps and last.name not in _ENDS)) and index + 1 < len(blocks):
+            targets.append(index + 1)
+        found.append(targets)
+    return found
+
+
+def _is_conditional(branch: Instruction) -> bool:
+    """Whether an operand or modifier decides if the branch is taken."""
+    divergent = {"DIV", "CONV"} & set(branch.opcode.split("."))
+    return bool(divergent) or bool(_PREDICATE.match(branch.operands))
+
+
+def _dominators(next_of: Sequence[Sequence[int]]) -> list[int]:
+    """For each block, the blocks that every path to it contains, as the bits of an integer."""
+    before = [list[int]() for _ in next_of]
+    for block, targets in enumerate(next_of):
+        for target in targets:
+            before[target].append(block)
+    everything = (1 << len(next_of)) - 1
+    # The kernel begins with the first block. Functions in its section have no predecessors.
+    found = [everything if block and before[block] else 1 << block for block in range(len(next_of))]
+    changed = True
+    while changed:
+        changed = False
+        for block in range(1, len(next_of)):
+            if not before[block]:
+                continue
+            common = everything
+            for other in before[block]:
+                common &= found[other]
+            common |= 1 << block
+            if common != found[block]:
+                found[block], changed = common, True
+    return found
+
+
+def _body(header: int, latch: int, next_of: Sequence[Sequence[int]]) -> set[int]:
+    """The blocks from which a block is reached without passing through the header."""
+    before = dict[int, list[int]]()
+    for block, targets in enumerate(next_of):
+        for target in targets:
+            before.setdefault(target, []).append(block)
+    found, open_blocks = {header}, [latch]
+    while open_blocks:
+        block = open_blocks.pop()
+        if block not in found:
+            found.add(block)
+            open_blocks += before.get(block, [])
+    return found

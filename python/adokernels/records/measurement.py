@@ -1,0 +1,301 @@
+"""Records of measurements: plain values that can be stored, loaded and compared.
+
+All values are in seconds, bytes, FLOPs and hertz; they are converted only for display.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from adokernels.names import find
+from adokernels.records import statistics
+from adokernels.records.forms import (
+    NOT_STORED,
+    Amount,
+    Amounts,
+    Context,
+    Device,
+    Grid,
+    Seconds,
+    Size,
+    number_in,
+)
+from adokernels.records.inputs import Inputs
+from adokernels.records.kernels import Kernel, Resources
+from adokernels.records.limiter import Limiter
+from adokernels.records.machine import Machine
+from adokernels.records.metrics import LEVEL_BYTES
+from adokernels.records.profile import Profile
+from adokernels.records.record import StoredRecord
+from adokernels.records.statistics import Comparison
+from adokernels.text import DIGITS, number, percent, prefix, printable, quantity
+
+Cache = Literal["cold", "warm"]
+#: Flag of a peer whose result was not compared with the reference result.
+UNCHECKED = "unchecked"
+#: Maximum number of characters of the description of a measurement.
+_LONGEST_LINE = 2000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement(StoredRecord):
+    """Times of one variant on one problem.
+
+    Attributes
+    ----------
+    routine, variant, changes, device, ceiling
+        The variant that was measured; for a callable, its name.
+    stages
+        The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
+    problem
+        Operands and options; ``str`` gives ``"a: (8192, 8192) float32"``.
+    cache
+        ``"cold"``: the operands were evicted from the caches before each sample. ``"warm"``: calls
+        ran back to back. The two are different quantities.
+    samples
+        Seconds per call, one number per sample, in the order taken.
+    clocks
+        Mean SM clock during each sample, in Hz; empty if unknown.
+    session
+        Measurements with the same session were interleaved; their samples are paired by round.
+    calls_per_sample
+        Number of calls averaged in one sample.
+    flops, bytes
+        Useful FLOPs and compulsory bytes of the problem, the same for every variant.
+    executed_flops, requested_bytes
+        FLOPs that this variant executes and bytes that it requests, from its own formulas.
+    executed_instructions
+        Floating-point instructions that compute those FLOPs, counting an FMA once; 0 if not
+        counted.
+    profile
+        Hardware counters of the same call, collected after timing; None if not collected.
+    kernels
+        The kernels launched, with their resource usage; empty on the CPU.
+    error
+        Largest difference from the reference result before timing, in the task's unit; None if
+        there was none.
+    stopped
+        Why sampling ended: ``"converged"``, ``"time"``, ``"count"`` or ``"interrupted"``.
+    flags
+        Warnings: ``"throttled"``, ``"launch overhead included"``, ``"near the clock's
+        resolution"``, ``"unchecked"``.
+    context
+        Machine, software and settings.
+    machine
+        The ceilings of the device, if its sweep has them; stored with the sweep only.
+    """
+
+    KIND = "measurement"
+
+    routine: str
+    variant: str
+    device: Device
+    problem: Inputs
+    cache: Cache
+    samples: Seconds
+    flops: Amount
+    bytes: Amount
+    executed_flops: Amount
+    requested_bytes: Amount
+    executed_instructions: Amount = 0.0
+    changes: str = ""
+    ceiling: bool = False
+    stages: tuple[tuple[str, str], ...] = ()
+    clocks: Amounts = field(default_factory=lambda: np.empty(0))
+    session: str = ""
+    calls_per_sample: Size = 1
+    profile: Profile | None = None
+    block: Grid | None = None
+    grid: Grid | None = None
+    kernels: tuple[Kernel, ...] = ()
+    error: Amount | None = None
+    stopped: str = ""
+    flags: tuple[str, ...] = ()
+    context: Context = field(default_factory=dict)
+    machine: Machine | None = field(default=None, metadata=NOT_STORED)
+
+    @property
+    def shown_as(self) -> str:
+        """The name in charts: that of the variant, with ``(unchecked)`` for an unchecked peer."""
+        return f"{self.variant} (unchecked)" if UNCHECKED in self.flags else self.variant
+
+    @property
+    def seconds(self) -> float:
+        """Median time of one call."""
+        return float(np.median(self.samples))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the median, in seconds; see ``confidence``."""
+        return statistics.median_interval(self.samples)
+
+    @property
+    def confidence(self) -> float | None:
+        """0.95; None with fewer than 11 samples, because ``interval`` is then their range."""
+        return 0.95 if len(self.samples) >= statistics.FEWEST_SAMPLES else None
+
+    @property
+    def noise(self) -> float:
+        """Half the width of that interval, relative to the median."""
+        low, high = self.interval
+        return (high - low) / 2 / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Compulsory bytes over time: comparable between variants."""
+        return self.bytes / self.seconds
+
+    @property
+    def flops_per_second(self) -> float:
+        """Executed FLOPs over time."""
+        return self.executed_flops / self.seconds
+
+    @property
+    def intensity(self) -> float:
+        """Executed FLOPs over requested bytes: the position on the roofline's horizontal axis."""
+        return self.executed_flops / self.requested_bytes if self.requested_bytes else np.inf
+
+    @property
+    def fma_share(self) -> float | None:
+        """The fraction of FMAs among the floating-point instructions; None if not counted.
+
+        On a GPU, where one pipe executes all of them, a fraction f limits the performance to
+        (1 + f) / 2 of the FMA peak.
+        """
+        if not self.executed_instructions:
+            return None
+        return self.executed_flops / self.executed_instructions - 1
+
+    @property
+    def clock(self) -> float | None:
+        """Median SM clock in Hz, if known."""
+        return float(np.median(self.clocks)) if len(self.clocks) else None
+
+    @property
+    def counted_flops(self) -> float | None:
+        """FP64 and FP32 FLOPs from hardware counters; None without counters."""
+        return self.profile.get("flops") if self.profile else None
+
+    @property
+    def counted_bytes(self) -> dict[str, float]:
+        """Bytes moved at each memory level, from hardware counters; empty without counters."""
+        if self.profile is None:
+            return {}
+        moved = ((level, self.profile.get(key)) for level, key in LEVEL_BYTES.items())
+        return {level: value for level, value in moved if value}
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter, with evidence; precise only with counters and in a sweep with ceilings."""
+        found: Limiter = find("limiter")(self, self.machine)
+        return found
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """The origin of each number.
+
+        ``"measured"``: timed. ``"counted"``: read from hardware counters. ``"modelled"``: computed
+        by a formula of the routine or the variant. ``"not available"``: neither.
+        """
+        counted = "counted" if self.profile else "not available"
+        modelled = ("flops", "bytes", "executed_flops", "requested_bytes")
+        return {
+            "seconds": "measured",
+            "clock": "measured" if len(self.clocks) else "not available",
+            **dict.fromkeys(modelled, "modelled"),
+            "executed_instructions": "modelled" if self.executed_instructions else "not available",
+            "counted_flops": "not available" if self.counted_flops is None else "counted",
+            "counted_bytes": counted,
+        }
+
+    @property
+    def resources(self) -> Resources:
+        """Resource usage of its kernels."""
+        return Resources(routine=self.routine, variant=self.variant, kernels=self.kernels)
+
+    @property
+    def machine_title(self) -> str:
+        """Name of the device, for a CPU with the number of threads; empty if unknown."""
+        name = str(self.context.get("device_name", ""))
+        threads = number_in(self.context, "threads")
+        return f"{name}, {threads:.0f} threads" if name and threads else name
+
+    def compare(self, other: Measurement, *, across_machines: bool = False) -> Comparison:
+        """Compare with `other`: verdict, ratio of times, and its 99.9 % interval.
+
+        Parameters
+        ----------
+        other
+            The measurement to compare with.
+        across_machines
+            Whether the two may come from different machines. The names in the result then include
+            the machines.
+
+        Returns
+        -------
+        Comparison
+            A tuple of verdict, ratio and interval, which is shown as a sentence.
+
+        Raises
+        ------
+        ValueError
+            If one is cold and the other warm or if the problems differ, because these are different
+            quantities; if the machines differ and `across_machines` is false.
+        """
+        if self.cache != other.cache:
+            raise ValueError(f"cannot compare a {self.cache} with a {other.cache} measurement")
+        if self.problem != other.problem:
+            raise ValueError(f"cannot compare {self.problem} with {other.problem}")
+        paired = self._is_paired(other)
+        found = statistics.compare(self.samples, other.samples, paired=paired)
+        names = [f"{m.routine}[{m.variant}]" for m in (self, other)]
+        machines = [m.machine_title for m in (self, other)]
+        if all(machines) and machines[0] != machines[1]:
+            if not across_machines:
+                raise ValueError(
+                    f"measurements must be from one machine, got {machines[0]} and {machines[1]}: "
+                    "pass across_machines=True to compare different machines"
+                )
+            names = [f"{name} on {machine}" for name, machine in zip(names, machines, strict=True)]
+        samples = min(len(self.samples), len(other.samples))
+        return Comparison(*found, ours=names[0], theirs=names[1], samples=samples)
+
+    def speedup_over(self, other: Measurement) -> float:
+        """The ratio of times; above 1 if this measurement is faster.
+
+        It is the median of the ratios per round if the two were interleaved, else the ratio of the
+        medians.
+        """
+        paired = self._is_paired(other)
+        return statistics.ratio_of_times(self.samples, other.samples, paired=paired)
+
+    def _is_paired(self, other: Measurement) -> bool:
+        return bool(self.session) and self.session == other.session
+
+    def __repr__(self) -> str:
+        """``"transpose[tiled] on cuda, cold: 3.21 ms (95 % CI 3.19 to 3.25, 31 samples)"``, etc."""
+        factor, unit = prefix(self.seconds, "s")
+        # Enough digits to tell the ends of the interval apart, but no more than six.
+        digits = next(
+            (d for d in range(DIGITS, 6) if len({number(t, d) for t in self.interval}) > 1), 6
+        )
+        low, high = (number(t / factor, digits) for t in self.interval)
+        time = f"{number(self.seconds / factor, digits)} {unit}"
+        count = len(self.samples)
+        samples = f"{count} sample{'s' if count > 1 else ''}"
+        if self.confidence is None:
+            parts = [f"{time} (range {low} to {high}, only {samples})"]
+        else:
+            parts = [f"{time} (95 % CI {low} to {high}, {samples})"]
+        if self.bytes:
+            parts.append(quantity(self.bytes_per_second, "B/s"))
+        if self.executed_flops:
+            parts.append(quantity(self.flops_per_second, "FLOP/s"))
+        if self.fma_share is not None:
+            parts.append(f"{percent(self.fma_share)} FMA")
+        line = f"{self.routine}[{self.variant}] on {self.device}, {self.cache}: {', '.join(parts)}"
+        notes = [*(["ceiling: does not compute the result"] if self.ceiling else []), *self.flags]
+        return printable("; ".join([line, *notes]), _LONGEST_LINE)

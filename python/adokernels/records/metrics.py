@@ -1,0 +1,378 @@
+"""The metrics of the default set, and the quantities that are computed from them.
+
+Metrics have the names and units of Nsight Compute: percentages from 0 to 100, nanoseconds.
+Quantities have names of this package and SI units; shares are fractions from 0 to 1.
+
+Sources: the section files of Nsight Compute 2025.3 and the CUPTI documentation. Metrics that the
+chip does not support are omitted. Quantities that need such a metric are omitted too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Values = Mapping[str, float]
+
+#: Bytes of a sector, the unit of transfer between L1, L2 and DRAM.
+SECTOR = 32
+#: Bytes per wavefront that the data banks of L1 and shared memory deliver.
+WAVEFRONT = 128
+WARP = 32
+
+#: Warp states by their names in Nsight Compute: stall reasons, and "selected" (the warp issues).
+STALLS = (
+    *("long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle"),
+    *("math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "barrier", "membar"),
+    *("branch_resolving", "no_instruction", "imc_miss", "drain", "sleeping", "misc", "gmma"),
+    "selected",
+)
+
+#: Metric of the utilisation of each pipe, relative to the cycles in which an SM is active.
+PIPES = {
+    "ALU": "sm__pipe_alu_cycles_active",
+    "FMA": "sm__pipe_fma_cycles_active",
+    "FP64": "sm__pipe_fp64_cycles_active",
+    "FP16": "sm__inst_executed_pipe_fma_type_fp16",
+    "tensor": "sm__pipe_tensor_cycles_active",
+    "XU": "sm__inst_executed_pipe_xu",
+    "LSU": "sm__inst_executed_pipe_lsu",
+    "TEX": "sm__inst_executed_pipe_tex",
+    "uniform": "sm__inst_executed_pipe_uniform",
+    "ADU": "sm__inst_executed_pipe_adu",
+    "CBU": "sm__inst_executed_pipe_cbu",
+    "TMA": "sm__inst_executed_pipe_tma",
+}
+
+#: Units of compute. The speed of light of compute is the maximum of their utilisations.
+COMPUTE_BREAKDOWN = {
+    "issue slots": "sm__inst_issued",
+    "executed instructions": "sm__inst_executed",
+    "ALU pipe": "sm__pipe_alu_cycles_active",
+    "FMA pipe": "sm__pipe_fma_cycles_active",
+    "heavy FMA pipe": "sm__pipe_fmaheavy_cycles_active",
+    "FP64 pipe": "sm__pipe_fp64_cycles_active",
+    "tensor pipe": "sm__pipe_tensor_cycles_active",
+    "XU pipe": "sm__inst_executed_pipe_xu",
+    "LSU pipe": "sm__inst_executed_pipe_lsu",
+    "ADU pipe": "sm__inst_executed_pipe_adu",
+    "uniform pipe": "sm__inst_executed_pipe_uniform",
+    "branch unit": "sm__inst_executed_pipe_cbu_pred_on_any",
+    "memory instructions (MIO)": "sm__mio_inst_issued",
+    "MIO queue reads": "sm__mio_pq_read_cycles_active",
+    "MIO queue writes": "sm__mio_pq_write_cycles_active",
+    "MIO write-back": "sm__mio2rf_writeback_active",
+    "constant cache requests": "idc__request_cycles_active",
+}
+
+#: Units of each memory level. The speed of light of memory is the maximum of their utilisations.
+MEMORY_BREAKDOWN = {
+    "L1": {
+        "L1 data banks, reads": "l1tex__data_bank_reads",
+        "L1 data banks, writes": "l1tex__data_bank_writes",
+        "L1 wavefronts": "l1tex__data_pipe_lsu_wavefronts",
+        "L1 requests": "l1tex__lsuin_requests",
+        "L1 tag wavefronts": "l1tex__f_wavefronts",
+        "L1 write-back to registers": "l1tex__lsu_writeback_active",
+        "L1 to L2 requests": "l1tex__m_l1tex2xbar_req_cycles_active",
+        "L2 to L1 sectors": "l1tex__m_xbar2l1tex_read_sectors",
+    },
+    "L2": {
+        "L2 sectors": "lts__t_sectors",
+        "L2 tag requests": "lts__t_tag_requests",
+        "L2 data sectors": "lts__d_sectors",
+        "L2 fills from DRAM": "lts__d_sectors_fill_device",
+        "L2 to crossbar": "lts__lts2xbar_cycles_active",
+        "crossbar to L2": "lts__xbar2lts_cycles_active",
+        "L2 atomics": "lts__d_atomic_input_cycles_active",
+    },
+    "DRAM": {
+        "DRAM cycles": "dram__cycles_active",
+        "DRAM bytes": "dram__bytes",
+    },
+}
+
+_OF_PEAK = ".avg.pct_of_peak_sustained_elapsed"
+_ACTIVE = ".avg.pct_of_peak_sustained_active"
+_STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+_THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+
+
+def of_peak(metric: str) -> str:
+    """Metric of the utilisation of a unit over the kernel's time, in percent."""
+    if metric == "dram__bytes":
+        return "dram__bytes.sum.pct_of_peak_sustained_elapsed"
+    return metric + _OF_PEAK
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One quantity that is computed from metrics.
+
+    Attributes
+    ----------
+    key
+        Its name in code: ``profile["dram_bytes"]``.
+    title
+        Its name in tables.
+    unit
+        ``"s"``, ``"B"``, ``"Hz"``, ``"%"`` (a fraction, shown as a percentage), or empty.
+    section
+        Its section in tables.
+    formula
+        Computes it from the values of metrics; raises KeyError if one is missing.
+    """
+
+    key: str
+    title: str
+    unit: str
+    section: str
+    formula: Callable[[Values], float]
+
+    def of(self, values: Values) -> float | None:
+        """Compute the quantity; None if a metric is missing or nothing was counted."""
+        try:
+            return self.formula(values)
+        except (KeyError, ZeroDivisionError):
+            return None
+
+
+_Formula = Callable[[Values], float]
+
+
+def _metric(name: str, factor: float = 1.0) -> _Formula:
+    return lambda v: v[name] * factor
+
+
+def _percent(name: str) -> _Formula:
+    return _metric(name, 0.01)
+
+
+def _sum(*names: str) -> _Formula:
+    return lambda v: sum(v[name] for name in names)
+
+
+def _ratio(above: _Formula, below: _Formula) -> _Formula:
+    return lambda v: above(v) / below(v)
+
+
+def _flops(add: str, mul: str, fma: str, lanes: int) -> _Formula:
+    names = [_THREADS.format(op) for op in (add, mul, fma)]
+    return lambda v: lanes * (v[names[0]] + v[names[1]] + 2 * v[names[2]])
+
+
+_FP = {"fp64": ("dadd", "dmul", "dfma", 1), "fp32": ("fadd", "fmul", "ffma", 1)}
+_FP["fp16"] = ("hadd", "hmul", "hfma", 2)
+#: Precisions that are included in all FLOPs. FP16 is not: compilers move constants with it.
+_COUNTED_AS_FLOPS = ("fp64", "fp32")
+
+
+def _all_flops(v: Values) -> float:
+    return sum(_flops(*_FP[precision])(v) for precision in _COUNTED_AS_FLOPS)
+
+
+def _fma_share(v: Values) -> float:
+    ours = [_FP[precision] for precision in _COUNTED_AS_FLOPS]
+    fused = sum(v[_THREADS.format(ops[2])] for ops in ours)
+    others = sum(v[_THREADS.format(op)] for ops in ours for op in ops[:2])
+    return fused / (fused + others)
+
+
+def _ideal(op: str) -> _Formula:
+    """Minimum number of sectors for the requested bytes, at most the counted number.
+
+    A word that several lanes access counts once. Asynchronous copies to shared memory (LDGSTS) are
+    loads.
+    """
+    names = [f"sm__sass_data_bytes_mem_global_op_{op}.sum"]
+    names += ["sm__sass_data_bytes_mem_global_op_ldgsts.sum"] if op == "ld" else []
+    return lambda v: min(_sum(*names)(v) / SECTOR, v[_GLOBAL.format("sectors", op)])
+
+
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st"))
+_LANES = "smsp__thread_inst_executed{}_per_inst_executed.ratio"
+_BOTH = ("ld", "st")
+
+_Rows = list[tuple[str, str, str, _Formula]]
+
+
+def _access(op: str, name: str) -> _Rows:
+    sectors, requests = (_metric(_GLOBAL.format(of, op)) for of in ("sectors", "requests"))
+    return [
+        (f"{name}_requests", f"{name} requests", "", requests),
+        (f"{name}_sectors", f"{name} sectors", "", sectors),
+        (f"ideal_{name}_sectors", f"{name} sectors, ideal", "", _ideal(op)),
+        (
+            f"{name}_sectors_per_request",
+            f"sectors per {name} request",
+            "",
+            _ratio(sectors, requests),
+        ),
+    ]
+
+
+def _shared(op: str, name: str) -> _Rows:
+    wavefronts, conflicts = (_metric(of.format(op)) for of in (_WAVEFRONTS, _CONFLICTS))
+    return [
+        (f"shared_{name}_wavefronts", f"shared {name} wavefronts", "", wavefronts),
+        (f"shared_{name}_conflicts", f"shared {name} bank conflicts", "", conflicts),
+    ]
+
+
+_conflicts = _ratio(_sum(*map(_CONFLICTS.format, _BOTH)), _sum(*map(_WAVEFRONTS.format, _BOTH)))
+_active, _elapsed = _metric("sm__cycles_active.avg"), _metric("sm__cycles_elapsed.max")
+_latency = _metric("smsp__average_warp_latency_per_inst_issued.ratio")
+_issued = _metric("smsp__issue_active.avg.per_cycle_active")
+_uniform = _percent("smsp__sass_average_branch_targets_threads_uniform.pct")
+_warps = "smsp__warps_{}.avg.per_cycle_active"
+
+#: Key, title, unit and formula of each quantity, by section.
+_SECTIONS: dict[str, _Rows] = {
+    "time": [
+        ("seconds", "time", "s", _metric("gpu__time_duration.sum", 1e-9)),
+        ("clock", "SM clock", "Hz", _metric("sm__cycles_elapsed.avg.per_second")),
+    ],
+    "speed of light": [
+        ("compute_sol", "compute", "%", _percent("sm__throughput" + _OF_PEAK)),
+        ("memory_sol", "memory", "%", _percent("gpu__compute_memory_throughput" + _OF_PEAK)),
+        ("l1_sol", "L1", "%", _percent("l1tex__throughput" + _ACTIVE)),
+        ("l2_sol", "L2", "%", _percent("lts__throughput" + _OF_PEAK)),
+        ("dram_sol", "DRAM", "%", _percent("gpu__dram_throughput" + _OF_PEAK)),
+    ],
+    "bytes": [
+        ("l1_bytes", "L1", "B", _metric("l1tex__t_bytes.sum")),
+        ("shared_bytes", "shared memory", "B", _metric("sm__sass_data_bytes_mem_shared.sum")),
+        ("l2_bytes", "L2, from and to L1", "B", _metric("lts__t_sectors_srcunit_tex.sum", SECTOR)),
+        ("dram_read_bytes", "DRAM read", "B", _metric("dram__bytes_read.sum")),
+        ("dram_write_bytes", "DRAM written", "B", _metric("dram__bytes_write.sum")),
+        ("dram_bytes", "DRAM", "B", _metric("dram__bytes.sum")),
+        ("l1_hit_rate", "L1 hit rate", "%", _percent("l1tex__t_sector_hit_rate.pct")),
+        ("l2_hit_rate", "L2 hit rate", "%", _percent("lts__t_sector_hit_rate.pct")),
+    ],
+    "global memory": [*_access("ld", "load"), *_access("st", "store")],
+    "shared memory": [
+        *_shared("ld", "load"),
+        *_shared("st", "store"),
+        ("conflict_share", "wavefronts that are bank conflicts", "%", _conflicts),
+    ],
+    "issue": [
+        ("instructions", "warp instructions", "", _metric("smsp__inst_executed.sum")),
+        ("issue_active", "issue slots used", "%", _issued),
+        ("eligible_warps", "eligible warps per scheduler", "", _metric(_warps.format("eligible"))),
+        ("active_warps", "active warps per scheduler", "", _metric(_warps.format("active"))),
+        ("occupancy", "achieved occupancy", "%", _percent("sm__warps_active" + _ACTIVE)),
+    ],
+    "warp states": [
+        ("warp_latency", "cycles between instructions of a warp", "", _latency),
+        *((f"stall_{s}", s.replace("_", " "), "", _metric(_STALL.format(s))) for s in STALLS),
+    ],
+    "pipes": [
+        (f"pipe_{name.lower()}", f"{name} pipe", "%", _percent(metric + _ACTIVE))
+        for name, metric in PIPES.items()
+    ],
+    "operations": [
+        ("flops", "FP64 and FP32 FLOPs", "", _all_flops),
+        *(
+            (f"flops_{name}", f"{name.upper()} FLOPs", "", _flops(*ops))
+            for name, ops in _FP.items()
+        ),
+        ("fma_share", "FMAs of FP instructions", "%", _fma_share),
+        *(
+            (f"{kind}_operations", f"{kind} instructions of threads", "", _metric(name))
+            for kind in ("integer", "conversion", "memory", "control", "bit", "misc")
+            for name in [_THREADS.format(kind)]
+        ),
+    ],
+    "divergence": [
+        ("lanes", "active lanes per instruction", "", _metric(_LANES.format(""))),
+        (
+            "unpredicated_lanes",
+            "active lanes not predicated off",
+            "",
+            _metric(_LANES.format("_pred_on")),
+        ),
+        ("branch_efficiency", "branch efficiency", "%", _uniform),
+    ],
+    "local memory": [
+        ("local_bytes", "local memory (spills)", "B", lambda v: SECTOR * _sum(*_LOCAL)(v)),
+    ],
+    "imbalance": [
+        (
+            "sm_balance",
+            "mean active cycles of SMs, of the maximum",
+            "%",
+            _ratio(_active, _metric("sm__cycles_active.max")),
+        ),
+        ("sm_active", "cycles in which an SM is active", "%", _ratio(_active, _elapsed)),
+    ],
+}
+QUANTITIES = tuple(
+    Quantity(key, title, unit, section, formula)
+    for section, rows in _SECTIONS.items()
+    for key, title, unit, formula in rows
+)
+
+#: The quantity with the bytes of each memory level, nearest first.
+LEVEL_BYTES = {
+    "L1": "l1_bytes",
+    "shared": "shared_bytes",
+    "L2": "l2_bytes",
+    "DRAM": "dram_bytes",
+}
+
+BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
+
+
+class _Asked(dict[str, float]):
+    """A mapping that records which metrics a formula reads."""
+
+    def __missing__(self, name: str) -> float:
+        self[name] = 1.0
+        return 1.0
+
+
+def _metrics_of_quantities() -> list[str]:
+    asked = _Asked()
+    for quantity in QUANTITIES:
+        quantity.formula(asked)
+    return list(asked)
+
+
+def default_metrics() -> tuple[str, ...]:
+    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
+    breakdown = [COMPUTE_BREAKDOWN, *MEMORY_BREAKDOWN.values()]
+    parts = [of_peak(metric) for group in breakdown for metric in group.values()]
+    weights = ["smsp__inst_issued.sum"]
+    return tuple(dict.fromkeys([*_metrics_of_quantities(), *parts, *weights]))
+
+
+#: Sets of metrics by name. "light" excludes metrics that need instrumented code.
+METRIC_SETS = {
+    "default": default_metrics(),
+    "light": tuple(metric for metric in default_metrics() if "sass" not in metric),
+}
+
+
+def combined(kernels: list[Values]) -> dict[str, float]:
+    """Combine the values of several kernels.
+
+    Counts are added. Stall reasons are averaged with issued instructions as weights, and all other
+    values with time as weight.
+    """
+    if len(kernels) == 1:
+        return dict(kernels[0])
+    common = [name for name in kernels[0] if all(name in values for values in kernels)]
+    seconds = [values.get("gpu__time_duration.sum", 1.0) for values in kernels]
+    issued = [values.get("smsp__inst_issued.sum", 1.0) for values in kernels]
+
+    def total(name: str) -> float:
+        if name.endswith(".sum"):
+            return sum(values[name] for values in kernels)
+        weights = issued if "_per_inst_" in name or "_per_issue_" in name else seconds
+        weighted = sum(w * values[name] for w, values in zip(weights, kernels, strict=True))
+        return weighted / (sum(weights) or 1.0)
+
+    return {name: total(name) for name in common}

@@ -1,0 +1,153 @@
+"""Base classes of records, and the layout of stored ones.
+
+A stored record is one JSON document with a kind and a schema version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from adokernels.names import find
+from adokernels.records.forms import NUMBER, form_of, stored_fields
+from adokernels.storage import replace_file
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from adokernels.records.forms import Schema
+
+#: Version of the JSON layout. A reader rejects files of later versions.
+SCHEMA = 2
+
+
+class Fields:
+    """Base class of dataclasses that are stored as JSON objects with the same fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the record to JSON types."""
+        record: dict[str, Any] = _encoded(self)
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown, or has a wrong value; the message contains its path.
+        """
+        kind: Any = cls
+        found: Self = form_of(kind).read(record, "")
+        return found
+
+    def _contradiction(self) -> str:
+        """A message if fields contradict each other: the field and the rule; otherwise empty."""
+        return ""
+
+
+class StoredRecord(Fields):
+    """Base class of records that are stored in files.
+
+    Records are equal if their files would be equal: after ``record.save(path)``,
+    ``load(path) == record``.
+    Subclasses are dataclasses with ``eq=False``.
+    """
+
+    #: The kind of a file with this record.
+    KIND: ClassVar[str]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all stored fields have equal JSON values; NaN is equal to NaN."""
+        if type(self) is not type(other):
+            return NotImplemented
+        kind: Any = type(self)
+        return self is other or all(
+            _encoded(getattr(self, name)) == _encoded(getattr(other, name))
+            for name in stored_fields(kind)
+        )
+
+    def __hash__(self) -> int:
+        """A hash of the text fields: other equal values can have different hashes, or none."""
+        kind: Any = type(self)
+        values = (getattr(self, name) for name in stored_fields(kind))
+        texts = (_encoded(value) for value in values if isinstance(value, str | PurePath))
+        return hash((kind, *map(str.__str__, texts)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` of a record of this kind wrote.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If :func:`adokernels.load` rejects the file, or if it contains a record of another kind.
+        """
+        record = find("load")(path)
+        if not isinstance(record, cls):
+            found = getattr(record, "KIND", "")
+            raise ValueError(f"{path} must contain a {cls.KIND}, got a {found}")
+        return record
+
+    def save(self, path: str | Path) -> None:
+        """Write the record to a JSON file; read it with :func:`adokernels.load`.
+
+        Raises
+        ------
+        ValueError
+            If :func:`adokernels.load` would reject the record, for example because a number is not
+            finite. The message contains the field; an existing file is unchanged.
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        record = self.to_dict()
+        type(self).from_dict(record)
+        replace_file(path, to_json(self.KIND, record).encode())
+
+    @classmethod
+    def schema(cls) -> Schema:
+        """The JSON schema of files with this record."""
+        kind: Any = cls
+        definitions: dict[str, Schema] = {}
+        form_of(kind).schema(definitions)
+        own = definitions.pop(cls.__name__)
+        document = {"schema": {"const": SCHEMA}, "kind": {"const": cls.KIND}}
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"adokernels {cls.KIND}, schema {SCHEMA}",
+            **own,
+            "properties": document | own["properties"],
+            "required": [*document, *own["required"]],
+            "$defs": definitions,
+        }
+
+
+def to_json(kind: str, record: Mapping[str, Any]) -> str:
+    """Return one record as a JSON document."""
+    return json.dumps({"schema": SCHEMA, "kind": kind, **record}, allow_nan=False) + "\n"
+
+
+def _encoded(value: Any) -> Any:
+    """Convert a value to JSON types; values of other types are returned unchanged."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {NUMBER: repr(float(value))}
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: _encoded(getattr(value, name)) for name in stored_fields(type(value))}
+    if isinstance(value, np.ndarray | np.generic):
+        return _encoded(value.tolist())
+    if isinstance(value, Mapping):
+        return {name: _encoded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(item) for item in value]
+    return str(value) if isinstance(value, PurePath) else value

@@ -1,0 +1,202 @@
+"""Order statistics of timing samples, and the comparison of two sets of them.
+
+No distribution is assumed, because timings are skewed and their noise comes in bursts.
+Source: Hoefler & Belli, "Scientific Benchmarking of Parallel Computing Systems", SC15.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from adokernels.text import StrEnum, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+Z95 = 1.96
+Z999 = 3.29
+_LONGEST_NAME = 200  # characters
+#: Minimum number of samples for an interval. The range of 11 independent samples contains the
+#: median with a probability of 99.9 %, 1 - 2 ** -10. For 95 %, 6 independent samples would be
+#: enough, but successive samples are not independent.
+FEWEST_SAMPLES = 11
+
+
+class Verdict(StrEnum):
+    """The result of comparing two sets of timings."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNCLEAR = "unclear"
+
+
+class _Ratio(NamedTuple):
+    verdict: Verdict
+    ratio: float
+    interval: tuple[float, float]
+
+
+class Comparison(_Ratio):
+    """The comparison of two measurements: a tuple that is shown as a sentence.
+
+    Attributes
+    ----------
+    verdict
+        The first measurement is ``"faster"``, ``"slower"``, ``"same"`` or ``"unclear"``.
+    ratio
+        Ratio of times; above 1 if the first measurement is faster.
+    interval
+        Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
+    ours, theirs
+        The names of the measurements.
+    samples
+        The number of rounds. For measurements that were not interleaved, the smaller of the two
+        numbers of samples.
+    """
+
+    ours: str
+    theirs: str
+    samples: int
+
+    def __new__(
+        cls,
+        verdict: Verdict,
+        ratio: float,
+        interval: tuple[float, float],
+        *,
+        ours: str,
+        theirs: str,
+        samples: int,
+    ) -> Self:
+        """Make a comparison of two named measurements."""
+        comparison = super().__new__(cls, verdict, ratio, interval)
+        comparison.ours, comparison.theirs, comparison.samples = ours, theirs, samples
+        return comparison
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that make a copy: for pickle and copy."""
+        return tuple(self), vars(self)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        ours, theirs = (printable(name, _LONGEST_NAME) for name in (self.ours, self.theirs))
+        if self.verdict is Verdict.SLOWER:
+            words = f"{ours} takes {1 / self.ratio:.3g} times as long as {theirs}"
+            low, high = 1 / high, 1 / low
+        elif self.verdict is Verdict.FASTER:
+            words = f"{ours} is {self.ratio:.3g} times as fast as {theirs}"
+        elif self.verdict is Verdict.SAME:
+            words = f"{ours} takes the same time as {theirs}"
+        else:
+            words = f"It is unclear whether {ours} or {theirs} is faster"
+        digits = 4 if self.verdict is Verdict.SAME else 3
+        limits = f"{low:.{digits}g} to {high:.{digits}g}"
+        if self.confidence is None:
+            return f"{words} (only {self.samples} samples; range of the ratio: {limits})."
+        return f"{words} (99.9 % interval of the ratio: {limits})."
+
+    @property
+    def confidence(self) -> float | None:
+        """0.999; None if there are fewer than 11 samples, because ``interval`` is then a range."""
+        return 0.999 if self.samples >= FEWEST_SAMPLES else None
+
+
+def median_interval(
+    samples: Sequence[float] | NDArray[np.float64], z: float = Z95
+) -> tuple[float, float]:
+    """Confidence interval of the median by order statistics (default 95 %).
+
+    With fewer than 11 samples, the result is the range of the samples, not a confidence interval.
+    """
+    ordered = np.sort(np.asarray(samples, dtype=float))
+    n = len(ordered)
+    low = math.floor((n - z * math.sqrt(n)) / 2) - 1
+    high = math.ceil(1 + (n + z * math.sqrt(n)) / 2) - 1
+    return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
+
+
+def ratio_of_times(
+    ours: Sequence[float] | NDArray[np.float64],
+    theirs: Sequence[float] | NDArray[np.float64],
+    *,
+    paired: bool,
+) -> float:
+    """The ratio of times; above 1 if ``ours`` took less time.
+
+    It is the median of the ratios per round if the samples are paired, else the ratio of the
+    medians.
+    """
+    if paired:
+        return float(np.median(_per_round(ours, theirs)))
+    return float(np.median(theirs) / np.median(ours))
+
+
+def compare(
+    ours: Sequence[float] | NDArray[np.float64],
+    theirs: Sequence[float] | NDArray[np.float64],
+    *,
+    paired: bool,
+) -> tuple[Verdict, float, tuple[float, float]]:
+    """Decide whether ``ours`` took less time than ``theirs``.
+
+    Parameters
+    ----------
+    ours, theirs
+        Seconds. Paired samples were taken in the same rounds, in random order, so that slow drift
+        (temperature, clocks, other load) cancels in their ratio.
+    paired
+        Whether the samples are paired. A small difference between unpaired samples may be drift, so
+        a larger difference is required.
+
+    Returns
+    -------
+    verdict
+        "faster" or "slower" only if the 99.9 % interval of the ratio lies beyond 1 % (5 %
+        unpaired), and each half of the rounds alone agrees at 95 %; "same" if the interval lies
+        within 2 %; else "unclear". Fewer than 11 samples cannot give a 99.9 % interval, so the
+        verdict is then "unclear".
+    ratio
+        The ratio of times that :func:`ratio_of_times` returns.
+    interval
+        Its 99.9 % confidence interval; with fewer than 11 samples, the range of the ratios.
+    """
+    centre = ratio_of_times(ours, theirs, paired=paired)
+    ratios = _per_round(ours, theirs)
+    if paired:
+        interval = median_interval(ratios, Z999)
+    else:
+        interval = _quotient(median_interval(theirs, Z999), median_interval(ours, Z999))
+    n = len(ratios)
+    if n < FEWEST_SAMPLES:
+        return Verdict.UNCLEAR, centre, interval
+    parts = (ratios[: n // 2], ratios[n // 2 :])
+    halves = [median_interval(part) for part in parts] if paired else [interval]
+    margin = 0.01 if paired else 0.05
+    low, high = interval
+    if low > 1 + margin and all(half[0] > 1 for half in halves):
+        return Verdict.FASTER, centre, interval
+    if high < 1 - margin and all(half[1] < 1 for half in halves):
+        return Verdict.SLOWER, centre, interval
+    if low >= 0.98 and high <= 1.02:
+        return Verdict.SAME, centre, interval
+    return Verdict.UNCLEAR, centre, interval
+
+
+def _per_round(
+    ours: Sequence[float] | NDArray[np.float64], theirs: Sequence[float] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The ratios theirs / ours of the rounds in which both were sampled."""
+    n = min(len(ours), len(theirs))
+    ratios: NDArray[np.float64] = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)
+    return ratios
+
+
+def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return a[0] / b[1], a[1] / b[0]

@@ -1,0 +1,203 @@
+"""Records of sweeps: the variants of one ladder on one problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from adokernels.records.entries import Entries
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.record import StoredRecord
+from adokernels.records.shown import ShownAsTables
+from adokernels.storage import write_csv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
+    """The variants of one ladder, measured interleaved on one problem, in ladder order.
+
+    Attributes
+    ----------
+    measurements
+        One per variant that ran, including ceilings.
+    skipped
+        The other variants, with the reason: declined, unavailable, a wrong result, or interrupted.
+    machine
+        The ceilings of the device.
+    peers
+        Functions of other libraries, timed in the same rounds.
+    stages
+        The stages of pipelines, each timed separately in the same rounds.
+    interrupted
+        Whether Ctrl-C ended the measurement. Samples, counters or ceilings may then be missing.
+    """
+
+    KIND = "sweep"
+    _ENTRIES = ("measurements", "peers")
+
+    routine: str
+    measurements: tuple[Measurement, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    peers: tuple[Measurement, ...] = ()
+    stages: tuple[Measurement, ...] = ()
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        """Attach the machine to the measurements, whose limiters refer to its ceilings."""
+        for name in ("measurements", "stages"):
+            attached = (self._with_machine(m) for m in getattr(self, name))
+            object.__setattr__(self, name, tuple(attached))
+
+    def _contradiction(self) -> str:
+        """Measurements from different machines cannot be compared or shown in one table."""
+        first = ""
+        for name in ("measurements", "peers", "stages"):
+            for i, m in enumerate(getattr(self, name)):
+                first = first or m.machine_title
+                if m.machine_title not in ("", first):
+                    return (
+                        f"{name}[{i}].context must name the same machine in all measurements, "
+                        f"got {m.machine_title!r} and {first!r}"
+                    )
+        return ""
+
+    def _with_machine(self, m: Measurement) -> Measurement:
+        if m.machine is self.machine:
+            return m
+        return dataclasses.replace(m, machine=self.machine)
+
+    @property
+    def variants(self) -> tuple[Measurement, ...]:
+        """The measurements without the ceilings."""
+        return tuple(m for m in self.measurements if not m.ceiling)
+
+    @property
+    def fastest(self) -> Measurement:
+        """The variant with the smallest median."""
+        return min(self.variants, key=lambda m: m.seconds)
+
+    @property
+    def roof(self) -> float | None:
+        """Bytes per second that a variant's share of the roof is relative to.
+
+        It is the fastest of the ladder's own ceilings, which moved the same bytes in the same
+        rounds; without a ceiling, the machine's copy bandwidth.
+        """
+        copies = [m.bytes_per_second for m in self.measurements if m.ceiling]
+        if not copies and self.machine is not None:
+            copies = [self.machine.roof]
+        return max(copies, default=None)
+
+    def stages_of(self, m: Measurement) -> tuple[Measurement, ...]:
+        """The stages of this pipeline, in order; empty for a single kernel."""
+        named = {(stage.routine, stage.variant): stage for stage in self.stages}
+        return tuple(named[stage] for stage in m.stages if stage in named)
+
+    @property
+    def title(self) -> str:
+        """What was measured: routine, problem, machine or device, cold or warm, interrupted."""
+        parts = [self.routine, *dict.fromkeys(str(m.problem) for m in self)]
+        parts += (
+            [self.machine.title] if self.machine else list(dict.fromkeys(m.device for m in self))
+        )
+        parts += [*dict.fromkeys(m.cache for m in self), *(["interrupted"] * self.interrupted)]
+        return ", ".join(parts)
+
+    def steps(self) -> dict[Measurement, Measurement]:
+        """Pair each variant with the previous one, without ceilings."""
+        return steps(self.measurements)
+
+    def share_of_roof(self, m: Measurement) -> float | None:
+        """The share of the nearer limit, bandwidth or arithmetic; None if neither is known."""
+        peak = self.machine.peak(m.problem.precision) if self.machine else None
+        shares = [m.bytes_per_second / self.roof] if self.roof else []
+        shares += [m.flops_per_second / peak] if peak else []
+        return max(shares, default=None)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The step table as one dictionary per measurement, in SI units; peers come last.
+
+        Any library of data frames accepts it, for example ``polars.DataFrame(sweep.records())``.
+        ``speedup`` is relative to the first variant, ``step_speedup`` to the previous one. Both
+        are computed by :meth:`Measurement.speedup_over`. ``verdict`` states whether that step
+        exceeds the noise. ``confidence`` is the level of the interval from ``ci_low`` to
+        ``ci_high``. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
+        and of arithmetic (executed FLOPs). A value that does not apply is None.
+        """
+        before = self.steps()
+        records = [_record(self, m, before.get(m)) for m in self]
+        # The FLOPs that a peer executes are unknown.
+        unknown = {"peer": True, "flops_per_second": None, "intensity": None}
+        return records + [_record(self, m, None) | unknown for m in self.peers]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the step table as a CSV file, in SI units, with one line per measurement.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is unchanged.
+        """
+        write_csv(path, self.records())
+
+    def to_frame(self) -> pd.DataFrame:
+        """The step table as a pandas frame, in SI units.
+
+        Raises
+        ------
+        ImportError
+            If pandas, which is optional, is not installed.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.records()).set_index("variant")
+
+
+def steps(measurements: Iterable[Measurement]) -> dict[Measurement, Measurement]:
+    """Pair each variant with the previous one of the same ladder and problem."""
+    variants = [m for m in measurements if not m.ceiling]
+    return {
+        m: before
+        for before, m in itertools.pairwise(variants)
+        if (m.routine, m.problem, m.cache) == (before.routine, before.problem, before.cache)
+    }
+
+
+def _record(sweep: Sweep, m: Measurement, before: Measurement | None) -> dict[str, Any]:
+    first = None if m.ceiling else next(iter(sweep.variants), None)
+    same = first and (first.problem, first.cache) == (m.problem, m.cache)
+    verdict, step = m.compare(before)[:2] if before else (None, None)
+    return {
+        "variant": m.variant,
+        "device": m.device,
+        "ceiling": m.ceiling,
+        "peer": False,
+        "seconds": m.seconds,
+        "ci_low": m.interval[0],
+        "ci_high": m.interval[1],
+        "confidence": m.confidence,
+        "noise": m.noise,
+        "samples": len(m.samples),
+        "speedup": m.speedup_over(first) if first and same else None,
+        "step_speedup": step,
+        "verdict": verdict.value if verdict else None,
+        "bytes_per_second": m.bytes_per_second,
+        "flops_per_second": m.flops_per_second,
+        "intensity": m.intensity if m.executed_flops else 0.0,
+        "share_of_roof": sweep.share_of_roof(m),
+        "clock": m.clock,
+        "error": m.error,
+        "unchecked": "unchecked" in m.flags,
+        "changes": m.changes,
+    }

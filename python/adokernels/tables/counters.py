@@ -1,0 +1,64 @@
+"""Tables of hardware counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
+from adokernels.tables.rendering import new_table
+from adokernels.text import count, percent, quantity, ratio
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from adokernels.records.profile import Profile, ProfileComparison
+
+
+def shown(q: Quantity, value: float) -> str:
+    """Format a value of a quantity with its unit."""
+    if q.unit == "%":
+        return percent(value)
+    if q.unit:
+        return quantity(value, q.unit)
+    return count(value)
+
+
+def profile_table(profile: Profile) -> Table:
+    """Build the table of a profile: one column per kernel, and the total if there are several."""
+    columns = list(profile.kernels)
+    names = [k.kernel.name.partition("<")[0] for k in columns]
+    everything = [*columns, profile] if len(columns) > 1 else columns
+    title = f"{profile.label}, {profile.cache}"
+    headers = [("quantity", True), *((name, False) for name in names)]
+    headers += [("total", False)] if len(columns) > 1 else []
+    table = new_table(title, headers)
+    section = ""
+    for q in QUANTITIES:
+        values = [of.get(q.key) for of in everything]
+        if not any(values):
+            continue
+        if q.section != section:
+            section = q.section
+            table.add_row(Text(section), *[Text("")] * len(everything), style="dim")
+        cells = ["n/a" if v is None else shown(q, v) for v in values]
+        table.add_row(Text(f"  {q.title}"), *cells)
+    table.columns[0].max_width = None
+    table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
+    return table
+
+
+def comparison_table(comparison: ProfileComparison) -> Table:
+    """Build the table of two profiles; quantities that are 0 in both are omitted."""
+    before, after = comparison.before, comparison.after
+    headers = [("quantity", True), (before.label, False), (after.label, False), ("change", False)]
+    table = new_table(f"{after.label} compared with {before.label}", headers)
+    for key, old, new in comparison:
+        if not old and not new:
+            continue
+        q = BY_KEY[key]
+        change = ratio(new / old) if old else ""
+        table.add_row(q.title, shown(q, old), shown(q, new), change)
+    table.columns[0].max_width = None
+    return table

@@ -1,0 +1,81 @@
+"""The JSON schemas of stored records, checked by an independent validator."""
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from mutants import documents, mutants
+
+import adokernels as ado
+from adokernels.records.loading import KINDS
+from adokernels.records.record import SCHEMA
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = {name: document for name, document in documents().items() if document["kind"] in KINDS}
+#: Rules that a schema cannot state, because they relate several fields.
+RELATIONS = ("same machine", "ceilings must contain", "must be in the sweep")
+
+
+def validator_of(kind):
+    text = resources.files("adokernels.records").joinpath("schemas", f"{kind}-{SCHEMA}.json")
+    return Draft202012Validator(json.loads(text.read_text(encoding="utf-8")))
+
+
+VALIDATORS = {kind: validator_of(kind) for kind in KINDS}
+
+
+def stored_records():
+    folders = ("notebooks", "benchmarks", "docs", "tests")
+    for path in (path for name in folders for path in sorted((ROOT / name).rglob("*.json"))):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(document, dict) and document.get("kind") in KINDS:
+            yield path, document
+
+
+def test_every_schema_is_valid():
+    for validator in VALIDATORS.values():
+        validator.check_schema(validator.schema)
+
+
+def current(document, path):
+    """The document in the current layout."""
+    if document["schema"] == SCHEMA:
+        return document
+    record = ado.load(path)
+    return {"schema": SCHEMA, "kind": record.KIND, **record.to_dict()}
+
+
+def test_every_stored_record_validates():
+    kinds = set()
+    for path, document in stored_records():
+        VALIDATORS[document["kind"]].validate(current(document, path))
+        kinds.add(document["kind"])
+    assert kinds >= {"sweep", "hotspots", "sass", "check"}
+
+
+def rejection(path):
+    """The message of :func:`adokernels.load`; empty if it accepts the file."""
+    try:
+        ado.load(path)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if "schema 1" not in name])
+def test_schemas_reject_what_load_rejects(name, rng, tmp_path):
+    """An independent validator and the loader agree on documents with one wrong value."""
+    document, path, rejected = DOCUMENTS[name], tmp_path / "x.json", 0
+    validator = VALIDATORS[document["kind"]]
+    assert validator.is_valid(document)
+    for changed, mutant in mutants(document, rng, 150):
+        if "NaN" in changed or "infinity" in changed:
+            continue  # not JSON
+        path.write_text(json.dumps(mutant), encoding="utf-8")
+        message = rejection(path)
+        if not any(words in message for words in RELATIONS):
+            assert validator.is_valid(mutant) == (not message), f"{changed}: {message}"
+            rejected += bool(message)
+    assert rejected > 30
