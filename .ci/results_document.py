@@ -10,10 +10,10 @@ from origin import contexts_of, day, origin
 from results_pages import HEADLINES, PAGES, Page
 
 import adokernels as ado
+from adokernels.model.tasks import TASKS
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.numbers import percent, quantity, ratio
 from adokernels.tables.rendering import to_markdown
-from adokernels.tasks import TASKS
 
 #: The name of a record ends with this word if it contains functions of other libraries.
 PEERS = "-peers"

@@ -11,10 +11,10 @@ import argparse
 from collections import Counter
 
 import adokernels as ado
-from adokernels.arrays.operands import random_operands
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.measuring.statistics import compare
+from adokernels.model.operands import random_operands
 
 PAIRS = 40
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import TASKS
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import TASKS
 
 CALLS, ROUNDS = 100, 300
 SMALLEST = {"average_matvec": (1, 1, 1), "gpp": (1, 1, 1, 1), "strided_copy": (1,)}

@@ -37,9 +37,9 @@ from rich.table import Table
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.profiling import collect
+from adokernels.model.operands import random_operands
 from adokernels.tables.rendering import show
 
 TOLERANCE = 0.03

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.tasks import TASKS
-from adokernels.tasks.gpp import GppProblem
+from adokernels.model.tasks import TASKS
+from adokernels.model.tasks.gpp import GppProblem
 
 #: Number of terms of the problem on which results are checked: the reference takes 0.1 us per term.
 CHECKED_TERMS = 400_000

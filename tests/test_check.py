@@ -9,9 +9,9 @@ from charting import Lab
 
 import adokernels as ado
 from adokernels.cli import main
-from adokernels.custom.cuda_source import packed_argument
 from adokernels.measuring.records import Sweep
 from adokernels.measuring.tuning import Tuning
+from adokernels.model.cuda_variant import packed_argument
 
 RIGHT = "def mine(a):\n    return a.T.copy()\n"
 WRONG = "def mine(a):\n    r = a.T.copy()\n    r[-1, -1] += 1\n    return r\n"

@@ -8,13 +8,13 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.arrays.libraries import on_host
 from adokernels.counters.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
 from adokernels.measuring.stored_call import StoredCall
+from adokernels.model.libraries import on_host
 
 ROOT = sources_folder()
 BUILT_IN = "/home/somebody/cuda/adokernels"  # a folder named cuda above the sources

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import _core, tasks
-from adokernels.ladders.registry import ceilings
+from adokernels import _core
 from adokernels.measuring import machine as machine_module
 from adokernels.measuring import statistics
 from adokernels.measuring.machine import _cases as machine_cases
@@ -24,6 +23,8 @@ from adokernels.measuring.records import Ceiling, Machine
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.measuring.schema_one import problem_of
 from adokernels.measuring.statistics import Verdict
+from adokernels.model import tasks
+from adokernels.model.registry import ceilings
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 A = np.random.default_rng(run_seed()).random((64, 48))

@@ -8,7 +8,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels.ladders import definitions, source
-from adokernels.ladders.registry import ceilings
+from adokernels.model.registry import ceilings
 
 ROUTINES = [*ado.routines.values(), ceilings]
 EVERY = [

@@ -12,14 +12,14 @@ import numpy as np
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.arrays.pictures import photograph, read_image, save_side_by_side
 from adokernels.charts.drawing import closing
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import TASKS
+from adokernels.pictures import photograph, read_image, save_side_by_side
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity
-from adokernels.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

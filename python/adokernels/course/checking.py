@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from adokernels import _core
 from adokernels.course.exercises import Exercise
 from adokernels.course.text import Text
-from adokernels.custom.compiler import CompilationError
 from adokernels.measuring.checking import check
 from adokernels.measuring.statistics import Verdict
+from adokernels.model.compiler import CompilationError
 
 if TYPE_CHECKING:
-    from adokernels.ladders.base import AnyLadder
+    from adokernels.model.ladder import Ladder
 
 
 def check_exercise(
-    variant: Any, of: Exercise | AnyLadder[Any], *args: Any, faster_than: str = "", **options: Any
+    variant: Any, of: Exercise | Ladder, *args: Any, faster_than: str = "", **options: Any
 ) -> Text:
     """Compare a variant with the oracle, time it, and report the result in one line.
 

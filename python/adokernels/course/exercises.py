@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.custom.cuda_source import cuda_variant
-from adokernels.custom.ladder import ladder
-from adokernels.ladders import registry
-from adokernels.ladders.base import AnyLadder
+from adokernels.model import registry
+from adokernels.model.cuda_variant import cuda_variant
+from adokernels.model.ladder import Ladder
+from adokernels.model.operands import random_operands
+from adokernels.model.own_ladder import ladder
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
 FOLDER = Path("exercises")
@@ -50,7 +50,7 @@ class Exercise:
     starter_is: Literal["wrong", "slow"]
     launch: Mapping[str, Any]
     faster_than: str
-    ladder: AnyLadder[Any]
+    ladder: Ladder
     operands: Callable[[], tuple[Any, ...]]
     folder: Path
 

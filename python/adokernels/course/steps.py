@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from adokernels.course.published.figure import Published
 from adokernels.course.text import Text, table
-from adokernels.ladders import registry
 from adokernels.measuring.statistics import Verdict
+from adokernels.model import registry
 from adokernels.tables.numbers import NO_LIMIT, number, percent, quantity, ratio
 
 if TYPE_CHECKING:

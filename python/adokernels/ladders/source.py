@@ -34,9 +34,8 @@ from adokernels.tables.code import PRE, ShownAsCode, html_lines, text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from adokernels.ladders.base import AnyVariant
-    from adokernels.ladders.routine import Variant
+    from typing import Any as AnyVariant
+    from typing import Any as Variant
 
 _PACKAGE = Path(__file__).parents[1]
 _FADED = "opacity:0.65"

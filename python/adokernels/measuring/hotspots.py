@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.counters.hotspots import Hotspots, LineSamples, split_reasons
-from adokernels.ladders.base import AnyVariant
-from adokernels.ladders.keywords import check_options
-from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
-from adokernels.measuring.problem import Problem
+from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import StoredCall, environment, save_settings
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from adokernels.measuring.source_launch import SourceLaunch
+    from adokernels.measuring.problem import Problem as Inputs
+    from adokernels.model.source_launch import SourceLaunch
 
 _CHILD = "adokernels.measuring.hotspot_run"
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -36,7 +36,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def hotspots(
-    variant: AnyVariant,
+    variant: Variant,
     *args: Any,
     block: tuple[int, ...] | None = None,
     seconds: float = 0.5,
@@ -74,7 +74,7 @@ def hotspots(
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
-    if not isinstance(variant, AnyVariant):
+    if not isinstance(variant, Variant):
         kind = type(variant).__name__
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
@@ -85,41 +85,19 @@ def hotspots(
     check_options(variant.ladder, args, options, hotspots)
     _check_seconds(seconds)
     _check_available(variant.why_unavailable)
-    if not isinstance(variant, Variant):
-        return _hotspots_of_source(variant, args, block, seconds, options)
-    call = StoredCall.of(variant, args, options, block)
-    return hotspots_of(
-        _sampled(call, seconds),
-        variant,
-        call.problem,
-        block,
-        {**context("cuda"), "seconds": seconds},
-    )
-
-
-def _hotspots_of_source(
-    variant: AnyVariant,
-    args: Sequence[Any],
-    block: tuple[int, ...] | None,
-    seconds: float,
-    options: Mapping[str, Any],
-) -> Hotspots:
-    """The hot spots of a kernel in CUDA C++ source."""
-    problem = variant.ladder.problem(*args, variant=variant.name, **options)
-    launch = problem.prepare(variant.name, block).source_launch()
-    if launch is None:
-        raise ValueError(
-            f"variant must be a kernel, got the function {variant.label}; ado.profile counts the "
-            "kernels that it launches"
+    if launch := variant.source_launch(args, options, block):
+        problem = variant.ladder.problem(*args, variant=variant.name, **options)
+        return hotspots_of_launch(
+            launch,
+            sources={part.path: part.text for part in variant.source.parts},
+            routine=variant.ladder.name,
+            variant=variant.name,
+            problem=str(inputs_of(problem)),
+            seconds=seconds,
         )
-    return hotspots_of_launch(
-        launch,
-        sources={part.path: part.text for part in variant.source.parts},
-        routine=variant.ladder.name,
-        variant=variant.name,
-        problem=str(Problem.of(problem.operands, problem.options)),
-        seconds=seconds,
-    )
+    call = StoredCall.of(variant, args, options, block)
+    facts = {**context("cuda"), "seconds": seconds}
+    return hotspots_of(_sampled(call, seconds), variant, call.problem, block, facts)
 
 
 def hotspots_of_launch(
@@ -172,7 +150,7 @@ def hotspots_of_launch(
 def hotspots_of(
     samples: Mapping[str, Any],
     variant: Variant,
-    problem: Problem,
+    problem: Inputs,
     block: tuple[int, ...] | None,
     facts: dict[str, Any],
 ) -> Hotspots:
@@ -180,7 +158,7 @@ def hotspots_of(
     return _hotspots(
         samples,
         Sources(root=sources_folder()),
-        routine=variant.routine.name,
+        routine=variant.ladder.name,
         variant=variant.name,
         problem=str(problem),
         block=block,

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.base import AnyLadder, AnyVariant
-from adokernels.ladders.keywords import check_options
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
@@ -22,15 +20,17 @@ from adokernels.measuring.records import Cache, Measurement, Sweep
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.settings import Settings, require_finite
 from adokernels.measuring.streams import stream_handle
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Ladder, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Block = tuple[int, ...]
+    from adokernels.model.problem import Block
 
 
 def measure(
-    what: AnyVariant | AnyLadder[Any] | Callable[..., Any],
+    what: Variant | Ladder | Callable[..., Any],
     *args: Any,
     cache: Cache = "cold",
     block: Block | None = None,
@@ -84,12 +84,12 @@ def measure(
     """
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
-    if isinstance(what, AnyLadder | AnyVariant):
+    if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
                 "flops=, bytes=, label= and stream= are for callables, not for variants"
             )
-        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+        ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
         check_options(ladder, args, options, measure)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
@@ -132,7 +132,7 @@ def measure(
 
 
 def sweep(
-    routine: AnyLadder[Any],
+    routine: Ladder,
     *args: Any,
     device: str | None = None,
     variants: str | Iterable[str] | None = None,
@@ -197,7 +197,7 @@ def sweep(
     Unavailable
         If `counters` is set and the counters cannot be read here.
     """
-    if not isinstance(routine, AnyLadder):
+    if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
     if extra := tuple(extra):

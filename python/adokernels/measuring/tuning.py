@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from adokernels.ladders.base import AnyVariant, Block
-from adokernels.ladders.keywords import check_options
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
 from adokernels.measuring.statistics import Verdict
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Variant
 from adokernels.tables.measurements import interval_cell, interval_notes
 from adokernels.tables.numbers import quantity, ratio
 from adokernels.tables.rendering import ShownAsTables, new_table
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.measuring.records import Cache, Measurement, Sweep
+    from adokernels.model.problem import Block
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Tuning(ShownAsTables):
         One measurement per setting with a correct result.
     """
 
-    variant: AnyVariant
+    variant: Variant
     settings: Mapping[str, Setting]
     sweep: Sweep
 
@@ -107,7 +108,7 @@ class Tuning(ShownAsTables):
 
 
 def tune(
-    variant: AnyVariant,
+    variant: Variant,
     *args: Any,
     cache: Cache = "cold",
     precision: float | None = None,
@@ -147,7 +148,7 @@ def tune(
     Unavailable
         If it cannot run here.
     """
-    if not isinstance(variant, AnyVariant):
+    if not isinstance(variant, Variant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
     check_options(variant.ladder, args, options, tune)
     tested = variant.settings()
