@@ -262,7 +262,8 @@ class Ladder(ShownAsTables, ABC):
             where = self[variant].device
             if device is not None and device.partition(":")[0] != where:
                 raise ValueError(
-                    f"device must be {where!r} for {self.name}[{variant}], got {device!r}"
+                    f"{self.name}: device must be {where!r} because {variant} runs on {where}, "
+                    f"got {device!r}"
                 )
             return device or where
         if device is None and on_device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -307,7 +308,8 @@ class Routine(Ladder, _core.DirectCall):
     @property
     def task(self) -> Task:
         """The reference result, the allowed error, and the problems to run."""
-        return TASKS.get(self.name) or Task(_without_reference, core=self._core)
+        task = TASKS.get(self.name) or Task(_without_reference)
+        return dataclasses.replace(task, core=self._core)
 
     @property
     def variants(self) -> tuple[BuiltInVariant, ...]:

@@ -8,12 +8,10 @@ the tests do the same.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels import _core
 from adokernels.model.comparison import (
     SAME_VALUES,
     as_tuple,
@@ -54,13 +52,7 @@ def discover(routines: Collection[str]) -> dict[str, Task]:
     for name in sorted(names):
         if name not in routines:
             raise ImportError(f"tasks/{name}.py describes a routine that does not exist: {name}")
-    cores = {core.name: core for core in _core.routines()}
-    return {
-        name: dataclasses.replace(
-            importlib.import_module(f"{__name__}.{name}").TASK, core=cores[name]
-        )
-        for name in routines
-    }
+    return {name: importlib.import_module(f"{__name__}.{name}").TASK for name in routines}
 
 
 TASKS = discover(computing_routines())
