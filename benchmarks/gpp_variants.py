@@ -66,7 +66,7 @@ class Variants:
 
     def _error(self, name: str) -> str:
         """Return the error message for a wrong result; empty if the result is correct."""
-        self._checked.fill_results(SENTINEL)
+        self._checked.poison()
         self._checked.prepare(name).run()
         try:
             TASKS["gpp"].check(self._checked.results(), self._expected, self._unit)

@@ -152,6 +152,12 @@ def sweep(
     In each round, every variant is sampled once, in random order. Slow drift of the machine then
     affects all variants equally, and ratios are computed per round.
 
+    All variants run on the same copies of the operands, which have the layout of the caller's
+    arrays and red zones of 4 KiB on both sides, as the results have. A variant is checked before
+    and after timing, the second time with other values in the same memory. It must write its
+    results within the task's bound, and change nothing else. Own variants are also checked on edge
+    cases, and after an exchange of two elements of each operand.
+
     Parameters
     ----------
     routine
@@ -166,7 +172,9 @@ def sweep(
     blocks
         Block shapes by variant; default the first of each variant's ``blocks``.
     cache, precision, seconds
-        As for :func:`measure`; `seconds` is per variant.
+        As for :func:`measure`; `seconds` is per variant. The checks of a variant are two runs, the
+        comparison of their results, and as many copies of the operands. The expected results are
+        computed twice per sweep, once more per own variant, and once per edge case.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
         same rounds, on the legacy default stream on CUDA. An array that they return is checked.
@@ -194,8 +202,18 @@ def sweep(
     ------
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample of a variant, or a second time.
+    MemoryError
+        If there is too little memory. The message contains the bytes wanted and free.
     Unavailable
         If `counters` is set and the counters cannot be read here.
+
+    Notes
+    -----
+    Besides the caller's arrays, the device holds the operands and the results once. The host holds
+    the operands once more with the other values, two expected results and one result to compare,
+    for operands on a GPU also a copy of these. An own variant needs a third set of operands and
+    expected results during its check, and packed copies of operands that are not packed if it is a
+    kernel in source.
     """
     if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")

@@ -169,17 +169,17 @@ class Checker:
 
     def _run(self, call: Call, values: Values, views: bool) -> float | None:
         problem = call.problem
+        ceiling = self._ladder[call.variant].ceiling
         problem.load(values)
         try:
             problem.poison()
-            returned = call.run()
-            error = None
-            if not self._ladder[call.variant].ceiling:
+            returned, error = call.run(), None
+            if not ceiling:
                 error = self._error(problem.results() if returned is None else returned, values)
             if returned is not None and not views:
                 arrays = (g.memory for g in problem.guarded_operands if isinstance(g, GuardedArray))
                 _require_no_view(returned, list(arrays))
-            problem.require_intact(values)
+            problem.require_intact(values, results=ceiling or returned is not None)
         except BaseException:
             problem.forget()
             raise

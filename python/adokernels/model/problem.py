@@ -283,17 +283,19 @@ class Problem:
         )
         return results if several else results[0]
 
-    def require_intact(self, values: Values | None = None) -> None:
-        """Raise ValueError if a red zone has changed, or an operand does not have these values."""
-        for result in self.guarded_results:
-            result.read()
-        arrays = zip(self.names, self.guarded_operands, strict=True)
-        for i, (name, guarded) in enumerate(arrays):
+    def require_intact(self, values: Values, *, results: bool = True) -> None:
+        """Raise ValueError if a red zone has changed, or an operand does not have these values.
+
+        `results` states whether the red zones of the results are checked; :meth:`results` does it.
+        """
+        if results:
+            for result in self.guarded_results:
+                result.read()
+        arrays = zip(self.names, self.guarded_operands, values.operands, strict=True)
+        for i, (name, guarded, expected) in enumerate(arrays):
             for array in (guarded, self._packed.get(i)):
-                if isinstance(array, GuardedArray):
-                    found = array.read()
-                    if values is not None and not same_bytes(found, values.operands[i]):
-                        raise ValueError(f"wrong result: it changes the operand {name}")
+                if isinstance(array, GuardedArray) and not same_bytes(array.read(), expected):
+                    raise ValueError(f"wrong result: it changes the operand {name}")
 
 
 class Call(ABC):
