@@ -20,11 +20,11 @@ def module_of(path):
 MODULES = {module_of(path): path for path in FILES}
 
 
-def imports_of(path):
-    """Names that a file imports, also inside functions, except those only for type checking."""
+def imports_of(path, *, types=False):
+    """Names that a file imports, also inside functions; those only for type checking if `types`."""
 
     def visit(node):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not types:
             children = node.orelse
         else:
             children = ast.iter_child_nodes(node)
@@ -67,6 +67,19 @@ def test_modules_import_each_other_without_cycles():
     assert len(graph) > 30
     assert any(graph.values())
     assert cycle_in(graph) is None
+
+
+def test_the_model_has_no_cycles_of_types():
+    model = {name for name in MODULES if name.startswith("adokernels.model")}
+    graph = {n: (set(imports_of(MODULES[n], types=True)) & model) - {n} for n in model}
+    assert cycle_in(graph) is None
+
+
+def test_problem_is_the_name_of_one_class():
+    """Besides it, there are a named tuple of operands and the record of a problem."""
+    pattern = re.compile(r"^class (\w*Problem\w*)", re.MULTILINE)
+    found = [n for path in FILES for n in pattern.findall(path.read_text(encoding="utf-8"))]
+    assert set(found) <= {"Problem", "GppProblem"}
 
 
 def test_packages_import_each_other_without_cycles():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.choice import choose
+from adokernels.model.ladder import choose
 from adokernels.model.operands import batch_option
 
 COLOUR = (ado.grayscale, ado.edge_detect)

@@ -11,7 +11,7 @@ from rich.text import Text
 from adokernels import _core
 from adokernels.ladders.source import Source, diff_of
 from adokernels.model.call_checks import check_options, refuse_dask_arrays
-from adokernels.model.choice import Choice, choose
+from adokernels.model.choice import Choice
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Problem, ResultType
 from adokernels.model.values import host_operands
@@ -361,3 +361,47 @@ class Ladder(ShownAsTables, ABC):
             cells = (name, v.device, v.changes, v.why_unavailable or "yes")
             table.add_row(*map(Text, cells))
         return [table]
+
+
+def choose(
+    ladder: Ladder,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    device: str | None = None,
+    out: Any = None,
+    gpu: tuple[int, int, int] | None = None,
+) -> Choice:
+    """Choose the variant that a call runs, for this machine or for a given GPU.
+
+    For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
+    For an own ladder, it is the last variant that can run here and can solve the problem.
+
+    Parameters
+    ----------
+    ladder, args, options, out
+        The call.
+    device
+        Where it runs; it must be given for an own ladder.
+    gpu
+        The number of multiprocessors, the L2 capacity in bytes and the maximum shared memory per
+        block in bytes of a GPU. With it, no GPU is needed.
+
+    Raises
+    ------
+    Unavailable
+        If no variant can run and solve the problem; the message contains the reasons.
+    """
+    if core := ladder.task.core:
+        name, later = core.choose(tuple(args), dict(options), device, out, gpu)
+        return Choice(ladder.name, name, ladder[name].device, dict(later))
+    kind = (device or "cpu").partition(":")[0]
+    skipped: dict[str, str] = {}
+    for variant in reversed([v for v in ladder.variants if v.device == kind]):
+        reason = variant.why_unavailable or variant.refusal(args, options)
+        if not reason:
+            return Choice(ladder.name, variant.name, kind, skipped)
+        skipped[variant.name] = reason
+    listed = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+    raise _core.Unavailable(
+        f"no variant can solve this problem on {kind} ({listed or 'no variants'})"
+    )

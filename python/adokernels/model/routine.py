@@ -328,24 +328,7 @@ class Routine(Ladder, _core.DirectCall):
         return tuple(p.name for p in self.parameters if p.role == "option")
 
     def with_variants(self, *variants: Any) -> OwnLadder:
-        """Return the routine with variants of your own, for ``ado.sweep`` and ``ado.check``.
-
-        Parameters
-        ----------
-        *variants
-            Variants made by :func:`adokernels.variant` or :func:`adokernels.cuda_variant`, or
-            functions. A function receives the operands in order and the options as keywords.
-
-        Returns
-        -------
-        OwnLadder
-            A ladder of the built-in variants, then these. The routine does not change.
-
-        Raises
-        ------
-        ValueError
-            If two variants have the same name.
-        """
+        """Return the routine with variants of your own; see :meth:`Ladder.with_variants`."""
         return extended(self, variants)
 
     def operand_types(
