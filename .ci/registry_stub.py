@@ -1,7 +1,8 @@
-"""Types of the routines: the stub ``adokernels/ladders/registry.pyi``."""
+"""Types of the routines: the stub ``adokernels/model/registry.pyi``."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 import adokernels as ado
@@ -13,8 +14,8 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 from adokernels._core import DeviceArray
-from adokernels.arrays.protocols import OnDevice
-from adokernels.ladders.routine import Routine, Variant
+from adokernels.model.libraries import OnDevice
+from adokernels.model.routine import BuiltInVariant, Routine
 _Element = TypeVar("_Element", bound=np.generic)
 _Real = TypeVar("_Real", np.float32, np.float64)
 _Array = TypeVar("_Array", bound=NDArray[Any] | OnDevice)
@@ -23,27 +24,43 @@ routines: dict[str, Routine]
 ceilings: Routine
 gpp_tiles: Routine'''
 
+_WIDTH = 100
 #: Annotations for operands that accept several element types.
 _VARIABLES = {"float32 or float64": "_Real", "int32 or int64": "np.int32 | np.int64"}
 _ANY_ELEMENT = "any type"
 
 
 def text() -> str:
-    """The stub, unformatted."""
+    """The stub. Its lines are filled: a formatter would give each parameter a line of its own."""
     parts = [_HEADER]
     for routine in ado.routines.values():
         kind = type(routine).__name__
-        names = ", ".join(repr(v.name) for v in routine)
+        names = ", ".join(f'"{v.name}"' for v in routine)
         parts += [
+            "",
             f"_{kind}Variant = Literal[{names}]",
             f"class {kind}(Routine):",
             *_overloads(routine),
-            f"    def __getitem__(self, name: _{kind}Variant) -> Variant: ..."
+            f"    def __getitem__(self, name: _{kind}Variant) -> BuiltInVariant: ..."
             "  # type: ignore[override]",
             f"{routine.name}: {kind}",
         ]
-    parts.append(f"__all__ = {[*ado.routines, 'routines']!r}")
-    return "\n".join(parts) + "\n"
+    exported = ", ".join(f'"{name}"' for name in [*ado.routines, "routines"])
+    parts += ["", f"__all__ = [{exported}]"]
+    return "".join(f"{_filled(part)}\n" for part in parts)
+
+
+def _filled(line: str) -> str:
+    """A statement in lines of at most 100 characters, which end after commas."""
+    if "\n" in line or len(line) <= _WIDTH or not line.endswith(("]", "...", ":")):
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    words = line.strip().replace(" ", "\0").replace(",\0", ", ")
+    filled = textwrap.fill(
+        words, _WIDTH, initial_indent=indent, subsequent_indent=indent + "    ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return filled.replace("\0", " ")
 
 
 def _overloads(routine: ado.Routine) -> list[str]:
@@ -67,12 +84,12 @@ def _overloads(routine: ado.Routine) -> list[str]:
         kind = type(routine).__name__
         operands = ", ".join(f"{p.name}: {operand(p)}" for p in inputs)
         keywords = "".join(f"{p.name}: {option_annotation(p.type)} = ..., " for p in options)
-        return [
-            f"    def __call__(self, {operands}, *, {keywords}",
-            f"        variant: _{kind}Variant | None = None, block: tuple[int, ...] | None = None,",
-            f"        device: str | None = None, out: {out}, stream: Any = None) -> {returned}:",
-            f"        {body}",
-        ]
+        head = (
+            f"    def __call__(self, {operands}, *, {keywords}"
+            f"variant: _{kind}Variant | None = None, block: tuple[int, ...] | None = None, "
+            f"device: str | None = None, out: {out}, stream: Any = None) -> {returned}:"
+        )
+        return [f"{head} ..."] if body == "..." else [head, f"        {body}"]
 
     given = "_Array" if len(outputs) == 1 else "_Arrays"
     return [

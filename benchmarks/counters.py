@@ -37,8 +37,9 @@ from rich.table import Table
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
 from adokernels.measuring.profiling import collect
+from adokernels.model.operands import random_operands
+from adokernels.model.problem import Call
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.rendering import show
 
@@ -157,7 +158,7 @@ def pairs_of(
             yield Pair(variant, base, metric, value, theirs, nanoseconds, slack)
 
 
-def prepared(routine: ado.Routine, operands: Sequence[Any]) -> Iterator[tuple[str, _core.Call]]:
+def prepared(routine: ado.Routine, operands: Sequence[Any]) -> Iterator[tuple[str, Call]]:
     """The CUDA variants that solve the problem, each ready to run."""
     problem = routine.problem(*operands, device="cuda")
     for variant in routine:
@@ -204,7 +205,7 @@ def both_profiled(options: argparse.Namespace) -> list[Pair]:
             operands = random_operands(ado.routines[routine], options.shape, options.dtype)
             np.savez(folder / f"{place:02}-{routine}.npz", *operands)
             for variant, call in prepared(ado.routines[routine], operands):
-                found = collect(call, variant, metrics, "cold")
+                found = collect(call.timed, variant, metrics, "cold")
                 launches = [Launch(k.kernel.name, dict(k.values)) for k in found]
                 ours.append((f"{routine}[{variant}]", launches))
         rest = run_ncu(folder, metrics)

@@ -40,8 +40,8 @@ import numpy as np
 import adokernels as ado
 from adokernels.distributed import exact, shares, sums
 from adokernels.distributed.communicators import Communicator, communicator_of
-from adokernels.ladders.registry import gpp_tiles
-from adokernels.tasks.gpp import GPP_SIZES
+from adokernels.model.registry import gpp_tiles
+from adokernels.model.tasks.gpp import GPP_SIZES
 
 #: Share of the FP64 peak that BerkeleyGW reached on 9,408 nodes of Frontier (arXiv:2509.23018).
 PUBLISHED_SHARE, PUBLISHED_RANKS = 0.5945, 9408

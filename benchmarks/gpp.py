@@ -21,8 +21,8 @@ from beside_peers import Peers, Problem, compare, parser
 from image_peers import host
 
 import adokernels as ado
-from adokernels.tasks import difference
-from adokernels.tasks.gpp import GPP_SIZES, GppProblem, GppTerms, error_unit, expected
+from adokernels.model.tasks import difference
+from adokernels.model.tasks.gpp import GPP_SIZES, GppProblem, GppTerms, error_unit, expected
 
 SIZES: dict[str, tuple[int, ...]] = {"cpu": (200, 200, 2000, 2), "cuda": GPP_SIZES["si214"]}
 PEER_SHAPES = {"cpu": [GPP_SIZES["small"]], "cuda": [(64, 512, 4096, 2)]}

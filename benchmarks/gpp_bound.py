@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import adokernels as ado
-from adokernels.tasks.gpp import GPP_SIZES, GppProblem
+from adokernels.model.tasks.gpp import GPP_SIZES, GppProblem
 
 CHUNK, LANES, ROWS, WARPS = 16, 32, 2, 4
 FP64 = {"DADD", "DMUL", "DFMA", "DSETP"}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import adokernels as ado
-from adokernels.tasks import TASKS
-from adokernels.tasks.gpp import GppProblem
+from adokernels.model.tasks import TASKS
+from adokernels.model.tasks.gpp import GppProblem
 
 #: Number of terms of the problem on which results are checked: the reference takes 0.1 us per term.
 CHECKED_TERMS = 400_000
@@ -66,7 +66,7 @@ class Variants:
 
     def _error(self, name: str) -> str:
         """Return the error message for a wrong result; empty if the result is correct."""
-        self._checked.fill_results(SENTINEL)
+        self._checked.poison()
         self._checked.prepare(name).run()
         try:
             TASKS["gpp"].check(self._checked.results(), self._expected, self._unit)

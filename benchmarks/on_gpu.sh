@@ -14,7 +14,7 @@
 set -uo pipefail
 folder=${1:?must be a folder for the results}
 shift
-all_routines=$(python3 -c 'from adokernels.tasks import TASKS; print(*TASKS)') || exit
+all_routines=$(python3 -c 'from adokernels.model.tasks import TASKS; print(*TASKS)') || exit
 parts=() routines=()
 for word in "$@"; do
   case " $all_routines " in *" $word "*) routines+=("$word"); continue ;; esac
@@ -62,7 +62,7 @@ run_sanitizer() { # nothing is timed, so the tools run concurrently
 benchmark_problems() {
   python3 - "${routines[@]}" <<'END'
 import sys
-from adokernels.tasks import TASKS
+from adokernels.model.tasks import TASKS
 
 for routine in sys.argv[1:]:
     for name, arguments in TASKS[routine].benchmark_problems.items():

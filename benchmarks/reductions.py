@@ -21,8 +21,8 @@ from image_peers import host
 from torch_compile import COMPILER
 
 import adokernels as ado
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import TASKS, difference
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import TASKS, difference
 
 CASES = {
     "average_matvec": [((1024, 1024, 1024), "float32"), ((512, 1024, 1024), "float64")],

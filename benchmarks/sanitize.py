@@ -4,7 +4,7 @@
       compute-sanitizer --tool $tool --error-exitcode 1 python benchmarks/sanitize.py
     done
 
-The problems are those of `adokernels.tasks`. Arguments select routines by name.
+The problems are those of `adokernels.model.tasks`. Arguments select routines by name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import adokernels as ado
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import TASKS
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import TASKS
 
 
 def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[Any], dict]]:

@@ -1,6 +1,6 @@
 """Random operands and reference results for NumPy and CuPy arrays, with limited memory use.
 
-The references of `adokernels.tasks` support only NumPy arrays. They need minutes for long
+The references of `adokernels.model.tasks` support only NumPy arrays. They need minutes for long
 reductions.
 """
 
@@ -92,7 +92,7 @@ def transpose(xp: Any, a: Array) -> Array:
 
 
 def averages(xp: Any, vectors: Array, matrix: Array) -> tuple[Array, Array]:
-    """The result in float64, and the error that `adokernels.tasks` allows per element."""
+    """The result in float64, and the error that `adokernels.model.tasks` allows per element."""
     sets, rows, samples = vectors.shape
     flat = vectors.reshape(-1, samples)
     signed, unsigned = (xp.empty(len(flat)) for _ in range(2))

@@ -19,7 +19,7 @@ from image_peers import host
 from torch_compile import COMPILER
 
 import adokernels as ado
-from adokernels.arrays.operands import random_array
+from adokernels.model.values import random_array
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import adokernels as ado
-from adokernels.ladders.choice import choose
+from adokernels.model.ladder import choose
 
 # Multiprocessors, bytes of L2, bytes of shared memory per block.
 H200, T4 = (132, 50 << 20, 227 << 10), (40, 4 << 20, 64 << 10)

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core, tasks
+from adokernels import _core
 from adokernels.measuring import machine
+from adokernels.model import tasks
 
 NO_CUDA = _core.why_no_cuda()
 _seed = 0

@@ -115,6 +115,13 @@ def test_packages_import_earlier_packages_only():
     assert upward == UPWARD
 
 
+def test_problem_is_the_name_of_one_class():
+    """Besides it, there is a named tuple of operands."""
+    pattern = re.compile(r"^class (\w*Problem\w*)", re.MULTILINE)
+    found = [n for path in FILES for n in pattern.findall(path.read_text(encoding="utf-8"))]
+    assert set(found) <= {"Problem", "GppProblem"}
+
+
 def test_objects_of_later_packages_are_found_by_name_in_one_module():
     """Methods of earlier packages find them in names.py, which imports nothing but the core."""
     assert not set(imports_of(PACKAGE / "names.py"))
@@ -151,7 +158,7 @@ def test_only_ladders_know_the_core_of_a_routine():
     folders = [root / name for name in (".ci", "book", "tests", "benchmarks")]
     scripts = [path for folder in folders for path in folder.rglob("*.py")]
     for path in [*FILES, *scripts]:
-        if path.is_relative_to(PACKAGE / "ladders"):
+        if path.is_relative_to(PACKAGE / "model"):
             continue
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"[\w)]\._core\.(?!_)", text), path

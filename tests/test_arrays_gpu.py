@@ -15,7 +15,7 @@ from producers import Capsuled, Producer
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.custom.compiler import why_no_compiler
+from adokernels.model.compiler import why_no_compiler
 
 pytestmark = pytest.mark.gpu
 
@@ -281,7 +281,7 @@ def cuda_variants():
 def test_every_variant_on_unaligned_views(routine, variant):
     """Views that start one element after an aligned address, and views with padded rows."""
     cupy = library_named("cupy").library
-    from adokernels.arrays.operands import random_operands
+    from adokernels.model.operands import random_operands
 
     lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
     lengths["strided_copy"] = (6300,)
@@ -392,7 +392,7 @@ def test_sweep_and_check_of_device_operands(streaming):
 
 def test_values_of_strided_operands_are_checked():
     cupy = library_named("cupy").library
-    from adokernels.arrays.operands import random_operands
+    from adokernels.model.operands import random_operands
 
     operands = [cupy.asarray(a) for a in random_operands(ado.gpp, (8, 12, 16, 2))]
     names = [p.name for p in ado.gpp.parameters if p.role == "input"]
@@ -811,7 +811,7 @@ class TestSeveralGpus:
 
     @pytest.mark.parametrize(("routine", "variant"), cuda_variants())
     def test_every_variant(self, routine, variant):
-        from adokernels.arrays.operands import random_operands
+        from adokernels.model.operands import random_operands
 
         lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
         lengths["strided_copy"] = (6300,)

@@ -6,7 +6,8 @@ from choices import h200_choice
 from conftest import POISON, variants_of, why_not
 
 import adokernels as ado
-from adokernels import _core, tasks
+from adokernels import _core
+from adokernels.model import tasks
 
 TYPES = (np.float32, np.float64)
 LARGE = [
@@ -204,7 +205,7 @@ def test_more_threads_than_when_it_was_prepared(name, rng):
             call = prepared.prepare(variant)
             for threads in (1, 7, 2):
                 _core.set_max_threads(threads, at_any_size=True)
-                prepared.fill_results(0xFF)
+                prepared.poison()
                 call.run()
                 task.check(prepared.results(), expected, unit)
     finally:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import tasks
-from adokernels.arrays.operands import random_operands
+from adokernels.model import tasks
+from adokernels.model.operands import random_operands
 
 SIZES = {"average_matvec": (3, 4, 5), "gpp": (8, 8, 6, 2), "max_plus": (3, 40)}
 SIZES["strided_copy"] = (60,)

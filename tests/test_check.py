@@ -9,8 +9,8 @@ from charting import Lab
 
 import adokernels as ado
 from adokernels.cli import main
-from adokernels.custom.cuda_source import packed_argument
 from adokernels.measuring.tuning import Tuning
+from adokernels.model.cuda_variant import packed_argument
 from adokernels.records.sweep import Sweep
 
 RIGHT = "def mine(a):\n    return a.T.copy()\n"

@@ -6,8 +6,8 @@ from choices import H200, h200_choice
 from test_contract import BATCHES, FULL, THIN
 
 import adokernels as ado
-from adokernels.arrays.operands import batch_option, operand_types
-from adokernels.ladders.choice import choose
+from adokernels.model.ladder import choose
+from adokernels.model.operands import batch_option, operand_types
 
 ROUTINES = list(ado.routines.values())
 

@@ -7,7 +7,8 @@ import pytest
 from conftest import random_of
 
 import adokernels as ado
-from adokernels import cli, tasks
+from adokernels import cli
+from adokernels.model import tasks
 
 FILTERS = pytest.mark.parametrize("routine", [ado.sobel, ado.gaussian_blur], ids=lambda r: r.name)
 

@@ -16,8 +16,8 @@ from conftest import isa_levels, shared_data, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import batch_option, empty_operands, random_operands
-from adokernels.tasks import TASKS, as_tuple
+from adokernels.model.operands import batch_option, empty_operands, random_operands
+from adokernels.model.tasks import TASKS, as_tuple
 
 GUARD, SENTINEL = 64, 0xA5
 #: One shorter than, equal to and one longer than vectors, tiles and blocks.

@@ -9,7 +9,7 @@ from scripts import load_script
 
 import adokernels as ado
 from adobook.published import average_matvec as series
-from adokernels.custom.compiler import compile_cuda, why_no_compiler
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data" / "course"

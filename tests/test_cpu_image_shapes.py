@@ -14,8 +14,8 @@ from conftest import check, isa_levels, random_of
 from test_image_filters import every_gradient
 
 import adokernels as ado
-from adokernels import tasks
-from adokernels.arrays.operands import batch_option
+from adokernels.model import tasks
+from adokernels.model.operands import batch_option
 
 BORDERS = ("constant", "replicate", "reflect101")
 #: Widths near multiples of every vector width, and near the limits of bands.

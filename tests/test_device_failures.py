@@ -18,8 +18,8 @@ COMMON = """
 import ctypes, re
 import numpy as np
 import adokernels as ado
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import as_tuple
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import as_tuple
 
 driver = ctypes.CDLL("libcuda.so.1")
 MIB = 1 << 20

@@ -14,10 +14,11 @@ from ranks import ThreadCommunicator, results_of_ranks, run_ranks
 
 import adokernels as ado
 import adokernels.distributed
-from adokernels import _core, tasks
+from adokernels import _core
 from adokernels.distributed import shares, sums
-from adokernels.ladders.registry import gpp_tiles
-from adokernels.tasks.gpp import GPP_SIZES
+from adokernels.model import tasks
+from adokernels.model.registry import gpp_tiles
+from adokernels.model.tasks.gpp import GPP_SIZES
 
 SEED = run_seed()
 SIZES = [1, 2, 3, 4, 8]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.arrays.operands import operand_types
-from adokernels.tasks import TASKS
+from adokernels.model.operands import operand_types
+from adokernels.model.tasks import TASKS
 
 
 def empty_layouts(shape, dtype):

@@ -9,7 +9,7 @@ import pytest
 import adobook as course
 import adokernels as ado
 from adobook.exercises import pole_sum
-from adokernels.custom.compiler import compile_cuda, why_no_compiler
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
 DATA = FOLDER.parent / "data" / "course"

@@ -12,9 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import _core, tasks
-from adokernels.measuring.correctness import ResultChecker
-from adokernels.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
+from adokernels import _core
+from adokernels.model import tasks
+from adokernels.model.checker import Checker
+from adokernels.model.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
 
 SEED = run_seed()
 VARIANTS = variants_of(ado.gpp)
@@ -186,7 +187,7 @@ def test_any_number_of_threads_gives_the_same_bits(variant):
             call, seen = prepared.prepare(variant), set()
             for threads in (1, 7, 2):
                 _core.set_max_threads(threads, at_any_size=True)
-                prepared.fill_results(0xFF)
+                prepared.poison()
                 call.run()
                 results = prepared.results()
                 tasks.TASKS["gpp"].check(results, case.expected, case.unit)
@@ -799,7 +800,7 @@ class TestSparsified:
 
     def test_sweeps_use_them(self):
         problem = ado.gpp_problem("test", SEED)
-        checker = ResultChecker(ado.gpp, ado.gpp.problem(*problem, device="cpu"))
+        checker = Checker(ado.gpp, ado.gpp.problem(*problem, device="cpu"))
         assert checker.sparsified
         sweep = ado.sweep(ado.gpp, *problem, **QUICK)
         assert not sweep.skipped

@@ -5,11 +5,11 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.custom.compiler import compile_cuda, why_no_compiler
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
-from adokernels.measuring.source_launch import Result, SourceLaunch
 from adokernels.measuring.stored_call import save_settings
+from adokernels.model.compiler import compile_cuda, why_no_compiler
+from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.records.hotspots import LineSamples
 
 NO_COMPILER = why_no_compiler()

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import tasks
-from adokernels.arrays.operands import batch_option
-from adokernels.ladders.choice import choose
+from adokernels.model import tasks
+from adokernels.model.ladder import choose
+from adokernels.model.operands import batch_option
 
 COLOUR = (ado.grayscale, ado.edge_detect)
 FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)

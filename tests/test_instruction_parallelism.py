@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import tasks
+from adokernels.model import tasks
 
 TASK = tasks.TASKS["instruction_parallelism"]
 TYPES = (np.float32, np.float64)

@@ -15,14 +15,14 @@ import os, signal, sys, threading, time
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
+from adokernels.model.operands import random_operands
 
 # A process that runs in the background inherits that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = np.random.default_rng(0)
 name = sys.argv[1] if len(sys.argv) > 1 else "gaussian_blur"
 routine = getattr(ado, name)
-small_operands = random_operands(routine, [7] * len(ado.tasks.TASKS[name].lengths))
+small_operands = random_operands(routine, [7] * len(routine.task.lengths))
 
 
 def results_of_small():
@@ -191,7 +191,7 @@ timer.join()
 def test_prepared_calls_can_be_interrupted():
     code = """
 call = routine.problem(*large_operands(name), device="cpu").prepare("naive_loops")
-for run in (call.run, lambda: _core.sample(call, False, 1)):
+for run in (call.run, lambda: call.sample(False, 1)):
     timer = press_ctrl_c()
     try:
         run()

@@ -9,11 +9,11 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.custom.checking import CustomChecker
-from adokernels.custom.ladder import device_of
-from adokernels.custom.memory import GuardedArray
-from adokernels.custom.streams import _pointers
-from adokernels.custom.values import scaled_problems
+from adokernels.model import tasks
+from adokernels.model.checker import Checker
+from adokernels.model.guarded import GuardedArray
+from adokernels.model.other_streams import _pointers
+from adokernels.model.values import scaled_problems
 
 QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}
 
@@ -180,7 +180,7 @@ def test_a_wrong_variant_is_detected(function, reason, operands):
 
 def test_results_that_are_read_too_early_are_explained(operands, monkeypatch):
     """The test emulates a GPU, because only functions on a GPU can use another stream."""
-    monkeypatch.setattr(CustomChecker, "_is_elsewhere", lambda self, call: True)
+    monkeypatch.setattr(Checker, "_is_elsewhere", lambda self, call: True)
     result = ado.check(wrong_when_large, saxpy(), *operands, timed=False)
     assert result.reason.startswith("wrong result: it launches work on a stream other than")
     assert ado.check(fails, saxpy(), *operands, timed=False).reason.startswith("it fails with Zero")
@@ -400,13 +400,17 @@ def test_wrong_arguments(make, message):
 
 @pytest.mark.parametrize(("device", "expected"), [("cuda:1", "cuda"), ("cpu", "cpu")])
 def test_the_default_device_is_a_type_of_device(monkeypatch, operands, device, expected):
+    ladder = saxpy()
+    ladder.variant(lambda a, x, y: a * x + y, name="on_a_gpu", device="cuda")
     monkeypatch.setattr(_core, "device", lambda: device)
-    assert device_of(operands, ()) == expected
+    monkeypatch.setattr(_core, "resolve_device", lambda name: name)
+    problem = ladder.problem(*operands)
+    assert (problem.device, problem.device_id) == (expected, device)
 
 
 def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
     """The reference of gpp would need minutes for all terms."""
-    monkeypatch.setattr(ado.tasks.gpp, "_MAX_TERMS", 2000)
+    monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 2000)
     operands = ado.gpp_problem((24, 5, 40, 2), seed=1)
 
     def mine(*args):
@@ -417,7 +421,7 @@ def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
         return asx, ach * (1 + 1e-6)
 
     extended = ado.gpp.with_variants(mine)
-    assert extended.problem(*operands, device="cpu").sparsified
+    assert Checker(extended, extended.problem(*operands, device="cpu")).sparsified
     assert ado.check(mine, ado.gpp, *operands, timed=False)
     assert not ado.check(wrong, ado.gpp, *operands, timed=False)
 

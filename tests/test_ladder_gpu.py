@@ -5,7 +5,7 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.custom.compiler import why_no_compiler
+from adokernels.model.compiler import why_no_compiler
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,7 +6,7 @@ from choices import h200_choice
 from conftest import check, isa_levels, variants_of
 
 import adokernels as ado
-from adokernels import tasks
+from adokernels.model import tasks
 
 TYPES = (np.float32, np.float64)
 SHAPES = [

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adokernels as ado
-from adokernels import _core, tasks
-from adokernels.ladders.registry import ceilings
+from adokernels import _core
 from adokernels.measuring import machine as machine_module
 from adokernels.measuring.machine import _cases as machine_cases
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.model import tasks
+from adokernels.model.registry import ceilings
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Ceiling, Machine

@@ -36,7 +36,7 @@ def test_import_loads_the_core_and_nothing_else():
 
 
 def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
-    draws = ("adokernels.charts.", "adokernels.report.", "adokernels.arrays.pictures")
+    draws = ("adokernels.charts.", "adokernels.report.", "adokernels.pictures")
     names = [name for name, module in PUBLIC.items() if not module.startswith(draws)]
     assert len(names) > 60
     assert {"sweep", "compare", "Scan", "bank_conflicts", "transpose"} <= set(names)
@@ -100,7 +100,7 @@ def test_a_routine_is_checked_and_extended_without_other_imports():
     assert "matplotlib" not in packages_loaded_by(
         transpose + "ado.sweep(r, a, device='cpu', seconds=0.01, progress=False)"
     )
-    packages_loaded_by(transpose + "r.checker(r.problem(a))")
+    packages_loaded_by(transpose + "r.problem(a).prepare('simd').run()")
     packages_loaded_by(transpose + "r.with_variants(numpy.transpose)")
 
 

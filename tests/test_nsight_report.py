@@ -12,6 +12,7 @@ from adokernels.ladders.source import sources_folder
 from adokernels.measuring import nsight_report, nsight_run
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.measuring.stored_call import StoredCall, prepared_call, saved_settings
+from adokernels.model.routine import BuiltInVariant
 
 #: Writes its arguments and the call's settings, one per line, as the report.
 WRITE = """
@@ -27,7 +28,7 @@ def ncu(tmp_path, monkeypatch):
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setattr(toolkit, "folders", lambda: [str(folder)])
-    monkeypatch.setattr(ado.Variant, "why_unavailable", "")
+    monkeypatch.setattr(BuiltInVariant, "why_unavailable", "")
 
     def replace(script):
         path = folder / "ncu"
@@ -102,7 +103,7 @@ def test_ncu_is_missing(ncu, tmp_path):
 @pytest.mark.skipif(not NO_CUDA, reason="there is a CUDA device")
 def test_without_a_gpu(ncu, tmp_path, monkeypatch):
     ncu("exit 0")
-    monkeypatch.setattr(ado.Variant, "why_unavailable", NO_CUDA)
+    monkeypatch.setattr(BuiltInVariant, "why_unavailable", NO_CUDA)
     with pytest.raises(ado.Unavailable, match=f"no report can be written: {NO_CUDA}"):
         write_nsight_report(tmp_path / "x.ncu-rep", ado.transpose["naive"])
 

@@ -7,7 +7,7 @@ import pytest
 from scripts import load_script
 
 import adokernels as ado
-from adokernels.custom.compiler import compile_cuda, why_no_compiler
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data" / "own_kernels"

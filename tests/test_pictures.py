@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import adokernels as ado
-from adokernels.arrays import pictures
+from adokernels import pictures
 
 
 def save(tmp_path, picture, name="picture.png"):

@@ -11,8 +11,8 @@ COMMON = """
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import as_tuple
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import as_tuple
 
 LENGTHS = {"average_matvec": (12, 33, 40), "gpp": (8, 20, 33, 2), "max_plus": (20, 800)}
 LENGTHS["strided_copy"] = (6000,)

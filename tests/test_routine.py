@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import _core, tasks
+from adokernels import _core
+from adokernels.model import tasks
 
 ROUTINES = list(ado.routines.values())
 
@@ -115,7 +116,7 @@ def test_threads_share_a_prepared_call(rng):
     problem = ado.average_matvec.problem(*operands, device="cpu")
     call = problem.prepare("interchange")
     for _ in range(5):
-        problem.fill_results(0xFF)
+        problem.poison()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: call.run(), range(8)))
         task.check(problem.results(), expected, unit)

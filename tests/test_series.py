@@ -7,8 +7,8 @@ import pytest
 from conftest import isa_levels, variants_of
 
 import adokernels as ado
-from adokernels import tasks
-from adokernels.tasks import _series
+from adokernels.model import tasks
+from adokernels.model.tasks import _series
 
 NAMES = ("branch", "instruction_parallelism")
 TYPES = (np.float32, np.float64)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.tasks import TASKS
+from adokernels.model.tasks import TASKS
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(FOLDER))

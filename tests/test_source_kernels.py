@@ -9,7 +9,7 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.custom.compiler import compile_cuda, why_no_compiler
+from adokernels.model.compiler import compile_cuda, why_no_compiler
 
 NO_COMPILER = why_no_compiler()
 needs_compiler = pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)

@@ -14,7 +14,7 @@ import sys, threading
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
+from adokernels.model.operands import random_operands
 
 name, bytes_of_stack = sys.argv[1], int(sys.argv[2])
 routine = getattr(ado, name)

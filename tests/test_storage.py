@@ -13,10 +13,10 @@ from charting import H200, make_transpose, with_peers
 
 import adokernels as ado
 from adokernels import cli
-from adokernels.arrays.pictures import save_side_by_side
 from adokernels.charts.files import save
 from adokernels.charts.roofline import roofline
 from adokernels.measuring import machine as machines
+from adokernels.pictures import save_side_by_side
 from adokernels.records.inputs import Inputs
 from adokernels.storage import replace_file
 

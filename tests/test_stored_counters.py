@@ -7,8 +7,8 @@ import pytest
 
 import adokernels as ado
 from adokernels.charts.roofline import above_roof
+from adokernels.model.tasks import TASKS
 from adokernels.records.metrics import METRIC_SETS, SECTOR
-from adokernels.tasks import TASKS
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 LADDERS = [f"{routine}-{name}" for routine, t in TASKS.items() for name in t.benchmark_problems]

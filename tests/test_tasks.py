@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels import tasks
-from adokernels.arrays.operands import operand_types, random_operands
+from adokernels.model import tasks
+from adokernels.model.operands import operand_types, random_operands
 
 
 def test_every_routine_has_a_task():

@@ -11,7 +11,7 @@ from PIL import Image
 
 import adokernels as ado
 from adokernels import _core, cli, tour
-from adokernels.tasks import TASKS
+from adokernels.model.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("small_ceilings")
 NO_CUDA = bool(_core.why_no_cuda())

@@ -27,7 +27,7 @@ from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.custom.cuda_source import packed_argument
+from adokernels.model.cuda_variant import packed_argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

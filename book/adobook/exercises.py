@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from adobook.published import read_toml
 from adobook.text import Text
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.custom.compiler import CompilationError
-from adokernels.custom.cuda_source import cuda_variant
-from adokernels.custom.ladder import ladder
-from adokernels.ladders import registry
-from adokernels.ladders.base import AnyLadder
 from adokernels.measuring.checking import check
+from adokernels.model import registry
+from adokernels.model.compiler import CompilationError
+from adokernels.model.cuda_variant import cuda_variant
+from adokernels.model.ladder import Ladder
+from adokernels.model.operands import random_operands
+from adokernels.model.own_ladder import ladder
 from adokernels.records.statistics import Verdict
 
 #: The folder of the starters, relative to a notebook. The solutions are in a subfolder.
@@ -41,7 +41,7 @@ class Exercise:
     starter_is: Literal["wrong", "slow"]
     launch: Mapping[str, Any]
     faster_than: str
-    ladder: AnyLadder[Any]
+    ladder: Ladder[Any]
     operands: Operands
     folder: Path
 
@@ -151,7 +151,7 @@ def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray
 
 
 def check_exercise(
-    variant: Any, of: Exercise | AnyLadder[Any], *args: Any, faster_than: str = "", **options: Any
+    variant: Any, of: Exercise | Ladder[Any], *args: Any, faster_than: str = "", **options: Any
 ) -> Text:
     """Compare a variant with the oracle, time it, and report the result in one line.
 

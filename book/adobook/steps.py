@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from adobook.published import Published
 from adobook.text import Text, table
-from adokernels.ladders import registry
+from adokernels.model import registry
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep

@@ -432,7 +432,12 @@ class Routine:
         dtype: typing.Any = None,
     ) -> list[tuple[str, tuple, str]]: ...
     def problem(
-        self, arguments: tuple, options: dict, device: typing.Any = None, variant: typing.Any = None
+        self,
+        arguments: tuple,
+        options: dict,
+        device: typing.Any = None,
+        variant: typing.Any = None,
+        out: typing.Any = None,
     ) -> Problem: ...
     def set_default_block(self, variant: str, block: typing.Any) -> None:
         """

@@ -17,7 +17,7 @@ _DEFINED_IN = {
         "Cost CudaError DeviceArray Unavailable empty_pinned set_device set_isa synchronize "
         "to_device"
     ),
-    "adokernels.arrays.pictures": "read_image",
+    "adokernels.pictures": "read_image",
     "adokernels.charts.memory": "memory_chart",
     "adokernels.charts.roofline": "roofline",
     "adokernels.charts.speed_of_light": "speed_of_light",
@@ -26,18 +26,18 @@ _DEFINED_IN = {
     "adokernels.records.changes": "Change Changes compare",
     "adokernels.records.hotspots": "Hotspots",
     "adokernels.records.profile": "KernelProfile Profile",
-    "adokernels.custom.compiler": "CompilationError",
-    "adokernels.custom.cuda_source": "CudaVariant cuda_variant",
-    "adokernels.custom.extended": "ExtendedRoutine",
-    "adokernels.custom.functions": "FunctionVariant variant",
-    "adokernels.custom.ladder": "Ladder ladder",
+    "adokernels.model.compiler": "CompilationError",
+    "adokernels.model.cuda_variant": "CudaVariant cuda_variant",
+    "adokernels.model.function_variant": "FunctionVariant variant",
+    "adokernels.model.own_ladder": "OwnLadder ladder",
     "adokernels.diagnosis.cards": "Card cards",
     "adokernels.diagnosis.diagnosis": "Diagnosis diagnose",
     "adokernels.diagnosis.limiter": "limiter",
-    "adokernels.ladders.choice": "Choice",
+    "adokernels.model.choice": "Choice",
     "adokernels.records.limiter": "Limiter",
     "adokernels.records.kernels": "Kernel Resources",
-    "adokernels.ladders.routine": "Routine Variant",
+    "adokernels.model.ladder": "Ladder Variant",
+    "adokernels.model.routine": "Routine",
     "adokernels.ladders.source": "Source",
     "adokernels.ladders.source_diff": "Diff",
     "adokernels.records.sass": "KernelSass Sass",
@@ -61,12 +61,11 @@ _DEFINED_IN = {
     "adokernels.patterns.sectors": "Sectors sectors",
     "adokernels.report.page": "write_report",
     "adokernels.streaming.stream": "stream",
-    "adokernels.tasks.gpp": "GppProblem gpp_problem",
+    "adokernels.model.tasks.gpp": "GppProblem gpp_problem",
 }
 #: Names that are not public, but that methods of a lower package use: those of records that explain
 #: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
-    "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
     "draw_slopes": "adokernels.charts.slopes",
     "lazy_call": "adokernels.dask_arrays.calls",
@@ -88,7 +87,7 @@ def computing_routines() -> list[str]:
 
 #: The module of each name that users import.
 PUBLIC = {
-    **dict.fromkeys([*computing_routines(), "routines"], "adokernels.ladders.registry"),
+    **dict.fromkeys([*computing_routines(), "routines"], "adokernels.model.registry"),
     **{name: module for module, names in _DEFINED_IN.items() for name in names.split()},
 }
 

@@ -12,13 +12,13 @@ import numpy as np
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.arrays.pictures import photograph, read_image, save_side_by_side
 from adokernels.charts.drawing import closing
 from adokernels.charts.files import save
 from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.tasks import TASKS
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import TASKS
+from adokernels.pictures import photograph, read_image, save_side_by_side
 from adokernels.text import NO_LIMIT, number, percent, quantity
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Your own picture: adokernels tour --image FILE"""
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _Case:
     """A ladder to measure; `make` returns its operands."""
 
     name: str
@@ -140,10 +140,10 @@ class Tour:
                     return True
         return False
 
-    def _problems(self, photo: NDArray[np.uint8]) -> Iterator[_Problem]:
+    def _problems(self, photo: NDArray[np.uint8]) -> Iterator[_Case]:
         devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
         for device in devices:
-            yield _Problem("photograph", ado.edge_detect, device, lambda: (photo,))
+            yield _Case("photograph", ado.edge_detect, device, lambda: (photo,))
         for device in devices if self._everything else devices[-1:]:
             for name in ado.routines if self._everything else _SHORT:
                 routine = ado.routines[name]
@@ -153,9 +153,7 @@ class Tour:
                 if self._size is not None:
                     lengths = tuple(min(length, self._size) for length in lengths)
                 if any(v.device == device for v in routine):
-                    yield _Problem(
-                        name, routine, device, partial(random_operands, routine, lengths)
-                    )
+                    yield _Case(name, routine, device, partial(random_operands, routine, lengths))
 
     def _keep(self, sweep: ado.Sweep, name: str) -> None:
         """Save a sweep and its chart, and print its line."""

@@ -12,8 +12,8 @@ from guarded import Operand
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import batch_option, random_operands
-from adokernels.tasks import TASKS, as_tuple
+from adokernels.model.operands import batch_option, random_operands
+from adokernels.model.tasks import TASKS, as_tuple
 
 #: The reference result of a problem with this many elements takes a few milliseconds.
 MOST_ELEMENTS = 6000

@@ -10,7 +10,7 @@ from cases import Case, packed_copies
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.tasks import TASKS
+from adokernels.model.tasks import TASKS
 
 #: Errors of keywords that all routines have; they do not depend on the routine.
 KEYWORDS = r"(variant|device|block) (must|is not valid)"

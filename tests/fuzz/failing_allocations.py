@@ -18,8 +18,8 @@ import numpy as np
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.tasks import as_tuple
+from adokernels.model.operands import random_operands
+from adokernels.model.tasks import as_tuple
 
 SHAPES = {"average_matvec": (20, 33, 40), "gpp": (30, 20, 33, 2), "max_plus": (20, 800)}
 SHAPES["strided_copy"] = (6000,)

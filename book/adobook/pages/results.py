@@ -10,8 +10,8 @@ import adokernels as ado
 from adobook.pages.stored import contexts_of, day, fill_template, origin
 from adobook.published import read_toml
 from adobook.text import write_rich_table, write_table
+from adokernels.model.tasks import TASKS
 from adokernels.tables.measurements import sweep_tables
-from adokernels.tasks import TASKS
 from adokernels.text import percent, quantity, ratio
 
 #: The name of a record ends with this word if it contains functions of other libraries.

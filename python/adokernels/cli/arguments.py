@@ -134,7 +134,7 @@ def problem_of(
     options: argparse.Namespace,
 ) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
     """The routine, random operands and the options of a command that runs one problem."""
-    from adokernels.arrays.operands import random_operands
+    from adokernels.model.operands import random_operands
 
     routine = ado.routines[options.routine]
     settings = options_of(options, routine)

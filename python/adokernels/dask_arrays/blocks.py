@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import dask.array as da
 
-    from adokernels.ladders.routine import Routine
+    from adokernels.model.routine import Routine
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,15 @@ from adokernels import _core
 from adokernels.dask_arrays import filters, matrices
 from adokernels.dask_arrays.blocks import BlockCall
 from adokernels.dask_arrays.operands import checked_operands
-from adokernels.ladders.checks import check_types, has_dask_array
+from adokernels.model.call_checks import has_dask_array
+from adokernels.model.operands import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import dask.array as da
 
-    from adokernels.ladders.routine import Routine
+    from adokernels.model.routine import Routine
 
 _MATRICES: dict[str, Callable[..., da.Array]] = {
     "transpose": matrices.transpose,

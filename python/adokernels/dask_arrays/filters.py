@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dask.array as da
 
 from adokernels.dask_arrays.blocks import meta_of
-from adokernels.ladders.checks import has_channels
+from adokernels.model.operands import has_channels
 
 if TYPE_CHECKING:
     from adokernels.dask_arrays.blocks import BlockCall

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from adokernels.ladders.routine import Routine
+    from adokernels.model.routine import Routine
 
 
 def checked_operands(

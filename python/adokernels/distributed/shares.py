@@ -9,7 +9,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.distributed.communicators import communicator_of
 from adokernels.distributed.failures import on_all_ranks
-from adokernels.tasks.gpp import GppProblem
+from adokernels.model.tasks.gpp import GppProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.arrays.libraries import on_host
 from adokernels.distributed.communicators import communicator_of
 from adokernels.distributed.exact import LIMBS_PER_SUM, from_limbs, to_limbs
 from adokernels.distributed.failures import raise_on_all_ranks
 from adokernels.distributed.shares import TILE_ROWS
-from adokernels.ladders.registry import gpp_tiles
-from adokernels.tasks.gpp import GppProblem
+from adokernels.model.libraries import on_host
+from adokernels.model.registry import gpp_tiles
+from adokernels.model.tasks.gpp import GppProblem
 
 
 def gpp(

@@ -1,16 +1,15 @@
-"""Checks of a custom variant: its correctness, and its speed relative to the ladder."""
+"""Checks of an own variant: its correctness, and its speed relative to a ladder."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.arrays.operands import random_operands
-from adokernels.ladders.base import AnyLadder
-from adokernels.ladders.keywords import check_options
-from adokernels.ladders.routine import Routine
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
+from adokernels.model.call_checks import check_options
+from adokernels.model.checker import Checker
+from adokernels.model.ladder import Ladder
 from adokernels.records.checked import Checked
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def check(
     variant: Any,
-    ladder: AnyLadder[Any],
+    ladder: Ladder,
     *args: Any,
     against: Iterable[str] | None = None,
     timed: bool = True,
@@ -28,7 +27,7 @@ def check(
     progress: bool | ProgressDisplay = True,
     **options: Any,
 ) -> Checked:
-    """Check a custom variant: its correctness, then its speed relative to a ladder.
+    """Check an own variant: its correctness, then its speed relative to a ladder.
 
     Output arrays are filled with sentinel bytes before each check. The results are compared with
     the reference on small and odd sizes, on the operands, and after timing with other values.
@@ -39,7 +38,7 @@ def check(
         A function, or a variant made by :func:`adokernels.variant` or
         :func:`adokernels.cuda_variant`.
     ladder
-        The routine that it computes, or a custom ladder.
+        The routine that it computes, or an own ladder.
     *args, **options
         Operands and options. Default: random operands of the routine's default problem.
     against
@@ -64,19 +63,19 @@ def check(
     CompilationError
         If its source does not compile.
     """
-    if not isinstance(ladder, AnyLadder):
+    if not isinstance(ladder, Ladder):
         raise TypeError(f"ladder must be a routine or a ladder, got {type(ladder).__name__}")
     check_options(ladder, args, options, check)
     extended = ladder.with_variants(variant)
     ours = extended.variants[-1]
     if reason := ours.why_unavailable:
         raise _core.Unavailable(f"{ours.label}: {reason}")
-    if not args and isinstance(ladder, Routine):
-        args = random_operands(ladder)
+    if not args and ladder.task.core:
+        args = ladder.task.random_operands()
     problem = extended.problem(*args, variant=ours.name, **options)
     call = problem.prepare(ours.name)
     if not timed:
-        checker = extended.checker(problem)
+        checker = Checker(extended, problem)
         try:
             checker.before(call)
             checker.after(call)
@@ -88,7 +87,7 @@ def check(
             v.name for v in ladder if v.device == ours.device and v.available and not v.ceiling
         ]
         others = [n for n in others if not problem.why_not(n)]
-        best = ladder.problem(*args, device=ours.device, **options).best() if others else None
+        best = ladder.choose(*args, device=ours.device, **options).variant if others else None
         against = dict.fromkeys([*others[:1], *([best] if best else [])])
     names = [*against, ours.name]
     timings = sweep(

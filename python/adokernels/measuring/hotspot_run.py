@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.measuring.source_launch import SourceLaunch
 from adokernels.measuring.stored_call import prepared_call, saved_settings
+from adokernels.model.source_launch import SourceLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ def sample(call: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Sample a call or a launch, and return the samples as JSON types."""
     sampler = _core.Sampler()
     if "variant" in call:
-        samples = sampler.collect(prepared_call(call, folder), call["seconds"])
+        samples = sampler.collect(prepared_call(call, folder).timed, call["seconds"])
     else:
         launch, _arrays = SourceLaunch.load(folder).prepare()
         samples = sampler.collect(launch, call["seconds"])

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.base import AnyVariant
-from adokernels.ladders.keywords import check_options
-from adokernels.ladders.routine import Variant
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
+from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import StoredCall, environment, save_settings
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Variant
 from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from adokernels.measuring.source_launch import SourceLaunch
+    from adokernels.model.source_launch import SourceLaunch
+    from adokernels.records.inputs import Inputs as Inputs
 
 _CHILD = "adokernels.measuring.hotspot_run"
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -36,7 +37,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def hotspots(
-    variant: AnyVariant,
+    variant: Variant,
     *args: Any,
     block: tuple[int, ...] | None = None,
     seconds: float = 0.5,
@@ -74,7 +75,7 @@ def hotspots(
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
-    if not isinstance(variant, AnyVariant):
+    if not isinstance(variant, Variant):
         kind = type(variant).__name__
         raise TypeError(f"variant must be a Variant such as ado.transpose['naive'], got {kind}")
     if variant.device != "cuda":
@@ -85,41 +86,19 @@ def hotspots(
     check_options(variant.ladder, args, options, hotspots)
     _check_seconds(seconds)
     _check_available(variant.why_unavailable)
-    if not isinstance(variant, Variant):
-        return _hotspots_of_source(variant, args, block, seconds, options)
-    call = StoredCall.of(variant, args, options, block)
-    return hotspots_of(
-        _sampled(call, seconds),
-        variant,
-        call.problem,
-        block,
-        {**context("cuda"), "seconds": seconds},
-    )
-
-
-def _hotspots_of_source(
-    variant: AnyVariant,
-    args: Sequence[Any],
-    block: tuple[int, ...] | None,
-    seconds: float,
-    options: Mapping[str, Any],
-) -> Hotspots:
-    """The hot spots of a kernel in CUDA C++ source."""
-    problem = variant.ladder.problem(*args, variant=variant.name, **options)
-    launch = problem.prepare(variant.name, block).source_launch()
-    if launch is None:
-        raise ValueError(
-            f"variant must be a kernel, got the function {variant.label}; ado.profile counts the "
-            "kernels that it launches"
+    if launch := variant.source_launch(args, options, block):
+        problem = variant.ladder.problem(*args, variant=variant.name, **options)
+        return hotspots_of_launch(
+            launch,
+            sources={part.path: part.text for part in variant.source.parts},
+            routine=variant.ladder.name,
+            variant=variant.name,
+            problem=str(inputs_of(problem)),
+            seconds=seconds,
         )
-    return hotspots_of_launch(
-        launch,
-        sources={part.path: part.text for part in variant.source.parts},
-        routine=variant.ladder.name,
-        variant=variant.name,
-        problem=str(Inputs.of(problem.operands, problem.options)),
-        seconds=seconds,
-    )
+    call = StoredCall.of(variant, args, options, block)
+    facts = {**context("cuda"), "seconds": seconds}
+    return hotspots_of(_sampled(call, seconds), variant, call.problem, block, facts)
 
 
 def hotspots_of_launch(
@@ -180,7 +159,7 @@ def hotspots_of(
     return _hotspots(
         samples,
         Sources(root=sources_folder()),
-        routine=variant.routine.name,
+        routine=variant.ladder.name,
         variant=variant.name,
         problem=str(problem),
         block=block,

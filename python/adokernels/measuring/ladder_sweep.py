@@ -5,27 +5,28 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.sampling import Sampler, clock_reached
-from adokernels.measuring.stages import prepare_stages
-from adokernels.records.inputs import Inputs
+from adokernels.model.checker import Checker
+from adokernels.model.operands import batch_option
+from adokernels.model.registry import routines
+from adokernels.records.inputs import Inputs as Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from adokernels.ladders.base import AnyCall, AnyChecker, AnyLadder, AnyVariant
     from adokernels.measuring.progress import ProgressDisplay
     from adokernels.measuring.settings import Settings
+    from adokernels.model.ladder import Ladder, Variant
+    from adokernels.model.problem import Block, Call, Problem
     from adokernels.records.profile import Profile
-
-    Block = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Run:
 
 
 def measure_ladder(
-    ladder: AnyLadder[Any],
-    problem: Any,
+    ladder: Ladder,
+    problem: Problem,
     runs: Mapping[str, Run],
     settings: Settings,
     display: ProgressDisplay,
@@ -57,11 +58,11 @@ def measure_ladder(
     """
     device, device_id = problem.device, problem.device_id
     display.phase("computing the reference result")
-    checks = _Checks(ladder.checker(problem), display)
+    checks = _Checks(Checker(ladder, problem), display)
     calls = checks.prepared(ladder, problem, runs)
     variants = {name: ladder[runs[name].variant] for name in calls}
     works = checks.peers(peers or {})
-    stages = prepare_stages(list(variants.values()), problem) if with_stages else []
+    stages = _prepare_stages(list(variants.values()), problem) if with_stages else []
 
     cold = settings.cold
     of_variants = {n: Sampler.of_call(call, cold=cold, name=n) for n, call in calls.items()}
@@ -74,10 +75,13 @@ def measure_ladder(
     profiles: dict[str, Profile] = {}
     interrupted = False
     try:
+        problem.load(problem.values)
         settings.sample(samplers, device, display)
+        problem.forget()  # the memory may have changed since the first check
         checks.repeat(calls)
         if metrics:
-            counted: dict[str, AnyCall | Callable[[], object]] = {**calls, **works}
+            problem.load(problem.values)
+            counted: dict[str, Any] = {**{n: c.timed for n, c in calls.items()}, **works}
             for name in display.each("counting", [n for n in counted if n not in checks.skipped]):
                 label = variants[name].label if name in variants else name
                 profile = collect(counted[name], label, metrics, settings.cache, device_id)
@@ -99,8 +103,8 @@ def measure_ladder(
         "session": uuid.uuid4().hex,
         "context": context(device_id),
     }
-    described = Inputs.of(problem.operands, problem.options)
-    flops, compulsory = ladder.useful(problem)
+    described = inputs_of(problem)
+    flops, compulsory = problem.useful
     return Sweep(
         routine=ladder.name,
         measurements=tuple(
@@ -119,7 +123,7 @@ def measure_ladder(
         stages=tuple(
             Measurement(
                 **_of_variant(stage.variant, stage.call),
-                problem=stage.problem,
+                problem=inputs_of(stage.call.problem),
                 **shared,
                 **sampler.record(reached),
             )
@@ -157,19 +161,19 @@ class _Checks:
         The reason why each of the other variants and peers has no measurement.
     """
 
-    def __init__(self, checker: AnyChecker, display: ProgressDisplay) -> None:
+    def __init__(self, checker: Checker, display: ProgressDisplay) -> None:
         self._checker, self._display = checker, display
         self.errors: dict[str, float | None] = {}
         self.skipped: dict[str, str] = {}
 
     def prepared(
         self,
-        ladder: AnyLadder[Any],
-        problem: Any,
+        ladder: Ladder,
+        problem: Problem,
         runs: Mapping[str, Run],
-    ) -> dict[str, AnyCall]:
+    ) -> dict[str, Call]:
         """Prepare the variants, and return those that compute a correct result."""
-        calls: dict[str, AnyCall] = {}
+        calls: dict[str, Call] = {}
         for name in self._display.each("checking", runs):
             run = runs[name]
             if reason := ladder[run.variant].why_unavailable or problem.why_not(run.variant):
@@ -202,7 +206,7 @@ class _Checks:
                 self.skipped[name] = str(error)
         return right
 
-    def repeat(self, calls: Mapping[str, AnyCall]) -> None:
+    def repeat(self, calls: Mapping[str, Call]) -> None:
         """Check the variants again after timing; skip those with a wrong result."""
         for name in self._display.each("checking again", calls):
             try:
@@ -211,9 +215,7 @@ class _Checks:
                 self.skipped[name] = f"{error} (after timing)"
 
 
-def _of_variant(
-    variant: AnyVariant, call: AnyCall, profile: Profile | None = None
-) -> dict[str, Any]:
+def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) -> dict[str, Any]:
     """The fields of a Measurement that come from the variant and its prepared call."""
     kernels = tuple(map(Kernel.from_core, call.kernels()))
     if not kernels and profile:  # the kernels of a Python function are known only from the counters
@@ -229,7 +231,40 @@ def _of_variant(
         "changes": variant.changes,
         "ceiling": variant.ceiling,
         "stages": variant.stages,
-        "block": tuple(call.block) if call.block and call.device == "cuda" else None,
-        "grid": tuple(call.grid) if call.grid and call.device == "cuda" else None,
+        "block": call.block,
+        "grid": call.grid,
         "kernels": kernels,
     }
+
+
+def inputs_of(problem: Problem) -> Inputs:
+    """The operands and options of a problem, as a record."""
+    return Inputs.of(problem.operands, problem.options)
+
+
+class _Stage(NamedTuple):
+    """A pipeline stage, prepared with the operand that it has in the pipeline."""
+
+    variant: Variant
+    call: Call
+
+
+def _prepare_stages(pipelines: Sequence[Variant], problem: Problem) -> list[_Stage]:
+    """Prepare every stage of the pipelines once.
+
+    All pipelines have the same sequence of routines. Each routine takes one array, the result of
+    the previous stage.
+    """
+    found: dict[tuple[str, str], _Stage] = {}
+    chains = [pipeline.stages for pipeline in pipelines if pipeline.stages]
+    operand = problem.arguments[0]
+    for step in zip(*chains, strict=True):
+        routine = routines[step[0][0]]
+        options = batch_option(routine, operand)
+        staged = routine.problem(operand, device=problem.device_id, **options)
+        for stage in step:
+            if stage not in found:
+                found[stage] = _Stage(routine[stage[1]], staged.prepare(stage[1]))
+        found[step[-1]].call.run()
+        operand = staged.results()
+    return list(found.values())

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from adokernels import _core
-from adokernels.ladders.registry import ceilings
 from adokernels.measuring.context import (
     context,
     device_name,
@@ -23,12 +22,15 @@ from adokernels.measuring.context import (
     last_level_cache_bytes,
 )
 from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.model.registry import ceilings
 from adokernels.records.loading import read_record
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.record import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from adokernels.model.problem import Call
 
 #: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
 #: soon as the minimum is reached.
@@ -176,24 +178,24 @@ def _measure(device: str, case: _Case) -> Ceiling:
     source = np.random.default_rng(0).random(case.bytes // 8)
     in_cache = case.level != "DRAM"
 
-    def prepare(passes: int) -> _core.Call:
+    def prepare(passes: int) -> Call:
         return ceilings.problem(source, passes=passes, device=device).prepare(case.variant)
 
-    def work_of(call: _core.Call) -> float:
+    def work_of(call: Call) -> float:
         cost = call.cost
         return cost.executed_flops if case.kind == "compute" else cost.requested_bytes
 
     call = prepare(1)
-    once = min(_core.sample(call, False, 1)[0] for _ in range(3))
+    once = min(call.sample(False, 1)[0] for _ in range(3))
     if in_cache:
         # With less work, a single delay by the scheduler would dominate the time of a pass.
         call = prepare(math.ceil(max(_SECONDS / once, _MIN_WORK / work_of(call))))
-        _core.sample(call, False, 3)
+        call.sample(False, 3)
     seconds, start = math.inf, time.perf_counter()
     for taken in range(_SAMPLES):
         if taken >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
             break
-        seconds = min(seconds, _core.sample(call, not in_cache, 1)[0])
+        seconds = min(seconds, call.sample(not in_cache, 1)[0])
     return Ceiling(
         kind=case.kind,
         level=case.level,

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core, toolkit
-from adokernels.ladders.keywords import check_options
 from adokernels.ladders.source import sources_folder
 from adokernels.measuring.stored_call import StoredCall, environment
+from adokernels.model.call_checks import check_options
 from adokernels.storage import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adokernels.ladders.routine import Variant
+    from adokernels.model.ladder import Variant
     from adokernels.records.measurement import Cache
 
 SUFFIX = ".ncu-rep"
@@ -70,7 +70,7 @@ def write_nsight_report(
     Unavailable
         If there is no GPU or no ncu, or if ncu fails; the message contains the reason.
     """
-    check_options(variant.routine, args, options, write_nsight_report)
+    check_options(variant.ladder, args, options, write_nsight_report)
     target = Path(path)
     _check_path(target)
     if variant.device != "cuda":

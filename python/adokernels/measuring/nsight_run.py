@@ -8,12 +8,16 @@ from __future__ import annotations
 import ctypes
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adokernels import _core
 from adokernels.measuring.stored_call import prepared_call, saved_settings
 
+if TYPE_CHECKING:
+    from adokernels.model.problem import Call
 
-def run_profiled(call: _core.Call) -> None:
+
+def run_profiled(call: Call) -> None:
     """Run a call twice, the second time with the profiler.
 
     The first run loads the kernels, and makes the one-time preparations of the variant.

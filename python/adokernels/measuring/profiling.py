@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.base import AnyCall, AnyLadder, AnyVariant
-from adokernels.ladders.keywords import check_options
 from adokernels.measuring.context import context
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.profile import KernelProfile, Profile
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from adokernels.records.measurement import Cache
 
     Metrics = str | Iterable[str]
-    Work = AnyCall | Callable[[], object]
+    Work = _core.Call | Callable[[], object]
 
 
 def profile(
-    what: AnyVariant | AnyLadder[Any] | Callable[..., Any],
+    what: Variant | Ladder | Callable[..., Any],
     *args: Any,
     metrics: Metrics = "default",
     cache: Cache = "cold",
@@ -70,22 +70,23 @@ def profile(
     """
     if cache not in ("cold", "warm"):
         raise ValueError(f"cache must be 'cold' or 'warm', got {cache!r}")
-    if not (isinstance(what, AnyLadder | AnyVariant) or callable(what)):
-        raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
-    if isinstance(what, AnyVariant) and what.device != "cuda":
-        raise ValueError(f"{what.label} must be a CUDA variant: only the GPU has these counters")
-    if block is not None and not isinstance(what, AnyLadder | AnyVariant):
-        raise TypeError("block= is for the variants of a routine, not for callables")
-    if isinstance(what, AnyLadder | AnyVariant):
-        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+    if isinstance(what, Ladder | Variant):
+        ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
+        if named and named.device != "cuda":
+            raise ValueError(
+                f"{named.label} must be a CUDA variant: only the GPU has these counters"
+            )
         check_options(ladder, args, options, profile)
-    require_counters(metrics)
-    if isinstance(what, AnyLadder | AnyVariant):
+        require_counters(metrics)
         problem = ladder.problem(*args, device="cuda", **options)
         name = named.name if named else problem.best()
-        call = problem.prepare(name, block)
-        label = f"{ladder.name}[{name}]"
-        return collect(call, label, metrics, cache, problem.device_id, context(problem.device_id))
+        work, where = problem.prepare(name, block).timed, problem.device_id
+        return collect(work, f"{ladder.name}[{name}]", metrics, cache, where, context(where))
+    if not callable(what):
+        raise TypeError(f"what must be a variant, routine or callable, got {type(what).__name__}")
+    if block is not None:
+        raise TypeError("block= is for the variants of a routine, not for callables")
+    require_counters(metrics)
     work = (lambda: what(*args, **options)) if args or options else what
     label = getattr(what, "__name__", type(what).__name__)
     return collect(work, label, metrics, cache, facts=context("cuda"))
@@ -99,10 +100,9 @@ def collect(
     device: str = "cuda",
     facts: dict[str, Any] | None = None,
 ) -> Profile:
-    """Collect the counters of a prepared call or of a function without arguments."""
+    """Collect the counters of a function without arguments, or of a call of the core."""
     names = _existing(metrics, device)
-    counts = work if isinstance(work, _core.Call) or not hasattr(work, "run") else work.run
-    counted = _core.count(counts, names, cache == "cold")
+    counted = _core.count(work, names, cache == "cold")
     multiprocessors = int(_core.cuda_properties(device)["multiprocessors"])
     return Profile(
         label=label,

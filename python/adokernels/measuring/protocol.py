@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.base import AnyLadder, AnyVariant
-from adokernels.ladders.keywords import check_options
 from adokernels.measuring.context import context
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.machine import measured_machine, stored_machine
@@ -20,6 +18,8 @@ from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.settings import Settings, require_finite
 from adokernels.measuring.streams import stream_handle
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
@@ -27,11 +27,11 @@ from adokernels.records.sweep import Sweep
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Block = tuple[int, ...]
+    from adokernels.model.problem import Block
 
 
 def measure(
-    what: AnyVariant | AnyLadder[Any] | Callable[..., Any],
+    what: Variant | Ladder | Callable[..., Any],
     *args: Any,
     cache: Cache = "cold",
     block: Block | None = None,
@@ -85,12 +85,12 @@ def measure(
     """
     settings = Settings(cache, precision, seconds)
     require_finite(flops=flops, bytes=bytes)
-    if isinstance(what, AnyLadder | AnyVariant):
+    if isinstance(what, Ladder | Variant):
         if any(given is not None for given in (flops, bytes, stream, label)):
             raise TypeError(
                 "flops=, bytes=, label= and stream= are for callables, not for variants"
             )
-        ladder, named = (what, None) if isinstance(what, AnyLadder) else (what.ladder, what)
+        ladder, named = (what, None) if isinstance(what, Ladder) else (what.ladder, what)
         check_options(ladder, args, options, measure)
         if named and named.why_unavailable:
             raise _core.Unavailable(f"{named.label}: {named.why_unavailable}")
@@ -133,7 +133,7 @@ def measure(
 
 
 def sweep(
-    routine: AnyLadder[Any],
+    routine: Ladder,
     *args: Any,
     device: str | None = None,
     variants: str | Iterable[str] | None = None,
@@ -153,6 +153,12 @@ def sweep(
     In each round, every variant is sampled once, in random order. Slow drift of the machine then
     affects all variants equally, and ratios are computed per round.
 
+    All variants run on the same copies of the operands, which have the layout of the caller's
+    arrays and red zones of 4 KiB on both sides, as the results have. A variant is checked before
+    and after timing, the second time with other values in the same memory. It must write its
+    results within the task's bound, and change nothing else. Own variants are also checked on edge
+    cases, and after an exchange of two elements of each operand.
+
     Parameters
     ----------
     routine
@@ -167,7 +173,9 @@ def sweep(
     blocks
         Block shapes by variant; default the first of each variant's ``blocks``.
     cache, precision, seconds
-        As for :func:`measure`; `seconds` is per variant.
+        As for :func:`measure`; `seconds` is per variant. The checks of a variant are two runs, the
+        comparison of their results, and as many copies of the operands. The expected results are
+        computed twice per sweep, once more per own variant, and once per edge case.
     peers
         Functions without arguments that compute the same result, by name. They are timed in the
         same rounds, on the legacy default stream on CUDA. An array that they return is checked.
@@ -195,10 +203,20 @@ def sweep(
     ------
     KeyboardInterrupt
         If Ctrl-C is pressed before the first sample of a variant, or a second time.
+    MemoryError
+        If there is too little memory. The message contains the bytes wanted and free.
     Unavailable
         If `counters` is set and the counters cannot be read here.
+
+    Notes
+    -----
+    Besides the caller's arrays, the device holds the operands and the results once. The host holds
+    the operands once more with the other values, two expected results and one result to compare,
+    for operands on a GPU also a copy of these. An own variant needs a third set of operands and
+    expected results during its check, and packed copies of operands that are not packed if it is a
+    kernel in source.
     """
-    if not isinstance(routine, AnyLadder):
+    if not isinstance(routine, Ladder):
         raise TypeError(f"routine must be a routine or a ladder, got {type(routine).__name__}")
     check_options(routine, args, options, sweep)
     if extra := tuple(extra):

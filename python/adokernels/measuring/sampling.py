@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from adokernels.ladders.base import AnyCall
     from adokernels.measuring.progress import ProgressDisplay
+    from adokernels.model.problem import Call
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
 Sample = tuple[float, float, bool]
@@ -88,12 +88,9 @@ class Sampler:
     exhausted: bool = False
 
     @classmethod
-    def of_call(cls, call: AnyCall, *, cold: bool, name: str = "") -> Sampler:
-        """Time a prepared variant, built-in or custom."""
-        if isinstance(call, _core.Call):
-            return cls(partial(_core.sample, call, cold), call.device, name)
-        sampler = cls.of_function(call.run, call.device, cold=cold, name=name)
-        return replace(sampler, before=getattr(call, "disturb", None))
+    def of_call(cls, call: Call, *, cold: bool, name: str = "") -> Sampler:
+        """Time a prepared variant."""
+        return cls(partial(call.sample, cold), call.device, name, call.between_samples)
 
     @classmethod
     def of_function(

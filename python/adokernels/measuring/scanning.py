@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adokernels.arrays.operands import operand_types, random_operands
-from adokernels.ladders.keywords import check_options
-from adokernels.ladders.routine import Routine
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
+from adokernels.model.call_checks import check_options
+from adokernels.model.routine import Routine
 from adokernels.records.scan import Scan
-from adokernels.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,7 +91,7 @@ def scan(
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
 
     def measured(lengths: Sequence[int], display: ProgressDisplay) -> Sweep:
-        operands = random_operands(routine, lengths, dtype)
+        operands = routine.task.random_operands(lengths, dtype)
         best = None
         if names is None:
             best = routine.choose(*operands, device=device, **options).variant
@@ -139,7 +137,7 @@ def _default_shapes(
     Lengths that are much shorter than the longest one are properties of the problem, such as the
     number of components. Scaled lengths are powers of two.
     """
-    lengths = tuple(TASKS[routine.name].lengths.values())
+    lengths = tuple(routine.task.lengths.values())
     scaled = [length * _LONG >= max(lengths) for length in lengths]
     found: dict[tuple[int, ...], None] = {}
     for power in range(math.ceil(math.log2(max(lengths))) + 1):
@@ -147,7 +145,7 @@ def _default_shapes(
             max(1, 2 ** (math.floor(math.log2(n)) - power)) if long else n
             for n, long in zip(lengths, scaled, strict=True)
         )
-        operands = (np.zeros(*each) for each in operand_types(routine, shape, dtype))
+        operands = (np.zeros(*each) for each in routine.task.operand_types(shape, dtype))
         moved = routine.variants[0].cost(*operands, **options).bytes
         if _SMALLEST / 2 < moved <= _LARGEST:
             found.setdefault(shape)

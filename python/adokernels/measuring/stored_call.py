@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.arrays.libraries import on_host
-from adokernels.arrays.operands import random_operands
-from adokernels.ladders.registry import routines
+from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.model.libraries import on_host
+from adokernels.model.registry import routines
 from adokernels.records.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from adokernels.ladders.routine import Variant
+    from adokernels.model.ladder import Variant
+    from adokernels.model.problem import Block, Call
+    from adokernels.records.inputs import Inputs as Inputs
 
 _CALL, _OPERANDS = "call.json", "operands.npz"
 
@@ -45,7 +47,7 @@ class StoredCall:
     variant: Variant
     arrays: Sequence[NDArray[Any]]
     problem: Inputs
-    block: tuple[int, ...] | None
+    block: Block | None
 
     @classmethod
     def of(
@@ -53,7 +55,7 @@ class StoredCall:
         variant: Variant,
         args: Sequence[Any],
         options: Mapping[str, Any],
-        block: tuple[int, ...] | None,
+        block: Block | None,
     ) -> StoredCall:
         """Check a call, and copy its operands.
 
@@ -64,16 +66,15 @@ class StoredCall:
         ValueError, TypeError
             If the operands or options are wrong.
         """
-        arrays = [on_host(a) for a in args] if args else list(random_operands(variant.routine))
-        variant.cost(*arrays, **options)  # checks operands and options
-        names = [p.name for p in variant.routine.parameters if p.role == "input"]
-        shapes = ((name, a.shape, a.dtype.name) for name, a in zip(names, arrays, strict=True))
-        return cls(variant, arrays, Inputs.of(shapes, options), block)
+        ladder = variant.ladder
+        arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
+        problem = ladder.problem(*arrays, device="cpu", **options)
+        return cls(variant, problem.host_arguments, inputs_of(problem), block)
 
     def save(self, folder: Path, **settings: Any) -> None:
         """Write the call and further settings to files in a folder."""
         call = {
-            "routine": self.variant.routine.name,
+            "routine": self.variant.ladder.name,
             "variant": self.variant.name,
             "block": self.block,
             "options": self.problem.options,
@@ -93,7 +94,7 @@ def saved_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def prepared_call(call: Mapping[str, Any], folder: Path) -> _core.Call:
+def prepared_call(call: Mapping[str, Any], folder: Path) -> Call:
     """Prepare the call of saved settings with the operands in the folder."""
     with np.load(folder / _OPERANDS) as stored:
         arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]

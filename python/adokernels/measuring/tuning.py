@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from adokernels.ladders.base import AnyVariant, Block
-from adokernels.ladders.keywords import check_options
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
+from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Variant
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adokernels.model.problem import Block
     from adokernels.records.measurement import Cache, Measurement
     from adokernels.records.sweep import Sweep
 
@@ -47,7 +48,7 @@ class Tuning(ShownAsTables):
         One measurement per setting with a correct result.
     """
 
-    variant: AnyVariant
+    variant: Variant
     settings: Mapping[str, Setting]
     sweep: Sweep
 
@@ -79,7 +80,7 @@ class Tuning(ShownAsTables):
 
 
 def tune(
-    variant: AnyVariant,
+    variant: Variant,
     *args: Any,
     cache: Cache = "cold",
     precision: float | None = None,
@@ -119,7 +120,7 @@ def tune(
     Unavailable
         If it cannot run here.
     """
-    if not isinstance(variant, AnyVariant):
+    if not isinstance(variant, Variant):
         raise TypeError(f"variant must be a variant of a ladder, got {type(variant).__name__}")
     check_options(variant.ladder, args, options, tune)
     tested = variant.settings()

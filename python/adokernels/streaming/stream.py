@@ -11,9 +11,9 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.dask_arrays.matrices import transpose
-from adokernels.ladders.checks import check_types, has_channels
-from adokernels.ladders.registry import routines
-from adokernels.ladders.routine import Routine, Variant
+from adokernels.model.operands import check_types, has_channels
+from adokernels.model.registry import routines
+from adokernels.model.routine import BuiltInVariant, Routine
 from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def stream(
-    routine: Routine | Variant | str,
+    routine: Routine | BuiltInVariant | str,
     source: NDArray[Any],
     sink: NDArray[Any] | None = None,
     *,
@@ -43,7 +43,7 @@ def stream(
 
     Parameters
     ----------
-    routine : Routine, Variant or str
+    routine : Routine, BuiltInVariant or str
         An image filter (``grayscale``, ``gaussian_blur``, ``sobel``, ``edge_detect``),
         ``transpose``, or one of their variants.
     source : ndarray
@@ -90,7 +90,7 @@ def stream(
                 f"stream: {name}= is not supported; pass a variant as routine, and out= as sink"
             )
     call = routines[routine] if isinstance(routine, str) else routine
-    ladder = call.routine if isinstance(call, Variant) else call
+    ladder = call.routine if isinstance(call, BuiltInVariant) else call
     if ladder is not transpose and getattr(ladder, "halo", None) is None:
         raise TypeError(
             "stream: the routine must be an image filter or transpose, "
@@ -100,7 +100,7 @@ def stream(
     if sink is not None:
         _check_array("sink", sink)
     if device is None:
-        device = call.device if isinstance(call, Variant) else _core.device()
+        device = call.device if isinstance(call, BuiltInVariant) else _core.device()
     elif not isinstance(device, str):
         raise TypeError(f"stream: device must be a string, got {type(device).__name__}")
     budget = _bytes(memory)

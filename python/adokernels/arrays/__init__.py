@@ -1,1 +1,0 @@
-"""Operands to compute with: random arrays and photographs."""

@@ -1,0 +1,1 @@
+"""Ladders, their variants, and the problems that they solve: memory, calls and checks."""

@@ -1,0 +1,472 @@
+"""Kernels in CUDA C++ source as variants. The source is compiled at its first use."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import math
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.ladders.source import Source, SourcePart
+from adokernels.machine_code.cubin import kernels_in
+from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
+from adokernels.model.compiler import CompiledKernel, compile_cuda
+from adokernels.model.guarded import GuardedArray
+from adokernels.model.own_variant import OwnCall, OwnVariant
+from adokernels.model.source_launch import Result, SourceLaunch
+from adokernels.model.values import host_operands, is_array
+from adokernels.records.sass import Sass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from adokernels.model.ladder import Variant
+    from adokernels.model.libraries import DeviceView
+    from adokernels.model.problem import Block, Problem
+    from adokernels.records.sass import Sass
+
+#: C++ names of element types, which replace "{T}" in the name of a kernel.
+_C_TYPES = {
+    **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
+    **{"complex64": "float2", "complex128": "double2"},
+}
+_C_TYPES |= {"int8": "signed char", "uint8": "unsigned char", "int16": "short"}
+_C_TYPES |= {"uint16": "unsigned short", "int32": "int", "uint32": "unsigned"}
+_C_TYPES |= {"int64": "long long", "uint64": "unsigned long long"}
+_POINTER_BYTES = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CudaVariant(OwnVariant):
+    """A kernel in CUDA C++ source as a variant; see :func:`cuda_variant`.
+
+    Attributes
+    ----------
+    text
+        The source code.
+    kernel
+        The kernel's name or template-id, in which ``{T}`` stands for the C++ type of the first
+        array, and the name of a parameter in braces for its value.
+    block_shapes
+        The block shapes, the default first.
+    tile
+        The elements that a block computes; None: one per thread.
+    grid
+        The grid, or a function of the operands that returns it; None: the default of
+        :func:`cuda_variant`.
+    shared_bytes
+        Dynamic shared memory per block, or a function of the operands.
+    parameters
+        The values of each template parameter or macro, the default first.
+    arguments
+        A function of operands and results that returns the kernel's arguments.
+    compiler_options
+        Further compiler options. Names in braces are replaced as in `kernel`.
+    file
+        The name of the source in messages and profiles.
+    """
+
+    text: str
+    kernel: str
+    block_shapes: tuple[Block, ...]
+    tile: Block | None = None
+    grid: Block | Callable[..., Any] | None = None
+    shared_bytes: int | Callable[..., int] = 0
+    parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    arguments: Callable[..., Sequence[Any]] | None = None
+    compiler_options: tuple[str, ...] = ()
+    file: str = "kernel.cu"
+
+    device: str = "cuda"
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Supported block shapes, the default first."""
+        return self.block_shapes
+
+    @property
+    def default_parameters(self) -> dict[str, Any]:
+        """The first value of each parameter."""
+        return {name: values[0] for name, values in self.parameters.items()}
+
+    def settings(self) -> list[tuple[dict[str, Any], Variant]]:
+        """The combinations of parameter values, each with a variant that has only these values."""
+        if not self.parameters:
+            return [({}, self)]
+        names = list(self.parameters)
+        return [
+            (chosen, self._with_only(chosen))
+            for values in itertools.product(*self.parameters.values())
+            for chosen in [dict(zip(names, values, strict=True))]
+        ]
+
+    def _with_only(self, chosen: Mapping[str, Any]) -> CudaVariant:
+        words = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        fixed = {name: (value,) for name, value in chosen.items()}
+        return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
+
+    def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
+        """Return the variant with this block shape and these parameter values as defaults.
+
+        Raises
+        ------
+        ValueError
+            If it does not have this block shape, or a parameter of this name with this value.
+        """
+        if block not in self.blocks:
+            raise ValueError(f"block must be one of {self.blocks}, got {block}")
+        values = dict(self.parameters)
+        for name, value in parameters.items():
+            if value not in values.get(name, ()):
+                raise ValueError(f"{self.label} has no parameter {name} with the value {value!r}")
+            values[name] = (value, *(v for v in values[name] if v != value))
+        blocks = (block, *(b for b in self.blocks if b != block))
+        return dataclasses.replace(self, block_shapes=blocks, parameters=values)
+
+    def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
+        """Compile the kernel for an element type and the default parameters.
+
+        Parameters
+        ----------
+        element
+            The NumPy name of the element type, whose C++ name replaces ``{T}``.
+        arch
+            As in :func:`adokernels.model.compiler.compile_cuda`.
+        """
+        values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
+        options = [_filled(option, values) for option in self.compiler_options]
+        return compile_cuda(
+            self.text, _filled(self.kernel, values), arch=arch, file=self.file, options=options
+        )
+
+    def prepare(self, problem: Problem, block: Block | None = None) -> KernelCall:
+        """Compile and load the kernel, and pack its arguments."""
+        return KernelCall(self, problem, self._shape(block))
+
+    def source_launch(
+        self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
+    ) -> SourceLaunch:
+        """The launch of the kernel, with copies of the operands."""
+        problem = self.ladder.problem(*args, variant=self.name, **options)
+        return self.prepare(problem, block).stored()
+
+    def _shape(self, block: Block | None) -> Block:
+        return self.blocks[0] if block is None else _extent("block", block)
+
+    def sass(
+        self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
+    ) -> Sass:
+        """The machine code of its kernel for these operands; needs no GPU.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. The first array determines the element type.
+        block
+            One of ``blocks``; default the first.
+        arch
+            The architecture, for example ``"sm_90"``. Default: the current GPU, or ``"sm_90"``
+            without one.
+
+        Returns
+        -------
+        Sass
+            The instructions, loads and stores by width, registers and loops of the kernel. The
+            registers left unused are known only for the current GPU.
+
+        Raises
+        ------
+        CompilationError
+            If the source does not compile.
+        Unavailable
+            If the compiler or ``nvdisasm`` is missing.
+        """
+        arrays = [operand for operand in host_operands(args) if is_array(operand)]
+        if not arrays:
+            raise TypeError(f"{self.label} must have an array as operand, got {len(args)} operands")
+        code, shape = self.compiled(arrays[0].dtype.name, arch), self._shape(block)
+        most = None
+        if arch is None and self.owner and not _core.why_no_cuda():
+            most = self.resources(*args, block=shape, **options)[0].most_registers
+        (kernel,) = (k for k in kernels_in(code.code) if k.symbol == code.symbol)
+        launched = LaunchedKernel(_core.kernel_name(code.symbol), shape, most)
+        found = sass_of(code.code, kernel, launched, self._path_of)
+        routine = self.owner.name if self.owner else ""
+        return Sass(routine=routine, variant=self.name, arch=code.arch, kernels=(found,))
+
+    def _path_of(self, recorded: str) -> str:
+        """The name of the source, to which the compiler has prefixed its working directory."""
+        name = Path(os.path.normpath(self.file))
+        parts = Path(os.path.normpath(recorded)).parts if recorded else ()
+        return self.file if parts[-len(name.parts) :] == name.parts else recorded
+
+    @property
+    def source(self) -> Source:
+        """The source code, unchanged."""
+        part = SourcePart(
+            kind="kernel", name=self.kernel, path=self.file, line=1, text=self.text,
+            variant=self.label,
+        )  # fmt: skip
+        return Source((part,))
+
+
+class KernelCall(OwnCall):
+    """A loaded kernel with its launch configuration and packed arguments."""
+
+    def __init__(self, variant: CudaVariant, problem: Problem, block: Block) -> None:
+        super().__init__(variant, problem)
+        operands, results = problem.packed_operands(), problem.guarded_results
+        arrays = [o for o in (*operands, *results) if isinstance(o, GuardedArray)]
+        self.compiled = variant.compiled(arrays[0].dtype.name)
+        kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
+        settings = {"block": block, **variant.default_parameters, **problem.options}
+        values = [o.view() if isinstance(o, GuardedArray) else o for o in operands]
+        views = [r.view() for r in results]
+        lengths = problem.task.lengths_of(problem.host_arguments)
+        covered = (results[0].shape, lengths)
+        self.block, self.grid = block, _grid_of(variant, block, values, settings, *covered)
+        shared = _evaluated(variant.shared_bytes, values, settings)
+        if variant.arguments is None:
+            given = [*values, *views, *lengths.values()]
+            names = [*problem.names, *(f"result {i + 1}" for i in range(len(views))), *lengths]
+        else:
+            given = list(_evaluated(variant.arguments, [*values, *views], settings))
+            names = [f"argument {i + 1}" for i in range(len(given))]
+        sizes = list(kernel.parameters)
+        if len(sizes) != len(given):
+            raise ValueError(
+                f"{variant.label}: kernel {self.compiled.kernel} must have {len(given)} parameters "
+                f"({', '.join(names)}), got {len(sizes)}"
+            )
+        packed = [packed_argument(*each) for each in zip(names, given, sizes, strict=True)]
+        self._launch = kernel.launch(self.grid, block, int(shared), packed)
+        self._shared_bytes = int(shared)
+        self._given, self._packed = given, packed  # the views keep the memory alive
+        self._arrays = [*zip(values, operands, strict=True), *zip(views, results, strict=True)]
+
+    def run(self) -> None:
+        """Launch the kernel on the legacy default stream."""
+        self._launch.run(0)
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernel that it launches."""
+        return [self._launch.info()]
+
+    def stored(self) -> SourceLaunch:
+        """The launch, for another process: with copies of the operands."""
+
+        def argument(view: Any, packed: bytes) -> NDArray[Any] | Result | bytes:
+            array = next((array for known, array in self._arrays if known is view), None)
+            if not isinstance(array, GuardedArray):
+                return packed
+            if array in self.problem.guarded_results:
+                return Result(array.shape, array.dtype.str)
+            return array.read().copy()
+
+        assert self.grid is not None
+        assert self.block is not None
+        return SourceLaunch(
+            code=self.compiled.code,
+            symbol=self.compiled.symbol,
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self._shared_bytes,
+            arguments=tuple(map(argument, self._given, self._packed)),
+        )
+
+
+def packed_argument(name: str, value: Any, size: int) -> bytes:
+    """The bytes of a kernel argument, for a parameter of `size` bytes.
+
+    Raises
+    ------
+    TypeError
+        If the value does not have this size, or is neither a number nor an array.
+    """
+    if hasattr(value, "__cuda_array_interface__"):
+        if size != _POINTER_BYTES:
+            raise TypeError(f"the parameter of the array {name} must have 8 bytes, got {size}")
+        return struct.pack("<Q", value.__cuda_array_interface__["data"][0])
+    if isinstance(value, np.generic):
+        packed = value.tobytes()
+    elif isinstance(value, bool):
+        packed = struct.pack("<?", value)
+    elif isinstance(value, int):
+        packed = _packed_integer(name, value, size)
+    elif isinstance(value, float) and size in (2, 4, 8):
+        packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
+    elif isinstance(value, complex) and size in (8, 16):
+        packed = np.asarray(value, {8: "<c8", 16: "<c16"}[size]).tobytes()
+    else:
+        raise TypeError(
+            f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
+        )
+    if len(packed) != size:
+        raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
+    return packed
+
+
+def _packed_integer(name: str, value: int, size: int) -> bytes:
+    try:
+        return value.to_bytes(size, "little", signed=value < 0)
+    except OverflowError:
+        raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> str:
+    """Replace each "{name}" with its value; other braces do not change."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def _evaluated(
+    value: Any, operands: Sequence[DeviceView | Any], settings: Mapping[str, Any]
+) -> Any:
+    """A value, or the result of a function of the operands and of the settings that it accepts."""
+    if not callable(value):
+        return value
+    accepted = inspect.signature(value).parameters
+    return value(*operands, **{k: v for k, v in settings.items() if k in accepted})
+
+
+def _grid_of(
+    variant: CudaVariant,
+    block: Block,
+    operands: Sequence[Any],
+    settings: Mapping[str, Any],
+    result: tuple[int, ...],
+    lengths: Mapping[str, int],
+) -> Block:
+    """The grid of a launch, x first; by default, it covers the result."""
+    if variant.grid is not None:
+        grid = _evaluated(variant.grid, operands, settings)
+        return tuple(int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,)))
+    tile = variant.tile or block
+    covered: Block = (*reversed(result), 1, 1)
+    if len(tile) == 1:
+        covered = (math.prod(result),)
+    elif {"rows", "cols"} <= lengths.keys():
+        covered = (lengths["cols"], lengths["rows"], 1)
+    return tuple(max(1, math.ceil(n / t)) for n, t in zip(covered, tile, strict=False))
+
+
+def cuda_variant(
+    name: str,
+    *,
+    source: str,
+    kernel: str | None = None,
+    block: int | Block | Sequence[Block],
+    grid: int | Block | Callable[..., Any] | None = None,
+    tile: int | Block | None = None,
+    shared_bytes: int | Callable[..., int] = 0,
+    parameters: Mapping[str, Sequence[Any]] | None = None,
+    arguments: Callable[..., Sequence[Any]] | None = None,
+    compiler_options: Sequence[str] = (),
+    file: str = "kernel.cu",
+    changes: str = "",
+    flops: float | Callable[..., float] | None = None,
+    bytes: float | Callable[..., float] | None = None,
+    refuses: Callable[..., str | None] | None = None,
+) -> CudaVariant:
+    """Make a variant from a kernel in CUDA C++ source, for use in ladders.
+
+    The kernel's parameters must be the operands in order (pointers for arrays, scalars by value),
+    then one pointer per result, then the lengths as integers. The lengths are those of the ladder's
+    signature or of the routine, or else those of the first array. Arrays are packed and row-major.
+    `arguments` replaces these rules.
+
+    Parameters
+    ----------
+    name
+        The name of the variant, unique within the ladder.
+    source
+        CUDA C++ code.
+    kernel
+        The kernel's name or template-id, for example ``"saxpy<float>"``. ``{T}`` stands for the C++
+        type of the first array, and the name of a parameter in braces for its value. Default:
+        `name`.
+    block
+        The number of threads or the block shape, x first; or a sequence of shapes, the default
+        first.
+    grid
+        The grid, or a function of the operands that returns it. Default: enough blocks to cover the
+        result, or the rows and columns of a routine that has them. The functions `grid`,
+        `shared_bytes` and `arguments` receive ``block``, the parameters and the options as keywords
+        if they have parameters with these names.
+    tile
+        The elements that a block computes. Default: one per thread.
+    shared_bytes
+        Dynamic shared memory per block, or a function of the operands.
+    parameters
+        Template parameters or macros with their values, the default first. ``ado.tune`` times all
+        values.
+    arguments
+        A function of operands and results that returns the kernel's arguments: arrays, NumPy
+        scalars, and Python numbers, which get the size of the parameter.
+    compiler_options
+        Further compiler options, for example ``"-DTILE={TILE}"``.
+    file
+        The name of the source in messages and profiles.
+    changes
+        The difference from the previous variant, in one sentence.
+    flops, bytes, refuses
+        See :func:`adokernels.variant`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or value. Errors of the source are raised at its first
+        use.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"source must be a str, got {type(source).__name__}")
+    shapes: Sequence[Any] = block if _is_several(block) else [block]  # type: ignore[assignment]
+    several = {key: tuple(values) for key, values in (parameters or {}).items()}
+    for key, values in several.items():
+        if not values:
+            raise ValueError(
+                f"parameters must have at least one value each, got no value for {key}"
+            )
+    return CudaVariant(
+        name=name,
+        text=source,
+        kernel=kernel or name,
+        block_shapes=tuple(_extent("block", shape) for shape in shapes),
+        tile=None if tile is None else _extent("tile", tile),
+        grid=grid if grid is None or callable(grid) else _extent("grid", grid),
+        shared_bytes=shared_bytes,
+        parameters=several,
+        arguments=arguments,
+        compiler_options=tuple(compiler_options),
+        file=file,
+        changes=changes,
+        flops=flops,
+        bytes=bytes,
+        refuses=refuses,
+    )
+
+
+def _is_several(block: Any) -> bool:
+    """Whether `block` is a sequence of block shapes."""
+    return isinstance(block, list | tuple) and any(isinstance(b, list | tuple) for b in block)
+
+
+def _extent(what: str, value: Any) -> Block:
+    lengths = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not 1 <= len(lengths) <= 3 or not all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in lengths
+    ):
+        raise ValueError(f"{what} must be 1 to 3 positive integers, got {value!r}")
+    return tuple(int(n) for n in lengths)

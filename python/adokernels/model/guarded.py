@@ -1,0 +1,169 @@
+"""Memory with red zones for the operands and results of a problem.
+
+A red zone is a range of bytes with a known value. A write beyond the end of an array changes it. A
+read beyond the end returns NaN, or an integer that is unlikely in results.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.model.libraries import DeviceView, HostView, packed_strides, reach
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_RED_ZONE_BYTES = 4096
+#: The address of a guarded copy is equal to that of the original modulo this number.
+_ALIGNMENT = 256
+#: Sentinel bytes. As floating-point numbers they are NaN. As integers they are rare in results.
+_POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
+
+
+class GuardedArray:
+    """An array with red zones, on the host or on a GPU.
+
+    Parameters
+    ----------
+    shape, dtype
+        Shape and type of the array.
+    device
+        ``"cpu"``, or a GPU such as ``"cuda:0"``.
+    strides
+        The strides in bytes. Default: packed and row-major.
+    address
+        The address of the array whose alignment is preserved.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: str,
+        strides: tuple[int, ...] | None = None,
+        address: int = 0,
+    ) -> None:
+        packed = packed_strides(shape, dtype.itemsize)
+        self.shape, self.dtype, self.strides = shape, dtype, strides or packed
+        self.is_packed = 0 in shape or all(
+            n == 1 or s == p for n, s, p in zip(shape, self.strides, packed, strict=True)
+        )
+        self.poison_byte = _POISON_OF_FLOATS if dtype.kind in "fc" else _POISON
+        below, above = reach(shape, self.strides, dtype.itemsize)
+        self.nbytes, self.device = below + above, device
+        self._size = self.nbytes + 2 * _RED_ZONE_BYTES + _ALIGNMENT
+        self._host = np.empty(self._size, np.uint8) if device == "cpu" else None
+        self._on_device: _core.DeviceArray | None = None  # its address is aligned
+        base = 0 if self._host is None else self._host.ctypes.data
+        start = _RED_ZONE_BYTES + (address - below - base - _RED_ZONE_BYTES) % _ALIGNMENT
+        self._inside = slice(start, start + self.nbytes)
+        self._first = start + below
+
+    def view(self) -> HostView | DeviceView:
+        """A view of the array that other libraries can use."""
+        if self._on_device is None:
+            return HostView(self._array(self._memory()))
+        strides = None if self.is_packed else self.strides
+        return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
+
+    @property
+    def memory(self) -> NDArray[Any] | DeviceView:
+        """The array that variants use: a NumPy array, or a view of device memory."""
+        view = self.view()
+        return view.array if isinstance(view, HostView) else view
+
+    @property
+    def shares_elements(self) -> bool:
+        """Whether elements share memory, as those of a broadcast dimension, or are interleaved."""
+        end = self.dtype.itemsize
+        for stride, length in sorted(zip(map(abs, self.strides), self.shape, strict=True)):
+            if length > 1 and stride < end:
+                return True
+            end += (length - 1) * stride
+        return False
+
+    def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A copy on the host, in which elements share memory as in this array."""
+        copied = self._array(np.empty(self._size, np.uint8))
+        self._raw(copied)[...] = self._raw(values)
+        return copied
+
+    def write(self, values: NDArray[Any]) -> None:
+        """Replace the values of the array and restore the red zones."""
+        memory = self._memory()
+        if self.is_packed:
+            memory[: self._inside.start] = memory[self._inside.stop :] = self.poison_byte
+        else:
+            memory[:] = self.poison_byte
+        self._raw(self._array(memory))[...] = self._raw(values)
+        self._upload(memory)
+
+    def poison(self) -> None:
+        """Overwrite the array and the red zones with sentinel bytes."""
+        memory = self._memory()
+        memory[:] = self.poison_byte
+        self._upload(memory)
+
+    def read(self) -> NDArray[Any]:
+        """Check the red zones, and return the array on the host (on the CPU, not a copy).
+
+        Raises
+        ------
+        ValueError
+            If a red zone has changed.
+        """
+        memory = self._memory() if self._on_device is None else self._on_device.numpy()
+        for name, zone in (
+            ("before its first element", memory[: self._inside.start]),
+            ("after its last element", memory[self._inside.stop :]),
+        ):
+            changed = np.flatnonzero(zone != self.poison_byte)
+            if len(changed):
+                distance = len(zone) - changed[-1] if name.startswith("before") else changed[0] + 1
+                raise ValueError(
+                    f"wrong result: it writes outside of an array ({distance} B {name})"
+                )
+        return self._array(memory)
+
+    def _memory(self) -> NDArray[np.uint8]:
+        """The host memory; for an array on a GPU, new memory that is uploaded afterwards."""
+        return np.empty(self._size, np.uint8) if self._host is None else self._host
+
+    def _array(self, memory: NDArray[np.uint8]) -> NDArray[Any]:
+        offset = self._first if self.nbytes else 0
+        return np.ndarray(self.shape, self.dtype, memory, offset, self.strides)
+
+    def _raw(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The array as plain bytes if NumPy would not copy the padding inside its structures."""
+        return array.view(f"V{self.dtype.itemsize}") if self.dtype.names else array
+
+    def _upload(self, memory: NDArray[np.uint8]) -> None:
+        if self.device == "cpu":
+            return
+        if self._on_device is None:
+            self._on_device = _core.to_device(memory, self.device)
+        else:
+            self._on_device.copy_from(memory)
+
+
+def require_host_memory(wanted: int, what: str) -> None:
+    """Raise MemoryError if less host memory than this number of bytes is available.
+
+    Linux grants more memory than it has, and ends the process when it is used.
+
+    Raises
+    ------
+    MemoryError
+        If there is too little memory. The message contains the bytes wanted and free.
+    """
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:  # not Linux
+        return
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    if found and wanted > (free := int(found[0]) << 10):
+        raise MemoryError(f"{what} need {wanted} B of host memory, {free} B are free")

@@ -1,0 +1,408 @@
+"""Ladders and variants: what all of them have in common, built-in and own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from adokernels import _core
+from adokernels.ladders.source import Source
+from adokernels.ladders.source_diff import diff_of
+from adokernels.model.call_checks import check_options, refuse_dask_arrays
+from adokernels.model.choice import Choice
+from adokernels.model.libraries import is_on_device
+from adokernels.model.problem import Block, Call, Problem, ResultType
+from adokernels.model.values import host_operands
+from adokernels.records.shown import ShownAsTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from adokernels.ladders.source_diff import Diff
+    from adokernels.model.source_launch import SourceLaunch
+    from adokernels.model.task import Task
+    from adokernels.records.kernels import Resources
+    from adokernels.records.sass import Sass
+
+
+class Variant(ABC):
+    """One implementation on one device: a step of a ladder.
+
+    Attributes
+    ----------
+    name : str
+        Unique within the ladder.
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+    changes : str
+        The difference from the previous variant, in one sentence.
+    precision : str
+        ``"exact"``, or how the result is rounded.
+    ceiling : bool
+        Whether it moves the compulsory bytes without computing the result. It is timed, but never
+        the default.
+    stages : tuple of (str, str)
+        The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
+    """
+
+    name: str
+    device: str
+    changes: str
+    precision: str
+    ceiling: bool
+    stages: tuple[tuple[str, str], ...]
+
+    @property
+    @abstractmethod
+    def ladder(self) -> Ladder:
+        """The ladder that it belongs to."""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Supported block shapes, the default first; empty if it has no block shape."""
+        return ()
+
+    @property
+    @abstractmethod
+    def why_unavailable(self) -> str:
+        """Reason why it cannot run here: not built, no device, or device too old; else empty."""
+
+    @abstractmethod
+    def why_not(self, problem: Problem) -> str:
+        """Reason why it cannot solve a problem; empty if it can."""
+
+    def refusal(self, operands: Sequence[Any], options: Mapping[str, Any]) -> str:
+        """Reason why an own variant refuses operands; empty if it accepts them."""
+        return ""
+
+    @abstractmethod
+    def prepare(self, problem: Problem, block: Block | None = None) -> Call:
+        """Prepare it to run on a problem.
+
+        Raises
+        ------
+        Unavailable
+            If it cannot run here.
+        ValueError
+            If it cannot solve the problem, or its source does not compile.
+        """
+
+    def settings(self) -> list[tuple[dict[str, Any], Variant]]:
+        """The combinations of parameter values, each with a variant that has only these values."""
+        return [({}, self)]
+
+    @abstractmethod
+    def with_default(self, block: Block, parameters: Mapping[str, Any]) -> Variant:
+        """Return the variant with this block shape and these parameter values as defaults."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Source:
+        """Its source code."""
+
+    @abstractmethod
+    def resources(self, *args: Any, block: Block | None = None, **options: Any) -> Resources:
+        """Resource usage of its kernels for these operands."""
+
+    @abstractmethod
+    def sass(
+        self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
+    ) -> Sass:
+        """The machine code of its kernels for these operands."""
+
+    def source_launch(
+        self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
+    ) -> SourceLaunch | None:
+        """The launch of a kernel in source, which another process can repeat.
+
+        None for a built-in variant, which another process prepares by its name.
+
+        Raises
+        ------
+        ValueError
+            For a function, and if the kernel cannot solve the problem.
+        """
+        return None
+
+    @property
+    def available(self) -> bool:
+        """Whether it can run here; otherwise, ``why_unavailable`` contains the reason."""
+        return not self.why_unavailable
+
+    @property
+    def label(self) -> str:
+        """For example ``"transpose[tiled]"``."""
+        return f"{self.ladder.name}[{self.name}]"
+
+    def diff(self, other: Variant | str) -> Diff:
+        """The change from this variant to another one, definition by definition.
+
+        Parameters
+        ----------
+        other : variant or str
+            A variant, or the name of a variant of the same ladder.
+
+        Returns
+        -------
+        Diff
+            Added lines are green and deleted lines red in a notebook and in a terminal. ``print``
+            shows a unified diff. Kernels are compared with each other even if their names differ.
+
+        Raises
+        ------
+        KeyError
+            If the ladder has no variant with this name.
+        """
+        return diff_of(self, self.ladder[other] if isinstance(other, str) else other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variant):
+            return NotImplemented
+        return (self.ladder, self.name) == (other.ladder, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.ladder.name, self.name))
+
+    def __repr__(self) -> str:
+        state = "" if self.available else f", unavailable: {self.why_unavailable}"
+        return f"<{self.ladder.name}[{self.name!r}] on {self.device}{state}>"
+
+
+class Ladder(ShownAsTables, ABC):
+    """A computation and its variants: a sequence of variants, indexed by name.
+
+    Attributes
+    ----------
+    name : str
+        Its name in tables and charts.
+    summary : str
+        What it computes, in one sentence.
+    task : Task
+        The reference result, the allowed error, and the problems to run.
+    variants : tuple of Variant
+        The variants in ladder order.
+    """
+
+    name: str
+    summary: str
+
+    @property
+    @abstractmethod
+    def task(self) -> Task:
+        """The reference result, the allowed error, and the problems to run."""
+
+    @property
+    @abstractmethod
+    def variants(self) -> Sequence[Variant]:
+        """The variants in ladder order."""
+
+    @property
+    def keywords(self) -> tuple[str, ...] | None:
+        """Names of the operands, then of the options; None if they are unknown."""
+        core = self.task.core
+        return tuple(p.name for p in core.parameters if p.role != "output") if core else None
+
+    def problem(
+        self, *args: Any, device: str | None = None, variant: str | None = None, **options: Any
+    ) -> Problem:
+        """Check operands and options once for several calls.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call.
+        device : str, optional
+            Where to compute: ``"cpu"``, ``"cuda"``, or ``"cuda:1"``. Default: the device of
+            `variant`, else that of the operands, else that of the own variants if all have the same
+            one, else the default device.
+        variant : str, optional
+            A variant whose device is used.
+
+        Returns
+        -------
+        Problem
+            Its methods prepare calls of any variant on that device (``prepare``), report why a
+            variant cannot solve it (``why_not``), and name the variant that a call would choose
+            (``best``). The variants work on copies of the operands.
+
+        Raises
+        ------
+        ValueError
+            If the devices of operands, variant and `device` disagree, or if a call with these
+            operands would raise a ValueError.
+        """
+        check_options(self, args, options, Ladder.problem)
+        refuse_dask_arrays("problem", args, options)
+        core, on_device = self.task.core, any(map(is_on_device, [*args, *options.values()]))
+        if core is None:
+            where = _core.resolve_device(self._device_of(device, variant, on_device))
+            host = host_operands(args)
+            self.task.lengths_of(host)  # checks the shapes
+            return Problem(self, host, host, options, where)
+        if not on_device:
+            given = core.problem(args, options, "cpu")
+            where = _core.resolve_device(self._device_of(device, variant))
+        else:
+            given = core.problem(args, options, self._device_of(device, variant, on_device))
+            where = given.device_id
+        arguments, options, host = given.arguments, given.options, given.host_arguments
+        del given  # frees its copies of the operands
+        results = core.problem(host, options, "cpu").results()
+        types = [
+            ResultType(r.shape, r.dtype, r.ctypes.data if where == "cpu" else 0)
+            for r in (results if isinstance(results, tuple) else (results,))
+        ]
+        return Problem(self, arguments, host, options, where, types)
+
+    def _device_of(self, device: str | None, variant: str | None, on_device: bool = False) -> str:
+        """The name of the device of a problem."""
+        if variant is not None:
+            where = self[variant].device
+            if device is not None and device.partition(":")[0] != where:
+                raise ValueError(
+                    f"{self.name}: device must be {where!r} because {variant} runs on {where}, "
+                    f"got {device!r}"
+                )
+            return device or where
+        if device is None and on_device:
+            return "cuda"
+        devices = {v.device for v in self._own}
+        return device or (devices.pop() if len(devices) == 1 else _core.device())
+
+    @property
+    def _own(self) -> Iterable[Variant]:
+        """The own variants."""
+        return ()
+
+    def choose(
+        self, *args: Any, device: str | None = None, out: Any = None, **options: Any
+    ) -> Choice:
+        """Find the variant that a call with these operands runs, without running it.
+
+        By default, a call runs the last variant of the ladder that can solve the problem, except
+        for variants that are known to be slower than another one. The choice depends on shapes,
+        alignment, types and properties of the device. Its limits are measured crossover points.
+
+        Parameters
+        ----------
+        *args, out, **options
+            Operands, results and options of a call.
+        device : str, optional
+            As in a call.
+
+        Returns
+        -------
+        Choice
+            ``variant``, ``reason``, and ``skipped``: why each later variant is skipped.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a call with these operands would raise it.
+        Unavailable
+            If no variant can run on that device.
+        """
+        check_options(self, args, options, Ladder.choose)
+        refuse_dask_arrays("choose", args, options)
+        if self.task.core is None:
+            device = self._device_of(device, None, any(map(is_on_device, args)))
+        return choose(self, args, options, device, out)
+
+    def set_default(self, name: str, block: Block, parameters: Mapping[str, Any]) -> None:
+        """Set the default block shape and parameter values of a variant for this session."""
+        self[name].with_default(block, parameters)
+
+    @abstractmethod
+    def with_variants(self, *variants: Any) -> Ladder:
+        """Return a ladder with these variants in addition; this ladder does not change.
+
+        Parameters
+        ----------
+        *variants
+            Variants made by :func:`adokernels.variant` or :func:`adokernels.cuda_variant`, or
+            functions. A function receives the operands in order and the options as keywords.
+
+        Raises
+        ------
+        ValueError
+            If two variants have the same name.
+        """
+
+    def __getitem__(self, name: str) -> Variant:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a variant must be a str, got {type(name).__name__}")
+        variants = self.variants
+        for variant in variants:
+            if variant.name == name:
+                return variant
+        names = [v.name for v in variants]
+        raise KeyError(f"{self.name} has no variant {name!r}{_core.suggest(name, names)}")
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self.variants)
+
+    def __len__(self) -> int:
+        return len(self.variants)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in (v, v.name) for v in self.variants)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [v.name for v in self.variants]
+
+    def _tables(self) -> Sequence[Table]:
+        table = Table(title=Text(f"{self.name}: {self.summary}" if self.summary else self.name))
+        for heading in ("variant", "device", "what it changes", "available"):
+            table.add_column(heading)
+        for v in self.variants:
+            name = f"{v.name} (ceiling)" if v.ceiling else v.name
+            cells = (name, v.device, v.changes, v.why_unavailable or "yes")
+            table.add_row(*map(Text, cells))
+        return [table]
+
+
+def choose(
+    ladder: Ladder,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    device: str | None = None,
+    out: Any = None,
+    gpu: tuple[int, int, int] | None = None,
+) -> Choice:
+    """Choose the variant that a call runs, for this machine or for a given GPU.
+
+    For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
+    For an own ladder, it is the last variant that can run here and can solve the problem.
+
+    Parameters
+    ----------
+    ladder, args, options, out
+        The call.
+    device
+        Where it runs; it must be given for an own ladder.
+    gpu
+        The number of multiprocessors, the L2 capacity in bytes and the maximum shared memory per
+        block in bytes of a GPU. With it, no GPU is needed.
+
+    Raises
+    ------
+    Unavailable
+        If no variant can run and solve the problem; the message contains the reasons.
+    """
+    if core := ladder.task.core:
+        name, later = core.choose(tuple(args), dict(options), device, out, gpu)
+        return Choice(ladder.name, name, ladder[name].device, dict(later))
+    kind = (device or "cpu").partition(":")[0]
+    skipped: dict[str, str] = {}
+    for variant in reversed([v for v in ladder.variants if v.device == kind]):
+        reason = variant.why_unavailable or variant.refusal(args, options)
+        if not reason:
+            return Choice(ladder.name, variant.name, kind, skipped)
+        skipped[variant.name] = reason
+    listed = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+    raise _core.Unavailable(
+        f"no variant can solve this problem on {kind} ({listed or 'no variants'})"
+    )

@@ -1,0 +1,201 @@
+"""Arrays of other libraries: conversion of memory to them, and of their results to NumPy."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from adokernels import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+#: The libraries whose arrays a function can receive. "ado" is the CUDA array interface alone.
+LIBRARIES = ("numpy", "ado", "cupy", "torch", "jax", "numba")
+_ON_DEVICE = ("ado", "cupy", "torch", "jax", "numba")
+_ON_HOST = ("numpy", "torch", "jax")
+
+
+def require_library(library: str, device: str) -> None:
+    """Raise ValueError if a library has no arrays in the memory of a device.
+
+    Raises
+    ------
+    ValueError
+        If the library is unknown, or has no arrays in this memory.
+    """
+    if library not in LIBRARIES:
+        raise ValueError(
+            f"arrays must be a known library, got {library!r}"
+            f"{_core.suggest(library, list(LIBRARIES))}"
+        )
+    known = _ON_DEVICE if device == "cuda" else _ON_HOST
+    if library not in known:
+        raise ValueError(f"arrays on {device} must be one of {', '.join(known)}, got {library!r}")
+
+
+def library_of(array: Any) -> str | None:
+    """The library of an array; None if it is not an array of a known library."""
+    if isinstance(array, np.ndarray):
+        return "numpy"
+    if isinstance(array, _core.DeviceArray):
+        return "ado"
+    module = type(array).__module__.partition(".")[0]
+    module = {"jaxlib": "jax"}.get(module, module)
+    return module if module in LIBRARIES and hasattr(array, "shape") else None
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array is in the memory of a GPU."""
+    if library_of(array) in (None, "numpy"):
+        return False
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[0]) == _CUDA
+    return hasattr(array, "__cuda_array_interface__")
+
+
+_CUDA = 2  # kDLCUDA
+
+
+def on_host(array: Any) -> NDArray[Any]:
+    """Convert an array of any library to NumPy; only arrays on a GPU are copied."""
+    if isinstance(array, np.ndarray):
+        return array
+    for method in ("numpy", "get", "copy_to_host"):  # adokernels, CuPy, Numba
+        if hasattr(array, method):
+            try:
+                return np.asarray(getattr(array, method)())
+            except TypeError:  # PyTorch raises it for an array on the GPU
+                continue
+    if hasattr(array, "detach"):  # PyTorch
+        return np.asarray(array.detach().cpu())
+    return np.asarray(array)
+
+
+class CudaArray(Protocol):
+    """An array with the CUDA array interface: DeviceArray, CuPy, torch, Numba."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Address, shape, strides and element type of the array."""
+
+
+class DLPackArray(Protocol):
+    """An array that supports DLPack and can be moved to another device, such as a JAX array.
+
+    A NumPy array also supports DLPack, but its ``to_device`` accepts only the CPU. It does not
+    match this type.
+    """
+
+    def __dlpack__(self) -> Any:
+        """Return a DLPack capsule."""
+
+    def to_device(self, device: object, /) -> Any:
+        """Return a copy on another device."""
+
+
+OnDevice = CudaArray | DLPackArray
+
+
+class HostView:
+    """A NumPy array that can be converted to arrays of other libraries that share its memory."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def as_library(self, library: str) -> Any:
+        """The array as an array of a library."""
+        if library == "torch":
+            return importlib.import_module("torch").from_numpy(self.array)
+        if library == "jax":
+            return importlib.import_module("jax").device_put(self.array)
+        return self.array
+
+
+class DeviceView:
+    """GPU memory with a shape and a type, for libraries that read the CUDA array interface."""
+
+    def __init__(
+        self,
+        owner: _core.DeviceArray,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self.pointer: int = owner.__cuda_array_interface__["data"][0] + offset
+        self.shape, self.dtype, self.strides = shape, dtype, strides
+        self._owner = owner
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": self.strides,
+            "stream": 1,  # the legacy default stream
+            "version": 3,
+        }
+
+    def as_library(self, library: str) -> Any:
+        """The memory as an array of a library."""
+        if library == "cupy":
+            return importlib.import_module("cupy").asarray(self)
+        if library == "torch":
+            return importlib.import_module("torch").as_tensor(self, device="cuda")
+        if library == "numba":
+            return importlib.import_module("numba.cuda").as_cuda_array(self)
+        if library == "jax":
+            cupy = importlib.import_module("cupy")
+            return importlib.import_module("jax").dlpack.from_dlpack(cupy.asarray(self))
+        return self
+
+
+def share_memory(a: Any, b: Any) -> bool:
+    """Whether the address ranges of two arrays overlap; False for a host and a device array."""
+    if is_on_device(a) != is_on_device(b):
+        return False
+    (a_low, a_high), (b_low, b_high) = address_range(a), address_range(b)
+    return max(a_low, b_low) < min(a_high, b_high)
+
+
+def address_range(array: Any) -> tuple[int, int]:
+    """The first address of an array, and the address after its last byte; 0 and 0 if unknown."""
+    facts = memory_of(array)
+    if facts is None or 0 in facts["shape"]:
+        return 0, 0
+    size = np.dtype(facts["typestr"]).itemsize
+    below, above = reach(facts["shape"], facts.get("strides"), size)
+    return facts["data"][0] - below, facts["data"][0] + above
+
+
+def memory_of(array: Any) -> dict[str, Any] | None:
+    """Address, shape, type and strides of an array, as its array interface; None if unknown."""
+    for interface in ("__array_interface__", "__cuda_array_interface__"):
+        try:
+            facts: dict[str, Any] = getattr(array, interface)
+        except (AttributeError, TypeError, RuntimeError):  # PyTorch: wrong memory
+            continue
+        return facts
+    return None
+
+
+def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> tuple[int, int]:
+    """The bytes of an array below its first element, and from its first element on."""
+    if 0 in shape:
+        return 0, 0
+    if strides is None:
+        return 0, math.prod(shape) * itemsize
+    steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+    return -sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + itemsize
+
+
+def packed_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides of a packed, row-major array in bytes."""
+    return tuple(math.prod(shape[d + 1 :]) * itemsize for d in range(len(shape)))

@@ -1,0 +1,364 @@
+"""A problem: operands of a ladder on one device, in guarded memory, and calls that solve it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.model.comparison import as_tuple, same_bytes
+from adokernels.model.guarded import GuardedArray, require_host_memory
+from adokernels.model.libraries import is_on_device, memory_of, on_host
+from adokernels.model.values import described, exchange, is_array
+from adokernels.records.kernels import Kernel, Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adokernels.model.choice import Choice
+    from adokernels.model.task import Task
+
+Block = tuple[int, ...]
+
+
+class ResultType(NamedTuple):
+    """Shape and type of a result, and the address whose alignment it has."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    address: int = 0
+
+
+class Values:
+    """Values of the operands, and the expected result, which is computed at its first use.
+
+    Attributes
+    ----------
+    operands
+        Arrays on the host, and scalars.
+    """
+
+    def __init__(self, task: Task, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
+        self.operands, self._task, self._options = tuple(operands), task, options
+
+    @cached_property
+    def expected(self) -> Any:
+        """The expected result or a tuple of results."""
+        return self._task.expected(*self.operands, **self._options)
+
+    @cached_property
+    def unit(self) -> Any:
+        """The unit of each element's error; None for the default."""
+        unit = self._task.error_unit
+        return unit(*self.operands, **self._options) if unit else None
+
+
+class Runnable(Protocol):
+    """A variant, as far as a problem uses it."""
+
+    def why_not(self, problem: Problem) -> str:
+        """Reason why it cannot solve a problem; empty if it can."""
+
+    def prepare(self, problem: Problem, block: Block | None) -> Call:
+        """Prepare it to run."""
+
+
+class Solver(Protocol):
+    """A ladder, as far as its problems use it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def task(self) -> Task:
+        """What it computes."""
+
+    def __getitem__(self, name: str) -> Runnable:
+        """The variant with this name."""
+
+    def choose(self, *args: Any, device: str | None = None, **options: Any) -> Choice:
+        """Choose the variant that a call runs."""
+
+
+class Problem:
+    """Operands and options of a ladder on one device, checked once for several calls.
+
+    Variants work on copies of the operands in memory with red zones. The copies have the strides
+    and, modulo 256 bytes, the addresses of the caller's arrays, so that a call is measured on what
+    the caller has passed. Arrays on the host are packed if they are copied to a GPU. The memory is
+    allocated at its first use.
+
+    Attributes
+    ----------
+    device, device_id : str
+        ``"cpu"`` or ``"cuda"``; ``"cpu"`` or a GPU such as ``"cuda:0"``.
+    arguments : tuple
+        The operands in order.
+    host_arguments : tuple
+        The operands on the host, as NumPy arrays and scalars.
+    options : dict
+        The options that were given.
+    """
+
+    def __init__(
+        self,
+        ladder: Solver,
+        arguments: Sequence[Any],
+        host_arguments: Sequence[Any],
+        options: Mapping[str, Any],
+        device: str,
+        results: Sequence[ResultType] | None = None,
+    ) -> None:
+        self.ladder, self.task = ladder, ladder.task
+        self.device_id, self.device = device, device.partition(":")[0]
+        self.arguments, self.host_arguments = tuple(arguments), tuple(host_arguments)
+        self.options = dict(options)
+        self.names = self.task.names(len(self.host_arguments))
+        self.values = Values(self.task, self.host_arguments, self.options)
+        self._result_types = results
+        self._rng = np.random.default_rng()
+        self._packed: dict[int, GuardedArray] = {}
+        self._loaded: Values | None = None
+
+    @property
+    def operands(self) -> list[tuple[str, tuple[int, ...], str]]:
+        """Name, shape and dtype of each operand."""
+        return described(self.names, self.host_arguments)
+
+    def __str__(self) -> str:
+        """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
+        operands = (f"{name}: {shape or ''} {dtype}" for name, shape, dtype in self.operands)
+        options = (f"{name}={value!r}" for name, value in self.options.items())
+        return ", ".join([*(text.replace(":  ", ": ") for text in operands), *options])
+
+    # --- Calls ------------------------------------------------------------------------------------
+
+    def why_not(self, variant: str) -> str:
+        """Reason why a variant cannot solve this problem; empty if it can."""
+        return self.ladder[variant].why_not(self)
+
+    def prepare(self, variant: str, block: Block | None = None) -> Call:
+        """Prepare a call of a variant.
+
+        Raises
+        ------
+        Unavailable
+            If the variant cannot run here.
+        ValueError
+            If it cannot solve the problem, or its source does not compile.
+        """
+        return self.ladder[variant].prepare(self, block)
+
+    def best(self) -> str:
+        """The variant that a call would run.
+
+        Raises
+        ------
+        Unavailable
+            If no variant can solve the problem here; the message contains the reasons.
+        """
+        return self.ladder.choose(*self.arguments, device=self.device_id, **self.options).variant
+
+    @cached_property
+    def useful(self) -> tuple[float, float]:
+        """The useful FLOPs and compulsory bytes, the same for every variant."""
+        sizes = (math.prod(r.shape) * r.dtype.itemsize for r in self.result_types)
+        return self.task.useful(self.arguments, self.options, sum(sizes))
+
+    # --- Memory -----------------------------------------------------------------------------------
+
+    @cached_property
+    def result_types(self) -> Sequence[ResultType]:
+        """Shape and type of each result."""
+        if self._result_types is not None:
+            return self._result_types
+        found = as_tuple(self.values.expected)
+        return [ResultType(r.shape, self.task.result_dtype or r.dtype) for r in found]
+
+    @cached_property
+    def guarded_operands(self) -> list[Any]:
+        """The operands in memory with red zones; scalars are passed by value."""
+        arrays = [a for a in self.host_arguments if is_array(a)]
+        if self.device == "cpu":
+            sizes = (math.prod(r.shape) * r.dtype.itemsize for r in self.result_types)
+            needed = sum(a.nbytes for a in arrays if 0 not in a.strides) + sum(sizes)
+            require_host_memory(needed, f"copies of the operands and results of {self.ladder.name}")
+        pairs = zip(self.arguments, self.host_arguments, strict=True)
+        return [self._guarded(*pair) if is_array(pair[1]) else pair[1] for pair in pairs]
+
+    @cached_property
+    def guarded_results(self) -> list[GuardedArray]:
+        """The memory of the results, with red zones."""
+        return [
+            GuardedArray(r.shape, r.dtype, self.device_id, address=r.address)
+            for r in self.result_types
+        ]
+
+    def _guarded(self, given: Any, host: Any) -> GuardedArray:
+        """Memory with the layout of an operand."""
+        strides, address = None, 0
+        if self.device == "cpu":
+            strides, address = host.strides, host.ctypes.data
+        elif not is_on_device(given):
+            strides = host.strides if host.flags.f_contiguous else None
+        elif facts := memory_of(given):
+            strides, address = facts.get("strides"), facts["data"][0]
+        return GuardedArray(host.shape, host.dtype, self.device_id, strides, address)
+
+    def packed_operands(self) -> list[Any]:
+        """The operands in memory with red zones, packed and row-major."""
+        for i, guarded in enumerate(self.guarded_operands):
+            strided = isinstance(guarded, GuardedArray) and not guarded.is_packed
+            if strided and i not in self._packed:
+                self._packed[i] = GuardedArray(guarded.shape, guarded.dtype, self.device_id)
+                self.forget()
+        self.load(self.values)
+        return [self._packed.get(i, guarded) for i, guarded in enumerate(self.guarded_operands)]
+
+    @cached_property
+    def core(self) -> _core.Problem:
+        """The problem of the built-in variants, in the guarded memory."""
+        assert self.task.core is not None
+        if self._loaded is None:
+            self.load(self.values)
+        operands = tuple(g.memory for g in self.guarded_operands)
+        results = tuple(r.memory for r in self.guarded_results)
+        out = results if len(results) > 1 else results[0]
+        return self.task.core.problem(operands, self.options, self.device_id, out=out)
+
+    def load(self, values: Values) -> None:
+        """Write values to the operands, unless they are in place."""
+        if self._loaded is values:
+            return
+        if self._loaded is None:
+            for result in self.guarded_results:
+                result.poison()
+        for i, guarded in enumerate(self.guarded_operands):
+            if isinstance(guarded, GuardedArray):
+                guarded.write(values.operands[i])
+                if i in self._packed:
+                    self._packed[i].write(values.operands[i])
+                # On a GPU, the core may have copied an array that kernels cannot read in place.
+                if self.device == "cuda" and not guarded.is_packed:
+                    self.__dict__.pop("core", None)
+        self._loaded = values
+
+    def forget(self) -> None:
+        """Note that the memory may have changed; the next `load` restores it."""
+        self._loaded = None
+
+    def disturb(self) -> None:
+        """Exchange elements of operands on the CPU, so that earlier results are wrong."""
+        self.forget()
+        for guarded in self.guarded_operands:
+            # Only the checks look at red zones: an error here would end the sampling.
+            if isinstance(guarded, GuardedArray):
+                exchange(np.asarray(guarded.memory), self._rng)
+
+    def poison(self) -> None:
+        """Fill the results with sentinel bytes."""
+        if self.task.core and self.device == "cuda":  # without a copy to the GPU
+            self.core.fill_results(self.guarded_results[0].poison_byte)
+        else:
+            for result in self.guarded_results:
+                result.poison()
+
+    def results(self) -> Any:
+        """The results that the last call wrote to the guarded memory, on the host.
+
+        Raises
+        ------
+        ValueError
+            If a red zone of a result has changed.
+        """
+        results = tuple(result.read().copy() for result in self.guarded_results)
+        several = len(results) > 1 or (
+            not self.task.core and isinstance(self.values.expected, tuple)
+        )
+        return results if several else results[0]
+
+    def require_intact(self, values: Values, *, results: bool = True) -> None:
+        """Raise ValueError if a red zone has changed, or an operand does not have these values.
+
+        `results` states whether the red zones of the results are checked; :meth:`results` does it.
+        """
+        if results:
+            for result in self.guarded_results:
+                result.read()
+        arrays = zip(self.names, self.guarded_operands, values.operands, strict=True)
+        for i, (name, guarded, expected) in enumerate(arrays):
+            for array in (guarded, self._packed.get(i)):
+                if isinstance(array, GuardedArray) and not same_bytes(array.read(), expected):
+                    raise ValueError(f"wrong result: it changes the operand {name}")
+
+
+class Call(ABC):
+    """A variant that is ready to run on one problem.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    variant, device : str
+        The name of the variant, and the device on which it runs.
+    block, grid : tuple of int or None
+        The launch configuration of a kernel.
+    """
+
+    #: Whether it belongs to the package, so that the contract tests check it at other sizes.
+    built_in = False
+    #: Whether it selects the stream of its work itself.
+    selects_stream = False
+    block: Block | None = None
+    grid: Block | None = None
+
+    def __init__(self, problem: Problem, variant: str) -> None:
+        self.problem, self.variant, self.device = problem, variant, problem.device
+
+    @property
+    @abstractmethod
+    def cost(self) -> _core.Cost:
+        """FLOPs and bytes of the variant on this problem."""
+
+    @abstractmethod
+    def run(self) -> Any:
+        """Run the variant once; return the results, or None if they are in the guarded memory."""
+
+    @property
+    def timed(self) -> Any:
+        """What the core samples and counts: a function without arguments, or a call of the core."""
+        return self.run
+
+    @property
+    def between_samples(self) -> Callable[[], None] | None:
+        """A function that is called before each sample, outside of the timed interval."""
+        return None
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool]:
+        """Take one sample: seconds per call, SM clock in Hz, whether launch overhead was hidden."""
+        return _core.sample(self.timed, self.problem.device_id, cold, repeats, 0)
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernels that it launches; empty if they are unknown before it runs."""
+        return ()
+
+    def result(self) -> Any:
+        """Run the variant once, and return its result on the host."""
+        returned = self.run()
+        if returned is None:
+            return self.problem.results()
+        return tuple(map(on_host, returned)) if isinstance(returned, tuple) else on_host(returned)
+
+    def resources(self) -> Resources:
+        """Resource usage of its kernels."""
+        infos = self.kernels()
+        if not infos and self.device == "cuda":
+            infos = [kernel for kernel, _ in _core.count(self.timed, [], False)]
+        kernels = tuple(map(Kernel.from_core, infos))
+        return Resources(routine=self.problem.ladder.name, variant=self.variant, kernels=kernels)

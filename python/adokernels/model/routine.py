@@ -1,0 +1,408 @@
+"""Routines and variants as Python objects: what users call, index and inspect."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.ladders.source import Source, shipped_path, source_of
+from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
+from adokernels.model.call_checks import check_options, has_dask_array, refuse_dask_arrays
+from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.own_ladder import OwnLadder, extended
+from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.task import Task
+from adokernels.model.tasks import TASKS
+from adokernels.names import find
+from adokernels.records.kernels import Kernel, Resources
+from adokernels.records.sass import Sass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import DTypeLike
+
+
+class BuiltInVariant(Variant):
+    """One implementation of a routine on one device; see :class:`Variant`.
+
+    Attributes
+    ----------
+    routine : Routine
+        The routine that it implements.
+    """
+
+    def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
+        self.routine = routine
+        self.name: str = info.name
+        self.device: str = info.device
+        self.changes: str = info.changes
+        self.precision: str = info.precision
+        self.ceiling: bool = info.ceiling
+        self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
+        self._blocks = tuple(tuple(b) for b in info.blocks)
+
+    @property
+    def ladder(self) -> Routine:
+        """The routine that it implements."""
+        return self.routine
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Supported block shapes, the default first; empty on the CPU."""
+        return self._blocks
+
+    @property
+    def why_unavailable(self) -> str:
+        """Reason why it cannot run here: not built, no device, or device too old; else empty."""
+        return self.routine._core.why_unavailable(self.name)
+
+    def why_not(self, problem: Problem) -> str:
+        """Reason why it cannot solve a problem; empty if it can."""
+        return problem.core.why_not(self.name)
+
+    def prepare(self, problem: Problem, block: Block | None = None) -> BuiltInCall:
+        """Prepare it to run on a problem."""
+        return BuiltInCall(problem, self.name, block)
+
+    def with_default(self, block: Block, parameters: Mapping[str, Any]) -> BuiltInVariant:
+        """Set its default block shape for this session."""
+        if parameters:
+            raise ValueError(f"{self.label} has no parameters, got {dict(parameters)}")
+        self.routine._core.set_default_block(self.name, block)
+        return self.routine[self.name]
+
+    def __call__(
+        self,
+        *args: Any,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Compute the routine with this variant.
+
+        If an operand is a Dask array, the result is a lazy Dask array.
+        """
+        if "variant" in options:
+            raise TypeError(
+                f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
+            )
+        check_options(self.routine, args, options, BuiltInVariant.__call__, self.label)
+        if has_dask_array(args, options.values(), (out,)):
+            return self.routine(
+                *args,
+                variant=self.name,
+                block=block,
+                device=device,
+                out=out,
+                stream=stream,
+                **options,
+            )
+        return self.routine._core.call(args, options, self.name, block, device, out, stream)
+
+    def cost(self, *args: Any, **options: Any) -> _core.Cost:
+        """FLOPs and bytes for these operands; needs no device.
+
+        Returns
+        -------
+        Cost
+            ``flops`` and ``bytes`` of the problem (useful, compulsory); ``executed_flops``, the
+            ``executed_instructions`` that compute them (0: not counted) and ``requested_bytes`` of
+            this variant.
+        """
+        check_options(self.routine, args, options, BuiltInVariant.cost)
+        refuse_dask_arrays("cost", args, options)
+        return self.routine._core.cost(self.name, args, options)
+
+    def resources(
+        self, *args: Any, block: tuple[int, ...] | None = None, out: Any = None, **options: Any
+    ) -> Resources:
+        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. Their shapes and types determine which kernels are
+            launched; nothing is computed. Default: the task's default problem.
+        block : tuple of int, optional
+            One of ``blocks``; default the first.
+        out : array or tuple of arrays, optional
+            The results of the call, for variants that depend on where results are.
+
+        Returns
+        -------
+        Resources
+            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, or if the variant cannot solve the problem.
+        Unavailable
+            If there is no GPU: the values depend on the code that is compiled for it.
+        """
+        check_options(self.routine, args, options, BuiltInVariant.resources)
+        if not args:
+            args = self.routine.task.empty_operands()
+        infos = self.routine._core.kernels(self.name, args, options, block, out)
+        kernels = tuple(map(Kernel.from_core, infos))
+        return Resources(routine=self.routine.name, variant=self.name, kernels=kernels)
+
+    def sass(
+        self,
+        *args: Any,
+        block: tuple[int, ...] | None = None,
+        out: Any = None,
+        arch: str | None = None,
+        kernels: Iterable[Kernel] | None = None,
+        **options: Any,
+    ) -> Sass:
+        """The machine code (SASS) of the kernels that a call launches.
+
+        Parameters
+        ----------
+        *args, block, out, **options
+            As in :meth:`resources`.
+        arch : str, optional
+            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
+            runs, or else the first one of the build.
+        kernels : iterable of Kernel, optional
+            The kernels that the call launches, for example those of stored resources or counters.
+            With them, no GPU is needed, and the call must have no other arguments.
+
+        Returns
+        -------
+        Sass
+            Per kernel: instructions, loads and stores by width, registers and loops.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
+            `arch`, or if it does not contain a kernel.
+        Unavailable
+            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
+            ``cuobjdump`` or ``nvdisasm`` is missing.
+        """
+        if self.device != "cuda":
+            raise ValueError(f"{self.label} must be a CUDA variant, got a variant without kernels")
+        check_options(self.routine, args, options, BuiltInVariant.sass)
+        if kernels is None:
+            if reason := _core.why_no_cuda():
+                raise _core.Unavailable(
+                    f"the kernels that the call launches cannot be determined: {reason}; remedy: "
+                    "pass kernels= from stored resources or counters"
+                )
+            kernels = self.resources(*args, block=block, out=out, **options)
+        elif args or options or block is not None or out is not None:
+            raise TypeError("kernels= determines the kernels: omit the arguments of a call")
+        found, code = sass_of_module(
+            Path(_core.__file__),
+            launched_kernels(kernels),
+            arch=arch,
+            source=self.routine.name,
+            path_of=shipped_path,
+        )
+        return Sass(routine=self.routine.name, variant=self.name, arch=found, kernels=code)
+
+    @property
+    def source(self) -> Source:
+        """Its source code: declaration, kernels, and what these use of the routine's folder.
+
+        Needs no device and no CUDA build. A notebook and a terminal show it highlighted; ``print``
+        shows plain text.
+
+        Returns
+        -------
+        Source
+            ``text``, ``files``, and ``parts`` with file and line of each definition.
+        """
+        return source_of(self.label, *(f"{routine}[{name}]" for routine, name in self.stages))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, (self.routine, self.name)
+
+
+class BuiltInCall(Call):
+    """A built-in variant that is ready to run."""
+
+    built_in = True
+
+    def __init__(self, problem: Problem, variant: str, block: Block | None) -> None:
+        super().__init__(problem, variant)
+        self._block = block
+        self._prepared_for, self._prepared = problem.core, problem.core.prepare(variant, block)
+        if self.device == "cuda":
+            self.block, self.grid = tuple(self._prepared.block), tuple(self._prepared.grid)
+
+    @property
+    def timed(self) -> _core.Call:
+        """The call of the core, which runs without a Python frame."""
+        if self._prepared_for is not self.problem.core:  # it has copied its operands again
+            self._prepared_for = self.problem.core
+            self._prepared = self._prepared_for.prepare(self.variant, self._block)
+        return self._prepared
+
+    @property
+    def cost(self) -> _core.Cost:
+        """FLOPs and bytes of the variant on this problem."""
+        return self._prepared.cost
+
+    def run(self) -> None:
+        """Run the variant once."""
+        self.timed.run()
+
+    def sample(self, cold: bool, repeats: int) -> tuple[float, float, bool]:
+        """Take one sample; see :meth:`Call.sample`."""
+        return _core.sample(self.timed, cold, repeats)
+
+    def kernels(self) -> Sequence[_core.KernelInfo]:
+        """The kernels that it launches; none on the CPU."""
+        return self.timed.kernels()
+
+
+class Routine(Ladder, _core.DirectCall):
+    """A computation, and the ladder of variants that implement it.
+
+    Call it like a function, index it by a variant's name, or iterate over its variants. A call with
+    Dask arrays returns a lazy Dask array.
+
+    Attributes
+    ----------
+    name : str
+        As in ``ado.<name>``.
+    summary : str
+        What it computes, in one sentence.
+    source : str
+        The origin of the computation.
+    parameters : tuple of Parameter
+        Its operands, results and options, with names, shapes, types and descriptions.
+    dimensions : tuple of str
+        The names of the lengths in the operands' shapes, in order of first appearance.
+    batched : bool
+        Whether operands may have leading batch dimensions.
+    halo : int or None
+        A result pixel depends on the pixels up to this distance along rows and columns. None if the
+        routine is not an image filter.
+    """
+
+    def __init__(self, core: _core.Routine) -> None:
+        self._core = core
+        self.name: str = core.name
+        self.summary: str = core.summary
+        self.source: str = core.source
+        self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
+        self.dimensions: tuple[str, ...] = tuple(core.dimensions)
+        self.batched: bool = core.batched
+        self.halo: int | None = core.halo
+
+    @property
+    def task(self) -> Task:
+        """The reference result, the allowed error, and the problems to run."""
+        task = TASKS.get(self.name) or Task(_without_reference)
+        return dataclasses.replace(task, core=self._core)
+
+    @property
+    def variants(self) -> tuple[BuiltInVariant, ...]:
+        """The variants in ladder order, CPU then CUDA."""
+        return tuple(BuiltInVariant(self, info) for info in self._core.variants)
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, name: str) -> BuiltInVariant: ...
+
+        def __iter__(self) -> Iterator[BuiltInVariant]: ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of its options."""
+        return tuple(p.name for p in self.parameters if p.role == "option")
+
+    def with_variants(self, *variants: Any) -> OwnLadder:
+        """Return the routine with variants of your own; see :meth:`Ladder.with_variants`."""
+        return extended(self, variants)
+
+    def operand_types(
+        self,
+        lengths: Mapping[str, int],
+        batch: Sequence[int] = (),
+        dtype: DTypeLike | None = None,
+    ) -> list[tuple[str, tuple[int, ...], str]]:
+        """Name, shape and dtype of each operand.
+
+        Parameters
+        ----------
+        lengths
+            The value of each of ``dimensions``.
+        batch
+            Batch dimensions, if the routine is batched.
+        dtype
+            Element type of operands that accept several types.
+
+        Raises
+        ------
+        ValueError
+            If lengths are missing, unknown or negative.
+        TypeError
+            If the routine does not accept that type.
+        """
+        element = None if dtype is None else np.dtype(dtype).str
+        return self._core.operand_types(list(lengths.items()), tuple(batch), element)
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self,
+            *args: Any,
+            variant: str | None = None,
+            block: tuple[int, ...] | None = None,
+            device: str | None = None,
+            out: Any = None,
+            stream: Any = None,
+            **options: Any,
+        ) -> Any:
+            """Compute the result; each routine documents its operands and options.
+
+            If an operand is a Dask array, the result is a lazy Dask array, and `variant`, `block`,
+            `device` and `options` apply to the call of each block.
+            """
+
+    # DirectCall.__call__ runs the default CPU variant on NumPy arrays without a Python frame. It
+    # forwards all other calls to this method.
+    def _general_call(
+        self,
+        *args: Any,
+        variant: str | None = None,
+        block: tuple[int, ...] | None = None,
+        device: str | None = None,
+        out: Any = None,
+        stream: Any = None,
+        **options: Any,
+    ) -> Any:
+        check_options(self, args, options, Routine._general_call, self.name)
+        if has_dask_array(args, options.values(), (out,)):
+            return find("lazy_call")(
+                self,
+                args,
+                options,
+                variant=variant,
+                block=block,
+                device=device,
+                out=out,
+                stream=stream,
+            )
+        return self._core.call(args, options, variant, block, device, out, stream)
+
+    def __reduce__(self) -> str:
+        return self.name  # the global adokernels.<name>; see registry.routine_object
+
+
+def _without_reference(*_: Any, **__: Any) -> NoReturn:
+    raise ValueError("this routine has no reference result")

@@ -1,0 +1,324 @@
+"""What a ladder computes: the reference result, the allowed error, the problems to run."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adokernels import _core
+from adokernels.model.comparison import as_tuple, difference, first_difference
+from adokernels.model.values import host_operands, is_array, random_array, scaled_problems
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
+
+Lengths = tuple[int, ...]
+#: Shape and type of an array.
+ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
+Number = float | Callable[..., float]
+#: Small matrices and images: single elements, partial tiles, thin shapes.
+SMALL_SHAPES = (
+    *((1, 1), (31, 33), (64, 64), (65, 130)),
+    *((129, 70), (72, 528), (1, 300), (300, 1)),
+)
+_SHAPE = r"\(([\w\s,]*)\)"
+_SIGNATURE = re.compile(rf"\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*->\s*{_SHAPE}(\s*,\s*{_SHAPE})*\s*")
+
+
+@dataclass(frozen=True)
+class SanitizerCases:
+    """Problems that compute-sanitizer and the contract tests run.
+
+    ``benchmarks/sanitize.py`` runs all of them. ``tests/test_contract.py`` uses `shapes`, `dtypes`,
+    `options` and `in_place`. List every accepted dtype and at least two values of every option that
+    changes the result: other dtypes and values are not tested.
+
+    Attributes
+    ----------
+    shapes
+        Lengths of small problems, which every variant computes; CUDA variants with every block
+        shape.
+    large
+        Lengths of a problem for which kernels may take another path; the default variant
+        computes it, under compute-sanitizer only.
+    dtypes
+        All accepted element types; one per element size if only the size matters. None stands for
+        the only type of a routine.
+    options
+        At least two values of each option, which select different paths through a kernel.
+    in_place
+        Lengths of problems whose result overwrites the operand.
+    """
+
+    shapes: Sequence[Lengths] = SMALL_SHAPES
+    large: Lengths = (4096, 4112)
+    dtypes: Sequence[str | None] = (None,)
+    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    in_place: Sequence[Lengths] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The shapes of operands, as names of lengths: ``"(m,k),(k,n)->(m,n)"``."""
+
+    text: str
+    operands: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a signature in the notation of NumPy's generalised ufuncs.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a signature.
+        """
+        if not _SIGNATURE.fullmatch(text):
+            raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")
+        shapes = re.findall(_SHAPE, text.partition("->")[0])
+        return cls(text, tuple(tuple(re.findall(r"\w+", shape)) for shape in shapes))
+
+    def lengths(self, operands: Sequence[Any]) -> dict[str, int]:
+        """The lengths by name, in order of first appearance.
+
+        Raises
+        ------
+        ValueError
+            If the operands do not have these shapes.
+        """
+        if len(operands) != len(self.operands):
+            raise ValueError(
+                f"{self.text} must have {len(self.operands)} operands, got {len(operands)}"
+            )
+        found: dict[str, int] = {}
+        for i, (names, operand) in enumerate(zip(self.operands, operands, strict=True)):
+            shape = np.shape(operand)
+            matches = len(shape) == len(names) and all(
+                n == (int(name) if name.isdigit() else found.setdefault(name, n))
+                for name, n in zip(names, shape, strict=True)
+            )
+            if not matches:
+                raise ValueError(f"operand {i + 1} must match {self.text}, got shape {shape}")
+        return found
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a ladder computes, the allowed error, and the problems to run.
+
+    ``tasks/<routine>.py`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
+    of an own ladder.
+
+    Attributes
+    ----------
+    expected
+        Maps operands and options to the expected result or a tuple of results. For a built-in
+        ladder, it is written in NumPy from the formulas, independently of the C++ code.
+    tolerance
+        Largest allowed difference: absolute for integers, in the unit below for floating-point
+        numbers. 0 requires the same bytes. None: 0 for integers, 64 machine epsilons for
+        floating-point numbers (4 for float16).
+    error_unit
+        Maps the arguments of `expected` to the unit of each element's error. Default: the largest
+        magnitude in the expected result, for all elements.
+    lengths
+        Size of the default problem, which is large enough to measure: the lengths that the
+        operands' shapes name, in the order in which users give them.
+    dtype
+        Element type of the default problem, for operands that accept several types; None for a
+        routine whose types are fixed.
+    operands
+        Maps lengths in that order to operands. Default: random numbers.
+    magnitude
+        Largest magnitude of random floating-point operands.
+    adjusted
+        Maps random operands to operands with meaningful values, for example indices within range.
+        Default: they remain as they are.
+    sparsified
+        If `expected` would take too long, maps its arguments to operands of the same shapes with
+        mostly zero terms, else to None. Every variant does the same work on these operands.
+    sanitizer
+        The problems that compute-sanitizer and the contract tests run.
+    benchmark_problems
+        The problems whose measured ladders are stored, by name, as additional arguments of
+        ``adokernels bench ROUTINE --device cuda``.
+    core
+        The routine of a built-in ladder. It declares names, shapes and types of the operands, and
+        counts FLOPs and bytes. None for an own ladder, to which the following attributes apply.
+    result_dtype
+        Element type of the results, if it is not that of the expected result.
+    flops, bytes
+        Useful FLOPs and compulsory bytes, as numbers or functions of operands and options. `bytes`
+        is by default the size of operands and results.
+    problems
+        Returns the operands of edge cases; it can have a parameter for a random generator. Default:
+        problems of small and odd lengths.
+    signature
+        The shapes of the operands.
+    """
+
+    expected: Callable[..., Any]
+    tolerance: float | None = 0.0
+    error_unit: Callable[..., Any] | None = None
+    lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
+    dtype: str | None = None
+    operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
+    magnitude: float = 0.5
+    adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
+    sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
+    sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
+    benchmark_problems: Mapping[str, str] = field(default_factory=dict)
+    core: _core.Routine | None = None
+    result_dtype: np.dtype[Any] | None = None
+    flops: Number = 0.0
+    bytes: Number | None = None
+    problems: Callable[..., Iterable[Sequence[Any]]] | None = None
+    signature: Signature | None = None
+
+    # --- Results ----------------------------------------------------------------------------------
+
+    def check(self, result: Any, expected: Any, unit: Any = None) -> float:
+        """Return the difference in `unit` if it is within the tolerance.
+
+        Raises
+        ------
+        ValueError
+            If it is not; the message locates the first wrong element.
+        """
+        results, exact = as_tuple(result), as_tuple(expected)
+        if len(results) != len(exact):
+            raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")
+        units = unit if isinstance(unit, tuple) else (unit,) * len(exact)
+        return max(map(self._checked, results, exact, units))
+
+    def _checked(self, got: NDArray[Any], exact: NDArray[Any], unit: Any) -> float:
+        wanted = self.rounded(exact)
+        if got.dtype == wanted.dtype and got.shape == wanted.shape:
+            error = difference(got.astype(exact.dtype, copy=False), exact, unit)
+            if error <= self._allowed(wanted.dtype):
+                return error
+        raise ValueError(f"wrong result: {first_difference(got, wanted)}")
+
+    def rounded(self, expected: NDArray[Any]) -> NDArray[Any]:
+        """An expected result in the element type of the results."""
+        dtype = self.result_dtype
+        return expected if dtype is None else expected.astype(dtype, copy=False)
+
+    def _allowed(self, dtype: np.dtype[Any]) -> float:
+        if self.tolerance is not None:
+            return self.tolerance
+        if dtype.kind not in "fc":
+            return 0.0
+        return float((4 if dtype.itemsize == 2 else 64) * np.finfo(dtype).eps)
+
+    # --- Operands ---------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> list[_core.Parameter]:
+        """The declared operands of a built-in ladder."""
+        return [p for p in self.core.parameters if p.role == "input"] if self.core else []
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """The names of the operands; for an own ladder, those of the reference's parameters."""
+        if self.core:
+            return tuple(p.name for p in self.inputs)
+        try:
+            parameters = list(inspect.signature(self.expected).parameters.values())
+        except (TypeError, ValueError):  # built-in functions without a signature
+            parameters = []
+        positional = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        further = (f"operand {i + 1}" for i in range(len(positional), count))
+        return (*positional[:count], *further)
+
+    def lengths_of(self, operands: Sequence[Any]) -> Mapping[str, int]:
+        """The lengths that kernels in CUDA source receive, by name."""
+        if self.signature:
+            return self.signature.lengths(operands)
+        found: dict[str, int] = {}
+        if self.core is None:
+            shapes = (o.shape for o in operands if is_array(o))
+            return {f"length {d}": n for d, n in enumerate(next(shapes, ()))}
+        for parameter, operand in zip(self.inputs, operands, strict=True):
+            words = re.findall(r"[\w|]+", parameter.shape)
+            batch = np.shape(operand)[: np.ndim(operand) - len(words)]
+            if batch:
+                found.setdefault("batch", math.prod(batch))
+            for word, length in zip(words, np.shape(operand)[len(batch) :], strict=True):
+                if word in self.core.dimensions:
+                    found.setdefault(word, length)
+        return found
+
+    def useful(
+        self, operands: Sequence[Any], options: Mapping[str, Any], result_bytes: int
+    ) -> tuple[float, float]:
+        """The useful FLOPs and compulsory bytes of a problem, the same for every variant."""
+        if self.core:
+            cost = self.core.cost(self.core.variants[0].name, tuple(operands), dict(options))
+            return cost.flops, cost.bytes
+        moved = result_bytes + sum(o.nbytes for o in operands if is_array(o))
+
+        def value(number: Number) -> float:
+            return float(number(*operands, **options) if callable(number) else number)
+
+        return value(self.flops), float(moved) if self.bytes is None else value(self.bytes)
+
+    def edge_cases(
+        self, operands: Sequence[Any], rng: np.random.Generator
+    ) -> Iterator[tuple[Any, ...]]:
+        """Operands of the sizes and values on which kernels often fail."""
+        if self.core:
+            dtype = operands[0].dtype if self.dtype else None
+            yield from (self.random_operands(shape, dtype) for shape in self.sanitizer.shapes)
+        elif self.problems is None:
+            yield from scaled_problems(operands, rng)
+        else:
+            takes_generator = bool(inspect.signature(self.problems).parameters)
+            given = self.problems(rng) if takes_generator else self.problems()
+            yield from map(host_operands, given)
+
+    # --- Operands of a built-in ladder ------------------------------------------------------------
+
+    def operand_types(
+        self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+    ) -> list[ArrayType]:
+        """Shape and type of each operand; see :func:`adokernels.model.operands.operand_types`."""
+        assert self.core is not None
+        routine, given = self.core, self._lengths_or_default(lengths)
+        extra = len(given) - len(self.lengths)
+        if extra < 0 or (extra > 0 and not routine.batched):
+            batch = ", optionally after batch dimensions" if routine.batched else ""
+            raise ValueError(
+                f"lengths of {routine.name} must be {' x '.join(self.lengths)}{batch},"
+                f" got {' x '.join(map(str, given))}"
+            )
+        named = list(zip(self.lengths, given[extra:], strict=True))
+        element = self.dtype if dtype is None else dtype
+        chosen = None if element is None else np.dtype(element).str
+        types = routine.operand_types(named, given[:extra], chosen)
+        return [(tuple(shape), np.dtype(kind)) for _, shape, kind in types]
+
+    def random_operands(
+        self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        """Operands with random data."""
+        types = self.operand_types(lengths, dtype)
+        if self.operands:
+            return self.operands(self._lengths_or_default(lengths))
+        operands = tuple(random_array(*each, self.magnitude) for each in types)
+        return self.adjusted(*operands) if self.adjusted else operands
+
+    def empty_operands(self) -> tuple[NDArray[Any], ...]:
+        """Uninitialised operands of the default problem; they occupy no physical memory."""
+        return tuple(np.empty(*each) for each in self.operand_types())
+
+    def _lengths_or_default(self, lengths: Sequence[int] | None) -> Lengths:
+        return tuple(self.lengths.values() if lengths is None else lengths)

@@ -1,0 +1,307 @@
+"""Task of ``ado.gpp``: the terms of the generalised plasmon-pole model and realistic problems."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adokernels.model.task import SanitizerCases, Task
+
+#: Names of the lengths that make up a size.
+GPP_LENGTHS = ("nbands", "ngpown", "ncouls", "nfreqs")
+#: BerkeleyGW's Si-214 benchmark and smaller sizes.
+GPP_SIZES = {
+    "test": (24, 11, 67, 2),
+    "small": (96, 64, 512, 2),
+    "si214": (800, 1385, 11075, 2),
+}
+#: Share of Si-214's 800 bands that are occupied.
+_OCCUPIED = 428 / 800
+#: One band per _RARE bands, and one entry of wtilde per _RARE rows or columns, is of each rare
+#: kind, rounded up.
+_RARE = 64
+_TINY = 1e-9
+#: The largest number of terms that the reference result computes within a few seconds.
+_MAX_TERMS = 8_000_000
+_TOL_ZERO = 1e-12
+
+#: Branches of a term: the pole is far enough from the energy, the pole is too near, or no
+#: contribution.
+POLE, NEAR, NOTHING = range(3)
+
+
+class GppTerms:
+    """The model's two terms without their weights, from the formulas in `src/routines/gpp.hpp`.
+
+    Parameters
+    ----------
+    real
+        The floating-point type of the computation.
+    gamma, sexcut, tol
+        As for ``ado.gpp``.
+    """
+
+    def __init__(
+        self, real: Any, *, gamma: float = 0.5, sexcut: float = 4.0, tol: float = 1e-6
+    ) -> None:
+        self.complex = np.result_type(real, np.complex64).type
+        self.limit_one, self.limit_two = 1 / (4 * real(tol)), real(gamma) ** 2
+        self.sexcut = real(sexcut)
+
+    def __call__(
+        self, x: NDArray[Any], w: NDArray[Any], eps: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Compute ``sch``, ``ssx`` and the branch taken for arrays that broadcast."""
+        wdiff = x - w
+        wdiffr = wdiff.real**2 + wdiff.imag**2
+        delw = w * np.conj(wdiff) / wdiffr
+        delwr = delw.real**2 + delw.imag**2
+        pole = (wdiffr > self.limit_two) & (delwr < self.limit_one)
+        near = ~pole & (delwr > _TOL_ZERO)
+        nothing = self.complex(0)
+        sch = np.where(pole, delw * eps, nothing)
+        # Forms of x^2 - w^2 and delw + 1/2 that avoid cancellation for x near w or -w.
+        squares, half_more = wdiff * (x + w), (x + w) / (2 * wdiff)
+        ssx = np.where(near, -w * w * eps * delw / (4 * w * w * half_more), nothing)
+        ssx = np.where(pole, w * w * eps / squares, ssx)
+        # ssx is infinite at x = -w, which exceeds any cut-off.
+        within = np.isfinite(ssx) & (np.abs(ssx) <= self.sexcut * np.abs(eps))
+        ssx[(x < 0) & ~within] = nothing
+        return sch, ssx, np.where(pole, POLE, np.where(near, NEAR, NOTHING))
+
+
+class GppProblem(NamedTuple):
+    """The operands of ``ado.gpp`` in order: ``ado.gpp(*problem)``."""
+
+    wtilde: NDArray[np.complex128]
+    i_eps: NDArray[np.complex128]
+    aqsn: NDArray[np.complex128]
+    aqsm: NDArray[np.complex128]
+    wx: NDArray[np.float64]
+    vcoul: NDArray[np.float64]
+    occ: NDArray[np.float64]
+
+    def branch_shares(self, samples: int = 1_000_000, **options: float) -> dict[str, float]:
+        """Estimate how often each branch is taken, from random (band, igp, ig, frequency).
+
+        Parameters
+        ----------
+        samples
+            Number of terms to draw.
+        **options
+            `gamma`, `sexcut` and `tol` of ``ado.gpp``.
+
+        Returns
+        -------
+        dict
+            Shares of all terms: ``"pole"``, ``"near"`` (the second branch) and ``"nothing"`` add
+            up to 1. ``"near, occupied"`` and ``"cut off, occupied"`` are the shares of the second
+            branch and of the cut-off that belong to occupied bands.
+
+        Raises
+        ------
+        ValueError
+            If the problem has no terms, or `samples` is less than 1.
+        """
+        if samples < 1 or not (self.wx.size and self.wtilde.size):
+            raise ValueError(f"samples and all lengths must be at least 1, got {samples} samples")
+        rng = np.random.default_rng(0)
+        band, f = (rng.integers(0, n, samples) for n in self.wx.shape)
+        row, column = (rng.integers(0, n, samples) for n in self.wtilde.shape)
+        with np.errstate(all="ignore"):
+            terms = GppTerms(np.float64, **options)
+            x, w, eps = self.wx[band, f], self.wtilde[row, column], self.i_eps[row, column]
+            _, ssx, branch = terms(x, w, eps)
+            occupied = self.occ[band] != 0
+            cut = (branch != NOTHING) & (ssx == 0) & (w != 0) & (eps != 0)
+            kinds = {
+                "pole": branch == POLE,
+                "near": branch == NEAR,
+                "nothing": branch == NOTHING,
+                "near, occupied": (branch == NEAR) & occupied,
+                "cut off, occupied": cut & occupied,
+            }
+        return {kind: float(np.mean(those)) for kind, those in kinds.items()}
+
+
+def gpp_problem(
+    size: str | Sequence[int] = "small", seed: int | None = None, *, near: bool = True
+) -> GppProblem:
+    """Make random, realistic operands of ``ado.gpp`` that take every branch.
+
+    Re wtilde lies in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]. wx lies in [3, 9] for occupied
+    bands, in [-6, 0] for the others, and rises by 0.3 per frequency. All other numbers lie in
+    [-1, 1]. Per 64 bands, one is half occupied, one is occupied with wx in [-5, -1], and one has
+    wx = 0.1 for all frequencies. One entry of wtilde per 64 rows or columns is tiny, and another
+    one lies next to an energy.
+
+    Parameters
+    ----------
+    size
+        ``"test"``, ``"small"``, ``"si214"`` (800 bands, 1385, 11075, 2), or a tuple of bands,
+        ngpown (igp), ncouls (ig) and frequencies.
+    seed
+        The same seed gives the same problem; without one, each call gives a new problem.
+    near
+        Whether energies may be nearer to a pole than the default gamma, which selects the second
+        branch. If not, Im wtilde lies in [-1.11, -0.61] and no entry is tiny or next to an energy.
+
+    Returns
+    -------
+    GppProblem
+        A named tuple of the operands.
+
+    Raises
+    ------
+    ValueError
+        If `size` is neither a known name nor four lengths.
+    TypeError
+        If a length is not an integer.
+
+    Examples
+    --------
+    >>> import adokernels as ado
+    >>> asx, ach = ado.gpp(*ado.gpp_problem("test", seed=1))
+    >>> asx.shape
+    (2,)
+    """
+    if isinstance(size, str):
+        if size not in GPP_SIZES:
+            raise ValueError(f"size must be {', '.join(GPP_SIZES)} or a tuple, got {size!r}")
+        size = GPP_SIZES[size]
+    lengths = tuple(map(operator.index, size))
+    if len(lengths) != len(GPP_LENGTHS) or min(lengths) < 0:
+        raise ValueError(f"size must be ({', '.join(GPP_LENGTHS)}), each at least 0, got {lengths}")
+    bands, rows, columns, frequencies = lengths
+    rng = np.random.default_rng(seed)
+
+    def numbers(*shape: int) -> NDArray[np.complex128]:
+        both = rng.random((*shape, 2))
+        both *= 2
+        both -= 1
+        return both.view(np.complex128)[..., 0]
+
+    wtilde = numbers(rows, columns)
+    wtilde.real *= 2.5
+    wtilde.real += 3
+    wtilde.imag *= 0.25
+    wtilde.imag -= 0.26 if near else 0.86
+    occ = np.zeros(bands)
+    occ[rng.permutation(bands)[: round(bands * _OCCUPIED)]] = 1
+    wx = np.where(occ != 0, rng.uniform(3, 9, bands), rng.uniform(-6, 0, bands))
+    rare = -(-bands // _RARE)
+    halves, negative = np.array_split(rng.permutation(np.flatnonzero(occ))[: 2 * rare], 2)
+    origin = rng.permutation(np.setdiff1d(np.arange(bands), [*halves, *negative]))[:rare]
+    occ[halves] = 0.5
+    wx[negative] = rng.uniform(-5, -1, len(negative))
+    wx = wx[:, None] + 0.3 * np.arange(frequencies)
+    if near and wtilde.size and wx.size:
+        some = -(-max(rows, columns) // _RARE)
+        tiny, close = rng.integers(0, wtilde.size, (2, some))
+        wtilde.flat[tiny] = _TINY * (1 - 1j)
+        wtilde.flat[close] = rng.choice(wx.ravel(), some) * (1 + _TINY * 1j)
+        # Tiny poles take the third branch only at energies near the origin.
+        wx[origin] = 0.1
+    return GppProblem(
+        wtilde=wtilde,
+        i_eps=numbers(rows, columns),
+        aqsn=numbers(bands, columns),
+        aqsm=numbers(bands, rows),
+        wx=wx,
+        vcoul=numbers(rows).real.copy(),
+        occ=occ,
+    )
+
+
+def expected(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Compute both sums in extended precision, from the formulas in `src/routines/gpp.hpp`."""
+    asx, ach = _sums(np.longdouble, lambda term: term, *operands, **options)
+    return asx.astype(np.complex128), ach.astype(np.complex128)
+
+
+def error_unit(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Allowed error of each sum, relative to the sum of its terms' magnitudes.
+
+    It is 32 roundings, and one more per band up to 2048, because variants add up to 2048 bands
+    without compensation.
+    """
+    bands = len(operands[GppProblem._fields.index("aqsm")])
+    rounding = (32 + min(bands, 2048)) * float(np.finfo(np.float64).epsneg)
+    asx, ach = _sums(np.float64, np.abs, *operands, **options)
+    return rounding * asx.real, rounding * ach.real
+
+
+def _sums(
+    real: Any,
+    of: Callable[..., Any],
+    wtilde: Any,
+    i_eps: Any,
+    aqsn: Any,
+    aqsm: Any,
+    wx: Any,
+    vcoul: Any,
+    occ: Any,
+    **options: float,
+) -> NDArray[Any]:
+    """Sum a function of each term; bands whose aqsm is 0 are omitted."""
+    terms = GppTerms(real, **options)
+    wx, occ = np.asarray(wx, real), np.asarray(occ, real)
+
+    def row(igp: int) -> NDArray[Any]:
+        bands = np.flatnonzero(np.asarray(aqsm)[:, igp])
+        w, eps = (terms.complex(np.asarray(a)[igp]) for a in (wtilde, i_eps))
+        m = np.conj(terms.complex(np.asarray(aqsm)[bands, igp]))[:, None]
+        m = m * terms.complex(np.asarray(aqsn)[bands]) * real(np.asarray(vcoul)[igp])
+        sums = np.zeros((2, wx.shape[1]), terms.complex)
+        filled = occ[bands] != 0
+        for f, x in enumerate(wx[bands].T):
+            with np.errstate(all="ignore"):  # threads do not inherit the error state
+                sch, ssx, _ = terms(x[:, None], w, eps)
+                sums[0, f] = of(-occ[bands][filled, None] * ssx[filled] * m[filled]).sum()
+                sums[1, f] = of(sch * m / 2).sum()
+        return sums
+
+    with ThreadPoolExecutor() as pool:
+        zero = np.zeros((2, wx.shape[1]), terms.complex)
+        return sum(pool.map(row, range(len(wtilde))), start=zero)
+
+
+def sparsified(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
+    """Set aqsm to 0 except for a sample of pairs of band and igp that includes the corners."""
+    arrays = dict(zip(GppProblem._fields, map(np.asarray, operands), strict=True))
+    aqsm, each = arrays["aqsm"], arrays["aqsn"].shape[1] * arrays["wx"].shape[1]
+    if aqsm.size * each <= _MAX_TERMS:
+        return None
+    kept = np.random.default_rng().choice(aqsm.size, max(4, _MAX_TERMS // 2 // each))
+    columns = aqsm.shape[1]
+    kept = np.append(kept, [0, columns - 1, aqsm.size - columns, aqsm.size - 1])
+    sparse = np.zeros_like(aqsm)
+    sparse.flat[kept] = aqsm.flat[kept]
+    return tuple((arrays | {"aqsm": sparse}).values())
+
+
+TASK = Task(
+    expected,
+    tolerance=1,
+    error_unit=error_unit,
+    lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
+    operands=gpp_problem,
+    sparsified=sparsified,
+    sanitizer=SanitizerCases(
+        shapes=(
+            *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),
+            *((5, 33, 31, 3), (70, 1, 34, 1), (3, 2, 300, 2), (17, 129, 2, 2)),
+        ),
+        large=(130, 17, 520, 2),
+    ),
+    # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
+    benchmark_problems={
+        "si214": "--shape 800x1385x11075x2 --seconds 4.5 --counters light",
+        "counted": "--shape 400x256x4096x2",
+    },
+)
