@@ -41,7 +41,7 @@ class Exercise:
     starter_is: Literal["wrong", "slow"]
     launch: Mapping[str, Any]
     faster_than: str
-    ladder: Ladder[Any]
+    ladder: Ladder
     operands: Operands
     folder: Path
 
@@ -151,7 +151,7 @@ def _poles(rng: np.random.Generator, poles: int, energies: int) -> tuple[NDArray
 
 
 def check_exercise(
-    variant: Any, of: Exercise | Ladder[Any], *args: Any, faster_than: str = "", **options: Any
+    variant: Any, of: Exercise | Ladder, *args: Any, faster_than: str = "", **options: Any
 ) -> Text:
     """Compare a variant with the oracle, time it, and report the result in one line.
 

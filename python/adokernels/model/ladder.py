@@ -156,7 +156,8 @@ class Variant(ABC):
         KeyError
             If the ladder has no variant with this name.
         """
-        return diff_of(self, self.ladder[other] if isinstance(other, str) else other)
+        after = self.ladder[other] if isinstance(other, str) else other
+        return diff_of(self.source, after.source)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variant):
