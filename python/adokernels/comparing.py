@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adokernels.conveniences import Plotted
 from adokernels.measuring.loading import load
 from adokernels.measuring.records import Measurement, Sweep
 from adokernels.measuring.statistics import Comparison, Verdict
@@ -15,7 +16,6 @@ from adokernels.tables.rendering import ShownAsTables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from matplotlib.axes import Axes
     from rich.table import Table
 
 
@@ -43,7 +43,7 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Changes(ShownAsTables):
+class Changes(ShownAsTables, Plotted):
     """The variants that two sweeps have in common, compared; a sequence of :class:`Change`.
 
     Attributes
@@ -93,28 +93,6 @@ class Changes(ShownAsTables):
             for c in self.changes
             if c.comparison.verdict is Verdict.SLOWER and 1 / c.comparison.ratio > 1 + share
         )
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw one line per variant from its time before to its time after.
-
-        Parameters
-        ----------
-        ax
-            The axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on.
-
-        Raises
-        ------
-        ValueError
-            If the sweeps have no variant in common.
-        """
-        from adokernels.charts.slopes import draw_slopes  # loads matplotlib
-
-        return draw_slopes(self.changes, title=self.title, labels=self.labels, ax=ax)
 
     def _tables(self) -> list[Table]:
         return [

@@ -1,8 +1,8 @@
 """The names of the package, and the modules that define them.
 
 Names are imported at their first use. A method can therefore use a name of a package that imports
-the method's own package: ``Scan.plot`` uses a chart. ``make generate`` writes ``__init__.pyi``,
-which type checkers read, from these names.
+the method's own package, as in :mod:`adokernels.conveniences`. ``make generate`` writes
+``__init__.pyi``, which type checkers read, from these names.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _DEFINED_IN = {
     ),
     "adokernels.arrays.pictures": "read_image",
     "adokernels.charts.memory": "memory_chart",
+    "adokernels.charts.picture": "plot",
     "adokernels.charts.roofline": "roofline",
     "adokernels.charts.speed_of_light": "speed_of_light",
     "adokernels.charts.steps": "steps",
@@ -63,7 +64,6 @@ _DEFINED_IN = {
 #: Names that are not public, but that methods of a lower package use.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
-    "draw_scan": "adokernels.charts.scans",
     "lazy_call": "adokernels.dask_arrays.calls",
 }
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.measuring.records import Machine, Measurement, Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 #: Colours of Okabe & Ito, one per sweep.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
@@ -84,10 +81,22 @@ class Series:
         return (*self.sweep.measurements, *self.sweep.peers)
 
     @property
+    def summarised(self) -> list[Measurement]:
+        """The variants in the title: the fastest, and before it the first of a single sweep."""
+        variants = self.sweep.variants
+        fastest = [self.sweep.fastest] if variants else []
+        return list(dict.fromkeys([*([] if self.name else variants[:1]), *fastest]))
+
+    @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
         found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
         return ", ".join(found)
+
+    @property
+    def details(self) -> str:
+        """The subject without the routine."""
+        return self.subject.partition(", ")[2]
 
 
 def make_series(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import output_folder, size
-from adokernels.cli.status import INTERRUPTED
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from adokernels.cli.arguments import Commands
+from adokernels.cli.arguments import Commands, output_folder, size
+from adokernels.cli.results import INTERRUPTED
 
 
 def add_commands(commands: Commands) -> None:
@@ -44,10 +40,10 @@ def add_commands(commands: Commands) -> None:
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
-    from adokernels.tour import Tour  # loads matplotlib
+    from adokernels.tour import tour  # loads matplotlib
 
-    tour = Tour(options.out, console, size=options.size, everything=options.all)
-    return INTERRUPTED if tour.run(options.image) else 0
+    settings = {"size": options.size, "everything": options.all}
+    return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
 
 
 def _run_info(options: argparse.Namespace, console: Console) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
+from adokernels.conveniences import Plotted
 from adokernels.fields import Length
 from adokernels.measuring.records import Sweep
-from adokernels.names import find
 from adokernels.storage import StoredRecord, write_csv
 from adokernels.tables.numbers import quantity, share_of_limit
 from adokernels.tables.rendering import ShownAsTables, new_table
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from rich.table import Table
 
     from adokernels.measuring.records import Measurement
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scan(StoredRecord, ShownAsTables):
+class Scan(StoredRecord, ShownAsTables, Plotted):
     """Measurements of one routine over a range of sizes; a sequence of sweeps.
 
     Attributes
@@ -49,31 +48,6 @@ class Scan(StoredRecord, ShownAsTables):
 
     def __len__(self) -> int:
         return len(self.sweeps)
-
-    def plot(self, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw bandwidth and time against the compulsory bytes, with the sizes of the caches.
-
-        Parameters
-        ----------
-        kind
-            ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call. ``"both"``: one
-            above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given, else
-            ``"both"``.
-        ax
-            The axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; for ``"both"``, the axes of the bandwidth.
-
-        Raises
-        ------
-        ValueError
-            If the kind is unknown, or if `ax` is given for ``"both"``.
-        """
-        drawn: Axes = find("draw_scan")(self, kind, ax)
-        return drawn
 
     @property
     def names(self) -> tuple[str, ...]:
