@@ -7,16 +7,14 @@ import ast
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Runs a command; returns the exit status, None on success.
 Run = Callable[[argparse.Namespace, Console], int | None]
@@ -143,19 +141,12 @@ class Commands:
     """
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(
-            required=True, metavar="command", title="commands", dest="command"
-        )
+        style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
+        self._parsers = parser.add_subparsers(required=True, **style)
         self.names: list[str] = []
 
     def add(
-        self,
-        name: str,
-        run: Run,
-        sentence: str,
-        example: str,
-        common: str = "",
-        **defaults: object,
+        self, name: str, run: Run, sentence: str, example: str, common: str = "", **defaults: object
     ) -> argparse.ArgumentParser:
         """Add a command.
 

@@ -28,14 +28,12 @@ def add_commands(commands: Commands) -> None:
     tour.add_argument("--size", type=size, help="upper limit for every length")
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
 
-    info = commands.add(
-        "info", _run_info, "Show the build, the devices and their ceilings", "--refresh"
-    )
+    sentence = "Show the build, the devices and their ceilings"
+    info = commands.add("info", _run_info, sentence, "--refresh")
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
 
-    ladders = commands.add(
-        "list", _run_list, "Show all routines, or the ladder of one routine", "transpose"
-    )
+    sentence = "Show all routines, or the ladder of one routine"
+    ladders = commands.add("list", _run_list, sentence, "transpose")
     ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
 
 

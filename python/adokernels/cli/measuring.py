@@ -9,14 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 import adokernels as ado
-from adokernels.cli.arguments import (
-    Commands,
-    lengths,
-    names,
-    options_of,
-    output_file,
-    problem_of,
-)
+from adokernels.cli.arguments import Commands, lengths, names, options_of, output_file, problem_of
 from adokernels.cli.results import INTERRUPTED, WRONG, write_files
 from adokernels.counters.metrics import METRIC_SETS
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
