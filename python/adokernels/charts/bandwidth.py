@@ -313,7 +313,9 @@ def _steps(canvas: Canvas, group: _Group) -> None:
         verdict, gain, _ = m.compare(before)
         clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
         start, end = (_STEP_COLUMN, rows[before]), (_STEP_COLUMN, rows[m])
-        canvas.arrow(start, end, 2, column, **line_of(verdict, canvas.ink))
+        arrow = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": 2, "shrinkB": 2}
+        arrow |= line_of(verdict, canvas.ink)
+        canvas.ax.annotate("", end, start, column, column, arrow, in_layout=False)
         canvas.label(
             ratio(gain) if clear else verdict.value,
             position=(_STEP_COLUMN, (rows[m] + rows[before]) / 2),

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.transforms import ScaledTranslation, Transform
+from matplotlib.transforms import ScaledTranslation
 
 from adokernels.charts.labels import Labels, Place, Point
 from adokernels.measuring.records import Measurement
@@ -202,18 +202,6 @@ class Canvas:
         """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
         style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
         self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
-
-    def arrow(
-        self,
-        start: Point,
-        end: Point,
-        shrink: float,
-        coords: str | Transform = "data",
-        **style: Any,
-    ) -> None:
-        """Draw an arrow that stays `shrink` points away from both ends."""
-        style = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": shrink, "shrinkB": shrink, **style}
-        self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
         """Add a legend below the axes, with as many columns as fit, unless there are no entries.

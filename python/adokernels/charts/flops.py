@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from matplotlib.artist import Artist
@@ -33,42 +32,29 @@ _BELOW_RIDGE = 3.0
 _PRECISIONS = ("FP32", "FP64")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlopsOptions:
-    """What a roofline shows.
-
-    Attributes
-    ----------
-    full
-        Whether the axes depend only on the machine.
-    levels
-        The memory levels; None for all.
-    by_precision
-        Whether the FLOPs of each precision have their own points.
-    published
-        Published points of another machine; None for none.
-    """
-
-    full: bool = False
-    levels: frozenset[str] | None = None
-    by_precision: bool = False
-    published: PublishedPoints | None = None
-
-    def shows(self, level: str) -> bool:
-        """Whether the points of a memory level are shown."""
-        return self.levels is None or level in self.levels
-
-
-def flops(canvas: Canvas, series: Sequence[Series], options: FlopsOptions) -> Content:
-    """Collect what the roofline shows.
+def flops(
+    canvas: Canvas,
+    series: Sequence[Series],
+    *,
+    full: bool,
+    levels: frozenset[str] | None,
+    by_precision: bool,
+    published: PublishedPoints | None,
+) -> Content:
+    """Collect what the roofline shows; the arguments are those of :func:`roofline`.
 
     Raises
     ------
     ValueError
         If no measurement has the counters that points per precision need.
     """
-    tracks = [t for s in series for m in s.everything for t in _tracks(m, s, options)]
-    if options.by_precision and not tracks:
+
+    def shows(level: str) -> bool:
+        return levels is None or level in levels
+
+    everything = [(m, s) for s in series for m in s.everything]
+    tracks = [t for m, s in everything for t in _tracks(m, s, shows, by_precision=by_precision)]
+    if by_precision and not tracks:
         raise ValueError(
             "what must contain counted FLOPs for by_precision=True, got none; measure with"
             " ado.sweep(..., counters=True)"
@@ -77,24 +63,25 @@ def flops(canvas: Canvas, series: Sequence[Series], options: FlopsOptions) -> Co
     layers: list[Layer] = []
     for host in hosts_of(series):
         ours = [t for t in tracks if t.series.host is host]
-        found = _roofs(host, series, ours, options, canvas.ink)
+        found = _memory_roofs(host, series, ours, shows)
+        found += _compute_roofs(host, canvas.ink, fused_only=by_precision)
         known += found
         layers.append(_layer(host, found, ours, series, canvas.ink))
     walls: list[Wall] = []
-    if len(series) == 1 and options.shows("DRAM") and not options.by_precision:
+    if len(series) == 1 and shows("DRAM") and not by_precision:
         xs = dict.fromkeys(t.m.flops / t.m.bytes for t in tracks if t.m.flops and t.m.bytes)
         walls = [Wall(x, f"compulsory {number(x)} FLOP/B") for x in xs]
     return Content(
         x="Arithmetic intensity [FLOP/byte]",
         y="Performance [FLOP/s]",
         layers=layers,
-        full=known if options.full else (),
+        full=known if full else (),
         walls=walls,
-        more=_visible_parts(layers, options),
+        more=_visible_parts(layers) if levels and tracks else (),
         points="{} bytes, counted",
         notes=partial(_notes, series=series, layers=layers),
         regions=_regions(layers[0].roofs) if len(layers) == 1 else (),
-        published=_published(layers, options),
+        published=_published(layers, published) if published else None,
     )
 
 
@@ -117,10 +104,8 @@ def _layer(
     return Layer(host, roofs, limits, tracks)
 
 
-def _visible_parts(layers: Sequence[Layer], options: FlopsOptions) -> list[Point]:
+def _visible_parts(layers: Sequence[Layer]) -> list[Point]:
     """Points on the roofs of the requested levels, below the ridge points of each machine."""
-    if not options.levels or not any(layer.tracks for layer in layers):
-        return []
     found = []
     for layer in layers:
         height = max(r.value for r in layer.roofs if not r.slope) / _BELOW_RIDGE
@@ -128,23 +113,23 @@ def _visible_parts(layers: Sequence[Layer], options: FlopsOptions) -> list[Point
     return found
 
 
-def _published(layers: Sequence[Layer], options: FlopsOptions) -> PublishedLayer | None:
-    if options.published is None:
-        return None
+def _published(layers: Sequence[Layer], published: PublishedPoints) -> PublishedLayer:
     roofs = [r for layer in layers for r in layer.roofs]
     levels = {level for r in roofs for level in r.levels}
     precisions = {r.name.split()[0] for r in roofs if not r.slope}
     machines = [layer.host.machine for layer in layers]
-    return published_layer(options.published, machines, levels, precisions)
+    return published_layer(published, machines, levels, precisions)
 
 
-def _tracks(m: Measurement, series: Series, options: FlopsOptions) -> Iterator[Track]:
+def _tracks(
+    m: Measurement, series: Series, shows: Callable[[str], bool], *, by_precision: bool
+) -> Iterator[Track]:
     """The points of a measurement: those of all FLOPs, or those of each precision.
 
     FLOPs are counted if available, else from the formula of the variant.
     """
     amounts = {"": m.counted_flops or m.executed_flops}
-    if options.by_precision:
+    if by_precision:
         counted = ((p, m.profile and m.profile.get(f"flops_{p.lower()}")) for p in _PRECISIONS)
         amounts = {precision: flops or 0.0 for precision, flops in counted}
     moved = m.counted_bytes or {REQUESTED: m.requested_bytes}
@@ -152,7 +137,7 @@ def _tracks(m: Measurement, series: Series, options: FlopsOptions) -> Iterator[T
         places = {
             level: flops / amount
             for level, amount in moved.items()
-            if amount and (options.shows(level) or level == REQUESTED)
+            if amount and (shows(level) or level == REQUESTED)
         }
         compulsory = m.bytes and m.cache == "cold" and not m.counted_bytes
         if m.flops and flops and places:
@@ -166,18 +151,22 @@ def _tracks(m: Measurement, series: Series, options: FlopsOptions) -> Iterator[T
             )
 
 
-def _roofs(
-    host: Host, series: Sequence[Series], tracks: Sequence[Track], options: FlopsOptions, ink: str
+def _memory_roofs(
+    host: Host, series: Sequence[Series], tracks: Sequence[Track], shows: Callable[[str], bool]
 ) -> list[Roof]:
     machine = host.machine
     rates = [t.m.counted_bytes.get("DRAM", 0.0) / t.m.seconds for t in tracks]
     rates += [s.sweep.roof for s in series if s.host is host and s.sweep.roof]
     reading = max(rates, default=0.0) > _ABOVE_COPY * machine.roof
     roofs = bandwidth_roofs(level_bandwidths(machine, reading=reading), 1.0, "B/s")
-    roofs = [r for r in roofs if any(map(options.shows, r.levels))]
-    for c in machine.of_kind("compute"):
+    return [r for r in roofs if any(map(shows, r.levels))]
+
+
+def _compute_roofs(host: Host, ink: str, *, fused_only: bool) -> list[Roof]:
+    roofs = []
+    for c in host.machine.of_kind("compute"):
         fused = c.operation == "fma"
-        if fused or not options.by_precision:
+        if fused or not fused_only:
             name = f"{c.level} {'FMA' if fused else c.operation}"
             roofs.append(flat_roof(c, name, "FLOP/s", ink, width=1.5 if fused else 1.0))
     return roofs

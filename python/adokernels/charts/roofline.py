@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from matplotlib.axes import Axes
 
@@ -11,7 +11,7 @@ from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import Canvas
 from adokernels.charts.content import draw_content
 from adokernels.charts.counted import size_of
-from adokernels.charts.flops import FlopsOptions, flops
+from adokernels.charts.flops import flops
 from adokernels.charts.instructions import instructions
 from adokernels.charts.published import PublishedPoints
 from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
@@ -135,12 +135,7 @@ def roofline(
     series = make_series(what, machine, highlight)
     kind = _checked_kind(kind, series)
     hosts = hosts_of(series)
-    options = FlopsOptions(
-        full=full,
-        levels=_known_levels(levels, hosts),
-        by_precision=by_precision,
-        published=published,
-    )
+    shown = _known_levels(levels, hosts)
     rows = sum(len(s.everything) for s in series) + 2 * len(series)
     grown = size_of(rows)[1] if kind == "bandwidth" and len(series) > 1 else 0.0
     canvas = Canvas(ax, annotate=annotate, size=(10.0, max(6.0, grown)))
@@ -152,7 +147,8 @@ def roofline(
     elif kind == "instructions":
         finding = draw_content(canvas, series, wrong, instructions(canvas, series, full=full))
     else:
-        content = flops(canvas, series, options)
+        points: dict[str, Any] = {"by_precision": by_precision, "published": published}
+        content = flops(canvas, series, full=full, levels=shown, **points)
         finding = draw_content(canvas, series, wrong, content)
         layers = content.published.words if content.published else ""
     canvas.title(finding, ", ".join(filter(None, [subject(series), layers])))
