@@ -130,12 +130,8 @@ def by_warp(
     mask = _mask(active, array.shape, name)
     if not mask.any():
         raise ValueError(f"{name} must have at least one active lane, got none")
-    if array.ndim == 1:
-        missing = -len(array) % WARP
-        array, mask = (np.pad(part, (0, missing)).reshape(-1, WARP) for part in (array, mask))
-    else:
-        missing = WARP - array.shape[1]
-        array, mask = (np.pad(part, ((0, 0), (0, missing))) for part in (array, mask))
+    padding = [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WARP)]
+    array, mask = (np.pad(part, padding).reshape(-1, WARP) for part in (array, mask))
     return array, mask
 
 
