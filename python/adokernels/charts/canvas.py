@@ -40,6 +40,8 @@ MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 #: Directions from a point to its label, the preferred one first.
 COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+#: Distances from a point to its label, in points, where no near label has space.
+_FAR = (62, 84, 112)
 
 #: Property of every chart text that can contain names from outside of the package. Matplotlib would
 #: otherwise interpret ``$`` in a name as mathematics.
@@ -147,7 +149,7 @@ class Canvas:
             (_, low), (_, high) = self.ax.transData.transform([(0, 0), (0, 1)])
             text.set_fontsize(min(largest, rows * abs(high - low) * 72 / self.ax.figure.dpi))
 
-        self.labels.add(text, places, fit if rows < math.inf else None)
+        self.labels.add(text, places, fit=fit if rows < math.inf else None)
 
     def write(self, words: str, x: float, y: float, **style: Any) -> None:
         """Add text without a box, by default centred at a position."""
@@ -162,7 +164,10 @@ class Canvas:
         compass: Iterable[Point] = COMPASS,
         **style: Any,
     ) -> None:
-        """Add text near a point, at one of these distances and directions, with a leader line."""
+        """Add text near a point, at one of these distances and directions, with a leader line.
+
+        If it overlaps something at all of them, all directions and larger distances are tried.
+        """
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
         style = self._styled(style)
         del style["x"], style["y"]
@@ -170,17 +175,21 @@ class Canvas:
         text = self.ax.annotate(
             words, point, (0, 0), "data", "offset points", arrowprops=leader, **style
         )
-        directions = tuple(compass)
+        nearby, directions = tuple(distances), tuple(compass)
+        groups = ((nearby, directions), ((*nearby, *_FAR), COMPASS))
         places = [
-            {
-                "position": (distance * east, distance * north),
-                "ha": ("center", "left", "right")[int(np.sign(east))],
-                "va": ("center", "bottom", "top")[int(np.sign(north))],
-            }
-            for distance in distances
-            for east, north in directions
+            [
+                {
+                    "position": (distance * east, distance * north),
+                    "ha": ("center", "left", "right")[int(np.sign(east))],
+                    "va": ("center", "bottom", "top")[int(np.sign(north))],
+                }
+                for distance in some
+                for east, north in ways
+            ]
+            for some, ways in groups
         ]
-        self.labels.add(text, places)
+        self.labels.add(text, *places)
 
     def line(self, xs: Sequence[float], ys: Sequence[float], **style: Any) -> None:
         """Draw a straight line that labels avoid."""

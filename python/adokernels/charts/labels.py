@@ -37,16 +37,17 @@ class Labels(Artist):
         self.set_in_layout(False)
         self.points: list[Point] = []
         self.lines: list[NDArray[np.float64]] = []
-        self._items: list[tuple[Text, list[Place], Callable[[], None] | None]] = []
+        self._items: list[tuple[Text, list[list[Place]], Callable[[], None] | None]] = []
 
     def add(
-        self, text: Text, places: Iterable[Place], fit: Callable[[], None] | None = None
+        self, text: Text, *places: Iterable[Place], fit: Callable[[], None] | None = None
     ) -> None:
         """Add a label with its candidate positions, the preferred one first.
 
-        `fit` adapts the label to the current size of the chart.
+        Further groups of positions are used only if the label overlaps something at all positions
+        of the groups before. `fit` adapts the label to the current size of the chart.
         """
-        self._items.append((text, list(places), fit))
+        self._items.append((text, list(map(list, places)), fit))
 
     def draw(self, renderer: RendererBase) -> None:
         """Place the labels."""
@@ -58,14 +59,19 @@ class Labels(Artist):
         lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
         samples = np.concatenate([np.empty((0, 2)), *lines])
         frame = np.array([axes.get_window_extent(renderer).extents])
-        for text, places, fit in self._items:
+        for text, groups, fit in self._items:
             if fit:
                 fit()
-            costs = []
-            for preference, place in enumerate(places):
-                text.set(**place)
-                cost = self._cost(_boxes(text, renderer), taken, samples, frame)
-                costs.append(cost + self._PREFERENCE * preference)
+            places: list[Place] = []
+            costs: list[float] = []
+            for group in groups:
+                for place in group:
+                    text.set(**place)
+                    cost = self._cost(_boxes(text, renderer), taken, samples, frame)
+                    costs.append(cost + self._PREFERENCE * len(costs))
+                places += group
+                if min(costs) < self._OVERLAP:
+                    break
             text.set(**places[int(np.argmin(costs))])
             taken = np.concatenate([taken, _boxes(text, renderer)])
 

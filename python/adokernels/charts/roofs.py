@@ -183,7 +183,7 @@ def label_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> None:
         ]
         style = {"ha": "center" if roof.slope else "right", "color": roof.colour}
         text = canvas.text(roof.words, rotation_mode="anchor", **style)
-        canvas.labels.add(text, places, partial(_follow, text, decades, roof.slope))
+        canvas.labels.add(text, places, fit=partial(_follow, text, decades, roof.slope))
 
 
 def _follow(text: Text, decades: Transform, slope: int) -> None:

@@ -30,10 +30,6 @@ REQUESTED = "requested"
 _SMALL = 3.5
 #: Distance in typographic points below which labels have the vertical order of their markers.
 _NEAR = 40.0
-#: Distances from a point to its label, in typographic points.
-_DISTANCES = (8, 14, 22, 32, 45)
-#: Labels of more points than this close to each other need other distances, and all directions.
-_DENSE, _FAR = 3, (8, 14, 22, 32, 45, 62, 84, 112)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,15 +143,14 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
         # Labels of adjacent points have the vertical order of the points.
         close = spots[(np.abs(spots - spot) < _NEAR).all(axis=1)]
         lowest, highest = spot[1] <= close[:, 1].min(), spot[1] >= close[:, 1].max()
-        dense = len(close) > _DENSE
         compass = [
             (east, north)
             for east, north in COMPASS
-            if dense or ((north >= 0 or lowest) and (north <= 0 or highest))
+            if (north >= 0 or lowest) and (north <= 0 or highest)
         ]
         style = {"fontweight": "normal" if t.peer else "bold", "gid": canvas.gid(t.m)}
         style |= {"color": t.series.colour} if t.series.colour else {}
-        canvas.callout(t.words, t.last, _FAR if dense else _DISTANCES, compass, **style)
+        canvas.callout(t.words, t.last, (8, 14, 22, 32, 45), compass, **style)
     for t in tracks:
         if t.highlighted:
             # Points at the same position share one label.
