@@ -318,6 +318,15 @@ def test_no_words_overlap_in_a_wide_chart():
     assert not clashes(draw(make_gpp(machine, counters=True), WIDE))
 
 
+def test_no_words_overlap_with_many_names_close_to_each_other():
+    """Times that differ by 2 % give coinciding points."""
+    sweep = make_gpp(counters=True, extra={f"variant_{i}": 9.5 - 0.2 * i for i in range(8)})
+    ax = draw(sweep, SIZES[1], highlight=[m.variant for m in sweep])
+    assert len(named(ax)) == len(sweep) == 14
+    assert not clashes(ax)
+    assert not outside(ax)
+
+
 def test_the_overlap_test_fails_without_placement(monkeypatch):
     monkeypatch.setattr(canvas.Labels, "draw", lambda self, renderer: None)
     assert clashes(draw(make_gpp()))

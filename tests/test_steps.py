@@ -15,6 +15,7 @@ from charting import (
     with_peers,
 )
 
+from adokernels import plot
 from adokernels.charts.picture import picture
 from adokernels.charts.roofline import roofline
 from adokernels.charts.steps import steps
@@ -201,3 +202,13 @@ def test_the_default_picture_needs_no_ceilings():
     assert "intensity" in picture(flat).get_xlabel()
     assert "bandwidth" in picture(dataclasses.replace(flat, machine=None)).get_xlabel()
     assert "Time" in picture(make_gpp(extra={"fused": 1})).get_xlabel()
+
+
+def test_every_record_with_a_default_chart_is_drawn_by_plot():
+    flat = make_gpp(extra={"naive": 12})
+    assert plot(flat).get_xlabel() == picture(flat).get_xlabel()
+    changes = compare(flat, flat)
+    ax = new_figure(SIZES[1]).add_subplot()
+    assert plot(changes, ax=ax) is ax
+    with pytest.raises(TypeError, match=r"what must be one of Sweep, .*, Divergence, got Machine"):
+        plot(flat.machine)

@@ -12,6 +12,7 @@ from adokernels._core import synchronize as synchronize
 from adokernels._core import to_device as to_device
 from adokernels.pictures import read_image as read_image
 from adokernels.charts.memory import memory_chart as memory_chart
+from adokernels.charts.picture import plot as plot
 from adokernels.charts.roofline import roofline as roofline
 from adokernels.charts.speed_of_light import speed_of_light as speed_of_light
 from adokernels.charts.steps import steps as steps

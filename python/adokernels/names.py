@@ -1,8 +1,8 @@
 """The names of the package, and the modules that define them.
 
 Names are imported at their first use. A method can therefore use a name of a package that imports
-the method's own package: ``Scan.plot`` uses a chart. ``make generate`` writes ``__init__.pyi``,
-which type checkers read, from these names.
+the method's own package, as in :mod:`adokernels.conveniences`. ``make generate`` writes
+``__init__.pyi``, which type checkers read, from these names.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _DEFINED_IN = {
     ),
     "adokernels.pictures": "read_image",
     "adokernels.charts.memory": "memory_chart",
+    "adokernels.charts.picture": "plot",
     "adokernels.charts.roofline": "roofline",
     "adokernels.charts.speed_of_light": "speed_of_light",
     "adokernels.charts.steps": "steps",
@@ -66,8 +67,6 @@ _DEFINED_IN = {
 #: Names that are not public, but that methods of a lower package use: those of records that explain
 #: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
-    "draw_scan": "adokernels.charts.scans",
-    "draw_slopes": "adokernels.charts.slopes",
     "lazy_call": "adokernels.dask_arrays.calls",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",

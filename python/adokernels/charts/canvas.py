@@ -9,68 +9,81 @@ import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
-from adokernels.charts.labels import Labels, Point
+from adokernels.charts.labels import Labels, Place, Point
+from adokernels.records.measurement import Measurement
 from adokernels.text import printable
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.transforms import Transform
-
-    from adokernels.records.measurement import Measurement
-
-#: Colour and marker of each memory level, shared by its ceiling and the points measured there.
+#: Colour, marker and marker size in points of each memory level, shared by its ceiling and the
+#: points measured there. The sizes differ, so that coinciding points of several levels are visible.
 _LEVELS = {
-    "DRAM": ("#0072B2", "o"),
-    "L3": ("#009E73", "D"),
-    "L2": ("#E69F00", "s"),
-    "L1": ("#CC79A7", "^"),
-    "shared": ("#009E73", "v"),  # only on GPUs, which have no L3
+    "DRAM": ("#0072B2", "o", 11.0),
+    "L3": ("#009E73", "D", 9.5),
+    "L2": ("#E69F00", "s", 8.5),
+    "L1": ("#CC79A7", "^", 6.0),
+    "shared": ("#009E73", "v", 8.0),  # only on GPUs, which have no L3
 }
-_OTHER_LEVEL = ("#8C510A", "X")
-#: Marker sizes in points. They differ, so that coinciding points of several levels are visible.
-_SIZES = {"DRAM": 11.0, "L3": 9.5, "L2": 8.5, "shared": 8.0, "L1": 6.0}
-_OTHER_SIZE = 6.5
+_OTHER_LEVEL = ("#8C510A", "X", 6.5)
 #: Colours of memory limits, and of compute and instruction limits.
 MEMORY, COMPUTE = "#0072B2", "#D55E00"
 FADED, LOST, _ALARM = "0.55", "#D55E00", "#C8102E"
 #: Directions from a point to its label, the preferred one first.
 COMPASS = ((1, 0), (0, 1), (-1, 0), (0, -1), (0.7, 0.7), (-0.7, 0.7), (-0.7, -0.7), (0.7, -0.7))
+#: Distances from a point to its label, in points, where no near label has space.
+_FAR = (62, 84, 112)
 
 #: Property of every chart text that can contain names from outside of the package. Matplotlib would
 #: otherwise interpret ``$`` in a name as mathematics.
 LITERAL: Mapping[str, Any] = {"parse_math": False}
 #: Maximum number of characters of a row name, of a label, and of a title or note.
 _LONGEST_NAME, _LONGEST_LABEL, _LONGEST_NOTE = 40, 200, 600
+#: Mean width of a character relative to the size of the font, in regular and in bold type.
+CHARACTER, _BOLD_CHARACTER = 0.56, 0.62
 
 
 class Canvas:
-    """Axes, whether to annotate them, and drawing methods that share fonts and colours."""
+    """Axes, whether to annotate them, and drawing methods that share fonts and colours.
 
-    def __init__(self, ax: Axes, *, annotate: bool) -> None:
-        box, points = ax.get_window_extent(), 72 / ax.figure.dpi
-        self.ax, self.annotate = ax, annotate
+    Parameters
+    ----------
+    ax
+        The axes; if None, those of a new figure.
+    annotate
+        Whether to draw labels and a legend.
+    size
+        Width and height of the new figure in inches.
+    """
+
+    def __init__(
+        self, ax: Axes | None, *, annotate: bool, size: tuple[float, float] = (10.0, 6.0)
+    ) -> None:
+        self.ax = ax or plt.figure(figsize=size, layout="constrained").add_subplot()
+        box, points = self.ax.get_window_extent(), 72 / self.ax.figure.dpi
+        self.annotate = annotate
         self.width, self.height = box.width * points, box.height * points
         self.font = float(np.clip(self.width / 45, 5.0, 8.5))
         if annotate:  # the layout reserves space for title and legend
             self.height = max(self.height - 3 * self.font, self.height / 2)
         self.ink = str(mpl.rcParams["text.color"])
-        self.paper = ax.get_facecolor()
+        self.paper = self.ax.get_facecolor()
+        #: Style of a marker that is not filled.
+        self.hollow = {"mfc": self.paper, "mec": self.ink}
         # A box, because a stroke around the letters would draw the text as paths, which are wider
         # than its measured size.
         self.label_box = {"boxstyle": "square,pad=0.1", "fc": self.paper, "alpha": 0.6, "lw": 0}
         self.labels = Labels()
-        ax.add_artist(self.labels)
+        self.ax.add_artist(self.labels)
         self._points: dict[int, str] = {}
         self._numbers = itertools.count()
 
@@ -97,39 +110,51 @@ class Canvas:
         point = self._points.get(id(m))
         return f"{point}-{next(self._numbers)}" if point else None
 
+    def frame(self, x: str, y: str = "", /, *, spines: str = "left bottom", **style: Any) -> None:
+        """Name the axes and show some of the spines; `style` is that of the horizontal name."""
+        self.ax.set_xlabel(x, **{"fontsize": self.font + 1, **style})
+        self.ax.set_ylabel(y, fontsize=self.font + 1)
+        self.ax.tick_params(labelsize=self.font)
+        for side, spine in self.ax.spines.items():
+            spine.set_visible(side in spines)
+
     def text(self, words: str, **style: Any) -> Text:
         """Add text without a position."""
-        defaults = {
-            "x": 0,
-            "y": 0,
-            "fontsize": self.font,
-            "bbox": self.label_box,
-            "in_layout": False,
-            **LITERAL,
-        }
-        return self.ax.text(s=_shown(words), **{**defaults, **style})
+        return self.ax.text(s=printable(words, _LONGEST_LABEL, lines=True), **self._styled(style))
+
+    def _styled(self, style: Mapping[str, Any]) -> dict[str, Any]:
+        defaults = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False}
+        return {"x": 0, "y": 0, **defaults, **LITERAL, **style}
 
     def label(
         self,
         words: str,
-        places: Iterable[Mapping[str, Any]] = ({},),
+        places: Iterable[Place] = ({},),
         *,
         rows: float = math.inf,
+        always: bool = False,
         **style: Any,
     ) -> None:
         """Add text at the best of several places, each given as text properties.
 
-        The font is no larger than `rows` units of the vertical axis.
+        The font is no larger than `rows` units of the vertical axis. Without annotations, only text
+        that is `always` shown is added.
         """
+        if not (self.annotate or always):
+            return
         text = self.text(words, **style)
         largest = text.get_fontsize()
 
-        def put(place: Mapping[str, Any]) -> None:
+        def fit() -> None:
             (_, low), (_, high) = self.ax.transData.transform([(0, 0), (0, 1)])
-            unit = abs(high - low) * 72 / self.ax.figure.dpi
-            text.set(**{"fontsize": min(largest, rows * unit), **place})
+            text.set_fontsize(min(largest, rows * abs(high - low) * 72 / self.ax.figure.dpi))
 
-        self.labels.add(text, [partial(put, place) for place in places])
+        self.labels.add(text, places, fit=fit if rows < math.inf else None)
+
+    def write(self, words: str, x: float, y: float, **style: Any) -> None:
+        """Add text without a box, by default centred at a position."""
+        style = {"ha": "center", "va": "center", "bbox": None, **style}
+        self.label(words, position=(x, y), **style)
 
     def callout(
         self,
@@ -139,30 +164,32 @@ class Canvas:
         compass: Iterable[Point] = COMPASS,
         **style: Any,
     ) -> None:
-        """Add text near a point, at one of these distances and directions, with a leader line."""
+        """Add text near a point, at one of these distances and directions, with a leader line.
+
+        If it overlaps something at all of them, all directions and larger distances are tried.
+        """
         leader = {"arrowstyle": "-", "lw": 0.5, "color": FADED, "shrinkA": 0, "shrinkB": 3}
-        defaults = {"fontsize": self.font, "bbox": self.label_box, "in_layout": False, **LITERAL}
-        style = {**defaults, **style}
+        style = self._styled(style)
+        del style["x"], style["y"]
+        words = printable(words, _LONGEST_LABEL, lines=True)
         text = self.ax.annotate(
-            _shown(words),
-            point,
-            xytext=(0, 0),
-            textcoords="offset points",
-            arrowprops=leader,
-            **style,
+            words, point, (0, 0), "data", "offset points", arrowprops=leader, **style
         )
-        directions = tuple(compass)
+        nearby, directions = tuple(distances), tuple(compass)
+        groups = ((nearby, directions), ((*nearby, *_FAR), COMPASS))
         places = [
-            partial(
-                text.set,
-                position=(distance * east, distance * north),
-                ha=("center", "left", "right")[int(np.sign(east))],
-                va=("center", "bottom", "top")[int(np.sign(north))],
-            )
-            for distance in distances
-            for east, north in directions
+            [
+                {
+                    "position": (distance * east, distance * north),
+                    "ha": ("center", "left", "right")[int(np.sign(east))],
+                    "va": ("center", "bottom", "top")[int(np.sign(north))],
+                }
+                for distance in some
+                for east, north in ways
+            ]
+            for some, ways in groups
         ]
-        self.labels.add(text, places)
+        self.labels.add(text, *places)
 
     def line(self, xs: Sequence[float], ys: Sequence[float], **style: Any) -> None:
         """Draw a straight line that labels avoid."""
@@ -174,29 +201,23 @@ class Canvas:
         self.ax.plot([x], [y], **{"ls": "", "ms": 0.75 * self.font, "zorder": 4, **style})
         self.labels.points.append((x, y))
 
+    def mark_level(self, x: float, y: float, level: str, scale: float = 1.0, **style: Any) -> None:
+        """Draw the marker of a memory level."""
+        colour, marker, size = _LEVELS.get(level, _OTHER_LEVEL)
+        own = {"marker": marker, "ms": scale * size, "color": colour, "mec": self.paper, "mew": 0.5}
+        self.mark(x, y, **{**own, **style})
+
     def error_bar(self, x: float, y: float, **error: Any) -> None:
         """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
         style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
         self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
-
-    def arrow(
-        self,
-        start: Point,
-        end: Point,
-        shrink: float,
-        coords: str | Transform = "data",
-        **style: Any,
-    ) -> None:
-        """Draw an arrow that stays `shrink` points away from both ends."""
-        style = {"arrowstyle": "-|>", "lw": 0.8, "shrinkA": shrink, "shrinkB": shrink, **style}
-        self.ax.annotate("", end, start, coords, coords, style, in_layout=False)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
         """Add a legend below the axes, with as many columns as fit, unless there are no entries.
 
         Entries without marker and line are notes. They are placed above the other entries.
         """
-        if not handles:
+        if not handles or not self.annotate:
             return
         for handle in handles:
             label = printable(str(handle.get_label()), _LONGEST_NOTE)
@@ -204,18 +225,17 @@ class Canvas:
             handle.set_label(f" {label}" if label.startswith("_") else label)
         notes = [str(handle.get_label()) for handle in handles if _is_note(handle)]
         handles = [handle for handle in handles if not _is_note(handle)]
-        words = [str(handle.get_label()) for handle in handles]
-        widths = [self.font * (3.6 + 0.56 * len(word)) for word in words]
-        columns = max(1, min(len(words), int(1.1 * self.width / max(widths, default=1.0))))
-        width = int(1.1 * self.width / (0.56 * self.font))
+        longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+        columns = int(1.1 * self.width / (self.font * (3.6 + CHARACTER * longest)))
+        wrapped = textwrap.wrap("; ".join(notes), int(1.1 * self.width / (CHARACTER * self.font)))
         legend = self.ax.legend(
             handles=handles,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
             bbox_transform=self.ax.transAxes + self.shift(0, -13 - 2.5 * self.font),
-            ncols=columns,
+            ncols=max(1, min(len(handles), columns)),
             fontsize=self.font,
-            title="\n".join(textwrap.wrap("; ".join(notes), width)) or None,
+            title="\n".join(wrapped) or None,
             title_fontsize=self.font,
             frameon=False,
             borderaxespad=0.2,
@@ -228,11 +248,14 @@ class Canvas:
     def title(self, finding: str, subject: str) -> None:
         """Write the finding in bold, and below it the subject of the measurement."""
         size = self.font
-        lines = textwrap.wrap(
-            printable(subject, _LONGEST_NOTE), max(20, int(self.width / (0.52 * size)))
-        )
+
+        def lines(words: str, character: float) -> list[str]:
+            width = max(20, int(self.width / character))
+            return textwrap.wrap(printable(words, _LONGEST_NOTE), width)
+
+        below = lines(subject, 0.52 * size)
         self.ax.annotate(
-            "\n".join(lines),
+            "\n".join(below),
             (0, 1),
             (0, 4),
             "axes fraction",
@@ -245,14 +268,10 @@ class Canvas:
             **LITERAL,
         )
         # Prevent line breaks before percent signs.
-        bold = textwrap.wrap(
-            printable(finding, _LONGEST_NOTE).replace(" %", "~%"),
-            max(20, int(self.width / (0.62 * (size + 2)))),
-        )
-        pad = 7 + 1.32 * size * len(lines)
+        bold = lines(finding.replace(" %", "~%"), _BOLD_CHARACTER * (size + 2))
         style: dict[str, Any] = {"fontsize": size + 2, "fontweight": "bold", "loc": "left"}
-        style |= LITERAL
-        self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style)
+        pad = 7 + 1.32 * size * len(below)
+        self.ax.set_title("\n".join(bold).replace("~%", " %"), pad=pad, **style, **LITERAL)
 
     def badge(self, suspects: Sequence[tuple[Measurement, Point]]) -> None:
         """Mark impossible points, with a visible message that names them."""
@@ -270,6 +289,7 @@ class Canvas:
                 for y in (0.92, 0.8, 0.65, 0.5, 0.35, 0.2, 0.08)
                 for x in (0.3, 0.5, 0.7)
             ],
+            always=True,
             transform=self.ax.transAxes,
             color="white",
             fontweight="bold",
@@ -289,18 +309,19 @@ class Canvas:
         return ScaledTranslation(x / 72, y / 72, self.ax.figure.dpi_scale_trans)
 
 
-def _shown(words: str) -> str:
-    return printable(words, _LONGEST_LABEL, lines=True)
-
-
 def level_style(level: str) -> tuple[str, str]:
     """Colour and marker of a memory level."""
-    return _LEVELS.get(level, _OTHER_LEVEL)
+    return _LEVELS.get(level, _OTHER_LEVEL)[:2]
 
 
 def level_size(level: str) -> float:
     """Marker size of a memory level, in points; draw the largest markers first."""
-    return _SIZES.get(level, _OTHER_SIZE)
+    return _LEVELS.get(level, _OTHER_LEVEL)[2]
+
+
+def largest_first(by_level: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The values of the memory levels, in the order in which to draw their markers."""
+    return sorted(by_level.items(), key=lambda item: -level_size(item[0]))
 
 
 def _is_note(handle: Artist) -> bool:
@@ -329,7 +350,29 @@ def level_entries(
     """
     found = []
     for level in sorted(set(levels), key=level_size):
-        own, marker = level_style(level)
-        size = scale * level_size(level)
-        found.append(entry(words.format(level), color=colour or own, marker=marker, ms=size))
+        own, marker, size = _LEVELS.get(level, _OTHER_LEVEL)
+        style = {"color": colour or own, "marker": marker, "ms": scale * size}
+        found.append(entry(words.format(level), **style))
     return found
+
+
+#: Candidates for ticks, as multiples of powers of ten. The first candidate with enough ticks is
+#: used.
+_MULTIPLES: tuple[tuple[float, ...], ...] = (
+    (1,),
+    (1, 3),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 4, 5, 7),
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
+)
+_FEWEST_TICKS = 4
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round values within the range: powers of ten, and their multiples if there are few."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for multiples in _MULTIPLES:
+        found = [m * 10.0**p for p in powers for m in multiples if low <= m * 10.0**p <= high]
+        if len(found) >= _FEWEST_TICKS:
+            return found
+    return [float(f"{t:.2g}") for t in np.geomspace(low * 1.05, high / 1.05, _FEWEST_TICKS)]

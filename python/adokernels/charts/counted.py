@@ -1,24 +1,19 @@
-"""Common functions of the charts of hardware counters: measurements, axes and rows."""
+"""Common functions of the charts of hardware counters: measurements, rows and words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
-from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from adokernels.charts.canvas import Canvas
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import MEMORY_BREAKDOWN, of_peak
+from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from matplotlib.axes import Axes
-
-    from adokernels.charts.canvas import Canvas
-    from adokernels.records.profile import Profile
-
-Counted = list[tuple[Measurement, "Profile"]]
+Counted = list[tuple[Measurement, Profile]]
 
 
 def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
@@ -39,46 +34,56 @@ def counted(what: Sweep | Measurement | Sequence[Measurement]) -> Counted:
     return found
 
 
-def finding(rows: Counted, limit_of: Callable[[Profile], str]) -> str:
-    """Format the limit of the first and of the fastest variant, for the title of a chart."""
+def draw_title(canvas: Canvas, rows: Counted, limit_of: Callable[[Profile], str]) -> None:
+    """Write the limit of the first and of the fastest variant, and what was measured."""
     variants = [(m, p) for m, p in rows if not m.ceiling] or rows
     shown = dict([variants[0], min(variants, key=lambda row: row[0].seconds)])
-    return "; ".join(f"{m.variant}: {limit_of(profile)}" for m, profile in shown.items())
+    finding = "; ".join(f"{m.variant}: {limit_of(profile)}" for m, profile in shown.items())
+    canvas.title(finding, subject([m for m, _ in rows]))
 
 
-def new_axes(width: float, height: float) -> Axes:
-    """Create the axes of a new figure; sizes are in inches."""
-    return plt.figure(figsize=(width, height), layout="constrained").add_subplot()
+def size_of(rows: int) -> tuple[float, float]:
+    """Width and height in inches of a chart with this number of rows."""
+    return 10.0, 1.8 + 0.36 * rows
 
 
-def height_of(rows: int) -> float:
-    """Height in inches of a chart with this number of rows."""
-    return 1.8 + 0.36 * rows
+def draw_rows(
+    rows: Counted, header: int, words: str, *, reach: float, ax: Axes | None, annotate: bool
+) -> tuple[Canvas, float]:
+    """Set up one row per measurement, from top to bottom, below a header of `header` text lines.
 
-
-def draw_rows(canvas: Canvas, measurements: Sequence[Measurement], lines: int) -> float:
-    """Set up one row per measurement, from top to bottom, below a header of `lines` text lines.
-
-    The horizontal axis is a share from 0 to 100 %. Its limit may be larger if there are columns.
+    The horizontal axis is a share from 0 to 100 %, with the name `words`. It ends at `reach`, so
+    that there is space for columns at the right.
 
     Returns
     -------
-    float
-        Height of a row in points.
+    tuple
+        The canvas, and the height of a row in points.
     """
-    ax, rows = canvas.ax, len(measurements)
-    points = 1.3 * canvas.font * (lines + 0.5) if canvas.annotate else 0.0
-    height = max(canvas.height - points, canvas.height / 2) / rows
-    ax.set_ylim(rows - 0.5, -0.5 - points / height)
+    canvas = Canvas(ax, annotate=annotate, size=size_of(len(rows)))
+    ax = canvas.ax
+    points = 1.3 * canvas.font * (header + 0.5) if annotate else 0.0
+    height = max(canvas.height - points, canvas.height / 2) / len(rows)
+    ax.set(xlim=(0, reach), ylim=(len(rows) - 0.5, -0.5 - points / height))
     ax.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    ax.spines["bottom"].set_bounds(0, 1)
-    names = [f"{m.variant} (ceiling)" if m.ceiling else m.variant for m in measurements]
-    canvas.row_names(names)
+    canvas.row_names([f"{m.variant} (ceiling)" if m.ceiling else m.variant for m, _ in rows])
+    canvas.frame(words, spines="bottom", fontsize=canvas.font)
     ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=canvas.font)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    return height
+    ax.spines["bottom"].set_bounds(0, 1)
+    return canvas, height
+
+
+def shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
+    """Share of peak of each unit, given by its metric, as far as it was counted."""
+    known = ((name, profile.get(of_peak(metric))) for name, metric in metrics.items())
+    return {name: value / 100 for name, value in known if value is not None}
+
+
+def memory_shares(profile: Profile) -> dict[str, float]:
+    """Share of peak of each memory level, which is that of its busiest unit."""
+    parts = {level: shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
+    return {level: max(found.values()) for level, found in parts.items() if found}
 
 
 def subject(measurements: Sequence[Measurement]) -> str:

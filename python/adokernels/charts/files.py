@@ -1,17 +1,19 @@
-"""Reproducible figure files, which depend only on the data."""
+"""Charts as files, which depend only on the data."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from adokernels.storage import replace_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Metadata of each format, without the date.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -19,6 +21,26 @@ _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
+
+
+@contextmanager
+def closing(draw: Callable[..., Axes], what: Any) -> Iterator[Figure]:
+    """Draw a chart in matplotlib's default style, and close its figure at the end.
+
+    The figure is not shown, not even in an interactive session.
+
+    Parameters
+    ----------
+    draw, what
+        A function that draws `what` on axes of a new figure, and returns the axes.
+    """
+    with plt.style.context("default"), plt.ioff():
+        figure = draw(what).get_figure()
+        assert isinstance(figure, Figure)  # charts use no subfigures
+        try:
+            yield figure
+        finally:
+            plt.close(figure)
 
 
 def save(figure: Figure, path: str | Path, **options: Any) -> None:

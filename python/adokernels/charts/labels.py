@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.backend_bases import RendererBase
 from matplotlib.text import Annotation, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from matplotlib.backend_bases import RendererBase
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 Point = tuple[float, float]
+#: Properties of a text that move it to one of its candidate positions.
+Place = Mapping[str, Any]
 
 
 class Labels(Artist):
@@ -38,11 +37,17 @@ class Labels(Artist):
         self.set_in_layout(False)
         self.points: list[Point] = []
         self.lines: list[NDArray[np.float64]] = []
-        self._items: list[tuple[Artist, Sequence[Callable[[], object]]]] = []
+        self._items: list[tuple[Text, list[list[Place]], Callable[[], None] | None]] = []
 
-    def add(self, artist: Artist, places: Sequence[Callable[[], object]]) -> None:
-        """Add a label, with one function per position that moves it there, preferred one first."""
-        self._items.append((artist, places))
+    def add(
+        self, text: Text, *places: Iterable[Place], fit: Callable[[], None] | None = None
+    ) -> None:
+        """Add a label with its candidate positions, the preferred one first.
+
+        Further groups of positions are used only if the label overlaps something at all positions
+        of the groups before. `fit` adapts the label to the current size of the chart.
+        """
+        self._items.append((text, list(map(list, places)), fit))
 
     def draw(self, renderer: RendererBase) -> None:
         """Place the labels."""
@@ -54,14 +59,21 @@ class Labels(Artist):
         lines = [_sampled(axes.transData.transform(line), reach / 2) for line in self.lines]
         samples = np.concatenate([np.empty((0, 2)), *lines])
         frame = np.array([axes.get_window_extent(renderer).extents])
-        for artist, places in self._items:
-            costs = []
-            for preference, place in enumerate(places):
-                place()
-                cost = self._cost(_boxes(artist, renderer), taken, samples, frame)
-                costs.append(cost + self._PREFERENCE * preference)
-            places[int(np.argmin(costs))]()
-            taken = np.concatenate([taken, _boxes(artist, renderer)])
+        for text, groups, fit in self._items:
+            if fit:
+                fit()
+            places: list[Place] = []
+            costs: list[float] = []
+            for group in groups:
+                for place in group:
+                    text.set(**place)
+                    cost = self._cost(_boxes(text, renderer), taken, samples, frame)
+                    costs.append(cost + self._PREFERENCE * len(costs))
+                places += group
+                if min(costs) < self._OVERLAP:
+                    break
+            text.set(**places[int(np.argmin(costs))])
+            taken = np.concatenate([taken, _boxes(text, renderer)])
 
     def _cost(
         self,
@@ -79,22 +91,20 @@ class Labels(Artist):
         return penalty + self._CROSSING * crossings
 
 
-def _boxes(artist: Artist, renderer: RendererBase) -> NDArray[np.float64]:
-    """Cover an artist with boxes, in pixels; rotated text needs several along its length."""
-    if not isinstance(artist, Text):
-        return np.array([artist.get_window_extent(renderer).extents])
-    if isinstance(artist, Annotation):
-        artist.update_positions(renderer)
-    rotation = artist.get_rotation()
+def _boxes(text: Text, renderer: RendererBase) -> NDArray[np.float64]:
+    """Cover a text with boxes, in pixels; rotated text needs several along its length."""
+    if isinstance(text, Annotation):
+        text.update_positions(renderer)
+    rotation = text.get_rotation()
     slanted = bool(rotation % 90)
-    artist.set_rotation(0 if slanted else rotation)
+    text.set_rotation(0 if slanted else rotation)
     # The annotation's own extent would include its leader line.
-    extents = np.array([Text.get_window_extent(artist, renderer).padded(1.0).extents])
-    artist.set_rotation(rotation)
+    extents = np.array([Text.get_window_extent(text, renderer).padded(1.0).extents])
+    text.set_rotation(rotation)
     if not slanted:
         return extents
     left, bottom, right, top = extents[0]
-    anchor = artist.get_transform().transform(artist.get_position())
+    anchor = text.get_transform().transform(text.get_position())
     angle = math.radians(rotation)
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
     count = math.ceil((right - left) / (top - bottom))

@@ -6,23 +6,20 @@ Source: the section "Memory Workload Analysis Chart" of Nsight Compute 2025.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrow, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, Canvas, level_style
-from adokernels.charts.counted import counted, new_axes, subject
-from adokernels.charts.speed_of_light import memory_shares
+from adokernels.charts.counted import Counted, counted, memory_shares, subject
 from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import SECTOR
+from adokernels.records.profile import Profile
 from adokernels.text import number, percent, quantity
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
-    from adokernels.records.profile import Profile
+#: The lines of text in a box, and whether each is a loss.
+_Lines = list[tuple[str, bool]]
 
 #: Bottom and top of each layer, in axes fractions.
 _LAYERS = {
@@ -84,23 +81,21 @@ def memory_chart(
         if not isinstance(x, Measurement):
             raise TypeError(f"memory_chart draws one or two Measurements, got {type(x).__name__}")
     columns = [counted(x)[0] for x in shown]
-    ax = ax or new_axes(5.5 * len(columns), 6.0)
-    ax.set_axis_off()
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.set_xlim(0, len(columns))
-    ax.set_ylim(-0.01, 1.1)
-    canvas = Canvas(ax, annotate=annotate)
+    canvas = Canvas(ax, annotate=annotate, size=(5.5 * len(columns), 6.0))
+    canvas.ax.set_axis_off()
+    canvas.ax.set(xticks=[], yticks=[], xlim=(0, len(columns)), ylim=(-0.01, 1.1))
     flows = [_flows(profile) for _, profile in columns]
     largest = max(flow.bytes for each in flows for flow in each)
     for place, ((each, profile), arrows) in enumerate(zip(columns, flows, strict=True)):
-        column = _Column(canvas, profile, place, len(columns))
-        column.head(f"{each.variant}: {quantity(each.seconds, 's')}")
-        column.boxes()
-        column.arrows(arrows, largest)
+        column = _Column(canvas, place, len(columns))
+        words = f"{each.variant}: {quantity(each.seconds, 's')}"
+        column.write(words, 0.5, 1.06, ha="center", fontweight="bold", fontsize=column.font + 1)
+        _draw_boxes(column, profile)
+        for flow in arrows:
+            column.arrow(flow, 0.03 * flow.bytes / largest)
     if annotate:
         canvas.title(_finding(columns), subject(shown))
-    return ax
+    return canvas.ax
 
 
 @dataclass(frozen=True)
@@ -122,9 +117,13 @@ def _flows(profile: Profile) -> list[_Flow]:
     """
     get = profile.get
 
-    def total(names: Sequence[str], unit: float = 1.0) -> float | None:
-        values = [get(name) for name in names]
-        return None if None in values else unit * sum(v for v in values if v)
+    def moved(space: str, *operations: str) -> float | None:
+        values = [get(_SASS.format(space, op)) for op in operations]
+        return None if None in values else sum(v for v in values if v)
+
+    def sectors(access: str) -> float | None:
+        count = get(f"{access}_sectors")
+        return None if count is None else SECTOR * count
 
     def link(
         upper: str,
@@ -135,28 +134,22 @@ def _flows(profile: Profile) -> list[_Flow]:
         words: tuple[str, str] = ("", ""),
     ) -> list[_Flow]:
         if None in parts:
-            middle = sum(xs) / 2
-            return [_Flow(upper, lower, middle, None, both, "in total")] if both else []
+            return [_Flow(upper, lower, sum(xs) / 2, None, both, "in total")] if both else []
         ways = zip(xs, (True, False), parts, words, strict=True)
         return [_Flow(upper, lower, x, up, amount, said) for x, up, amount, said in ways if amount]
 
-    accesses = ("loads", "stores")
-    loads = total([_SASS.format("global", op) for op in ("ld", "ldgsts")])
-    stores = total([_SASS.format("global", "st")])
-    shared = (
-        total([_SASS.format("shared", "ld")]),
-        # Asynchronous copies transfer data from global to shared memory.
-        total([_SASS.format("shared", op) for op in ("st", "ldgsts")]),
-    )
-    sectors = (total(["load_sectors"], SECTOR), total(["store_sectors"], SECTOR))
+    accesses, left, right = ("loads", "stores"), (0.14, 0.36), (0.62, 0.82)
+    wide = (moved("global", "ld", "ldgsts"), moved("global", "st"))
+    # Asynchronous copies transfer data from global to shared memory.
+    shared = (moved("shared", "ld"), moved("shared", "st", "ldgsts"))
+    requested = (sectors("load"), sectors("store"))
     l2 = (get("l1tex__m_xbar2l1tex_read_bytes.sum"), get("l1tex__m_l1tex2xbar_write_bytes.sum"))
     dram = (get("dram_read_bytes"), get("dram_write_bytes"))
-    left, right = (0.14, 0.36), (0.62, 0.82)
     every = get("shared_bytes")
     return [
-        *link("kernel", "instructions", left, (loads, stores), words=accesses),
+        *link("kernel", "instructions", left, wide, words=accesses),
         *link("kernel", "instructions", right, shared, every, accesses),
-        *link("instructions", "L1", left, sectors, get("l1_bytes"), ("sectors", "sectors")),
+        *link("instructions", "L1", left, requested, get("l1_bytes"), ("sectors", "sectors")),
         *link("instructions", "L1", right, shared, every),
         *link("L1", "L2", left, l2, get("l2_bytes")),
         *link("L2", "DRAM", left, dram, get("dram_bytes")),
@@ -164,29 +157,30 @@ def _flows(profile: Profile) -> list[_Flow]:
 
 
 class _Column:
-    """Draws one measurement in its column."""
+    """One of the columns of the chart; positions are shares of its width."""
 
-    def __init__(self, canvas: Canvas, profile: Profile, place: int, columns: int) -> None:
-        self.canvas, self.profile, self.place = canvas, profile, place
-        self.width = canvas.width / columns  # in points
-        self.font = min(canvas.font, self.width / 31, canvas.height / 34)
+    def __init__(self, canvas: Canvas, place: int, columns: int) -> None:
+        self.canvas, self.place = canvas, place
+        self.font = min(canvas.font, canvas.width / columns / 31, canvas.height / 34)
 
     def x(self, share: float) -> float:
+        """Convert a position to that on the horizontal axis."""
         return self.place + 0.02 + 0.96 * share
 
     def write(self, words: str, x: float, y: float, **style: Any) -> None:
-        style = {"ha": "left", "va": "center", "fontsize": self.font, "bbox": None, **style}
-        self.canvas.label(words, position=(self.x(x), y), zorder=4, **style)
+        """Write text that the chart has also without annotations."""
+        style = {"ha": "left", "fontsize": self.font, "zorder": 4, "always": True, **style}
+        self.canvas.write(words, self.x(x), y, **style)
 
-    def head(self, words: str) -> None:
-        self.write(words, 0.5, 1.06, ha="center", fontweight="bold", fontsize=self.font + 1)
-
-    def box(self, layer: str, left: float, right: float, lines: list[tuple[str, bool]]) -> None:
-        """Draw a frame with lines of text; lines with a loss are coloured."""
-        low, high = _LAYERS[layer]
-        style: dict[str, Any] = {"fc": "none", "ec": self.canvas.ink, "lw": 1.0, "zorder": 3}
-        edge = self.x(left)
+    def rectangle(self, layer: str, left: float, right: float, **style: Any) -> None:
+        """Draw a rectangle with the height of a layer."""
+        (low, high), edge = _LAYERS[layer], self.x(left)
         self.canvas.ax.add_patch(Rectangle((edge, low), self.x(right) - edge, high - low, **style))
+
+    def box(self, layer: str, left: float, right: float, lines: _Lines) -> None:
+        """Draw a frame with lines of text; lines with a loss are coloured."""
+        self.rectangle(layer, left, right, fc="none", ec=self.canvas.ink, lw=1.0, zorder=3)
+        low, high = _LAYERS[layer]
         step = min(1.35 * self.font / self.canvas.height * 1.11, (high - low) / (len(lines) + 0.4))
         top = (low + high) / 2 + step * (len(lines) - 1) / 2
         for line, (words, loss) in enumerate(lines):
@@ -194,98 +188,87 @@ class _Column:
             weight = "bold" if loss or not line else "normal"
             self.write(words, left + 0.02, top - step * line, color=ink, fontweight=weight)
 
-    def fill(self, layer: str, left: float, right: float, share: float | None) -> None:
+    def fill(self, layer: str, share: float) -> None:
         """Draw the share of the level's peak as a bar within its box."""
-        if share is None:
-            return
-        low, high = _LAYERS[layer]
         colour, _ = level_style(layer)
-        edge, width = self.x(left), self.x(right) - self.x(left)
-        bar = Rectangle((edge, low), width * min(share, 1.0), high - low, fc=colour, alpha=0.35)
-        bar.set(lw=0, zorder=1)
-        self.canvas.ax.add_patch(bar)
-        middle = (low + high) / 2
+        end = min(share, 1.0)
+        self.rectangle(layer, 0, end, fc=colour, alpha=0.35, lw=0, zorder=1)
         words = f"{percent(share)} of peak"
-        self.write(words, right - 0.02, middle, ha="right", fontweight="bold")
+        self.write(words, 0.98, sum(_LAYERS[layer]) / 2, ha="right", fontweight="bold")
 
-    def boxes(self) -> None:
-        get, shares = self.profile.get, memory_shares(self.profile)
-        instructions = get("instructions")
-        count = "" if instructions is None else f", {_count(instructions)} warp instructions"
-        self.box("kernel", 0, 1, [(f"registers{count}", False)])
-        self.box("instructions", 0, 0.49, self.accesses())
-        self.box("instructions", 0.51, 1, self.conflicts())
-        self.fill("L1", 0, 1, shares.get("L1"))
-        self.box("L1", 0, 1, [("L1 and shared memory", False), *self.hits("l1_hit_rate")])
-        self.fill("L2", 0, 1, shares.get("L2"))
-        self.box("L2", 0, 1, [("L2", False), *self.hits("l2_hit_rate")])
-        self.fill("DRAM", 0, 1, shares.get("DRAM"))
-        self.box("DRAM", 0, 1, [("DRAM", False)])
-
-    def hits(self, key: str) -> list[tuple[str, bool]]:
-        rate = self.profile.get(key)
-        return [] if rate is None else [(f"hit rate {percent(rate)}", False)]
-
-    def accesses(self) -> list[tuple[str, bool]]:
-        """Format sectors per request of loads and stores with the ideal value, and spills."""
-        lines = []
-        for op in ("load", "store"):
-            per_request = self.profile.get(f"{op}_sectors_per_request")
-            sectors = self.profile.get(f"{op}_sectors")
-            ideal = self.profile.ideal_sectors_per_request(op)
-            if per_request is None or not sectors:
-                continue
-            known = "" if ideal is None else f", ideal {number(ideal)}"
-            loss = ideal is not None and per_request > _LOSS * ideal
-            lines.append((f"{op}: {number(per_request)}{known}", loss))
-        if spilled := self.profile.get("local_bytes"):
-            lines.append((f"spills: {quantity(spilled, 'B')}", True))
-        head = "global: sectors/request" if lines else "global memory: not used"
-        return [(head, False), *lines]
-
-    def conflicts(self) -> list[tuple[str, bool]]:
-        """Format the share of shared-memory wavefronts that are bank conflicts, per access type."""
-        lines = []
-        for op in ("load", "store"):
-            wavefronts = self.profile.get(f"shared_{op}_wavefronts")
-            conflicts = self.profile.get(f"shared_{op}_conflicts")
-            if wavefronts and conflicts is not None:
-                share = conflicts / wavefronts
-                lines.append((f"{op}: {percent(share)}", share > _CONFLICTS))
-        head = "shared: bank conflicts" if lines else "shared memory: not used"
-        return [(head, False), *lines]
-
-    def arrows(self, flows: list[_Flow], largest: float) -> None:
-        """Draw the arrows between the boxes, with their bytes."""
-        height = self.canvas.height
-        for flow in flows:
-            top, bottom = _LAYERS[flow.upper][0], _LAYERS[flow.lower][1]
-            thick = max(0.03 * flow.bytes / largest, 0.002)
-            low, high = bottom + _GAP, top - _GAP
-            start, end = (high, low) if flow.up is False else (low, high)
-            arrow = FancyArrow(
-                self.x(flow.x),
-                start,
-                0,
-                end - start,
-                width=thick,
-                head_width=thick if flow.up is None else max(1.8 * thick, 0.018),
-                head_length=1e-9 if flow.up is None else 6 / height,
-                length_includes_head=True,
-                fc=FADED,
-                ec="none",
-                zorder=2,
-            )
-            self.canvas.ax.add_patch(arrow)
-            words = quantity(flow.bytes, "B") + (f"\n{flow.words}" if flow.words else "")
-            self.write(words, flow.x + 0.035, (top + bottom) / 2, linespacing=1.05)
+    def arrow(self, flow: _Flow, width: float) -> None:
+        """Draw an arrow between two layers, with its bytes."""
+        top, bottom = _LAYERS[flow.upper][0], _LAYERS[flow.lower][1]
+        width = max(width, 0.002)
+        low, high = bottom + _GAP, top - _GAP
+        start, end = (high, low) if flow.up is False else (low, high)
+        arrow = FancyArrow(
+            self.x(flow.x),
+            start,
+            0,
+            end - start,
+            width=width,
+            head_width=width if flow.up is None else max(1.8 * width, 0.018),
+            head_length=1e-9 if flow.up is None else 6 / self.canvas.height,
+            length_includes_head=True,
+            fc=FADED,
+            ec="none",
+            zorder=2,
+        )
+        self.canvas.ax.add_patch(arrow)
+        words = quantity(flow.bytes, "B") + (f"\n{flow.words}" if flow.words else "")
+        self.write(words, flow.x + 0.035, (top + bottom) / 2, linespacing=1.05)
 
 
-def _count(value: float) -> str:
-    return quantity(value, "").strip()
+def _draw_boxes(column: _Column, profile: Profile) -> None:
+    """Draw the layers with their numbers."""
+    instructions = profile.get("instructions")
+    words = "registers"
+    if instructions is not None:
+        words += f", {quantity(instructions, '').strip()} warp instructions"
+    column.box("kernel", 0, 1, [(words, False)])
+    column.box("instructions", 0, 0.49, _accesses(profile))
+    column.box("instructions", 0.51, 1, _conflicts(profile))
+    shares = memory_shares(profile)
+    for level, name in (("L1", "L1 and shared memory"), ("L2", "L2"), ("DRAM", "DRAM")):
+        if level in shares:
+            column.fill(level, shares[level])
+        rate = None if level == "DRAM" else profile.get(f"{level.lower()}_hit_rate")
+        hits = [] if rate is None else [(f"hit rate {percent(rate)}", False)]
+        column.box(level, 0, 1, [(name, False), *hits])
 
 
-def _finding(columns: list[tuple[Measurement, Profile]]) -> str:
+def _accesses(profile: Profile) -> _Lines:
+    """Format sectors per request of loads and stores with the ideal value, and spills."""
+    lines = []
+    for op in ("load", "store"):
+        per_request = profile.get(f"{op}_sectors_per_request")
+        ideal = profile.ideal_sectors_per_request(op)
+        if per_request is None or not profile.get(f"{op}_sectors"):
+            continue
+        known = "" if ideal is None else f", ideal {number(ideal)}"
+        loss = ideal is not None and per_request > _LOSS * ideal
+        lines.append((f"{op}: {number(per_request)}{known}", loss))
+    if spilled := profile.get("local_bytes"):
+        lines.append((f"spills: {quantity(spilled, 'B')}", True))
+    head = "global: sectors/request" if lines else "global memory: not used"
+    return [(head, False), *lines]
+
+
+def _conflicts(profile: Profile) -> _Lines:
+    """Format the share of shared-memory wavefronts that are bank conflicts, per access type."""
+    lines = []
+    for op in ("load", "store"):
+        wavefronts = profile.get(f"shared_{op}_wavefronts")
+        conflicts = profile.get(f"shared_{op}_conflicts")
+        if wavefronts and conflicts is not None:
+            share = conflicts / wavefronts
+            lines.append((f"{op}: {percent(share)}", share > _CONFLICTS))
+    head = "shared: bank conflicts" if lines else "shared memory: not used"
+    return [(head, False), *lines]
+
+
+def _finding(columns: Counted) -> str:
     """Format the busiest memory level of each measurement."""
     parts = []
     for m, profile in columns:

@@ -1,44 +1,88 @@
-"""The default picture of a ladder."""
+"""The default chart of each kind of record."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
+from matplotlib.axes import Axes
+
+from adokernels.charts.patterns import draw_banks, draw_divergence, draw_sectors
 from adokernels.charts.roofline import roofline
+from adokernels.charts.scans import draw_scan
+from adokernels.charts.slopes import draw_slopes
 from adokernels.charts.steps import steps
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from adokernels.records.sweep import Sweep
+from adokernels.patterns.banks import BankConflicts
+from adokernels.patterns.divergence import Divergence
+from adokernels.patterns.sectors import Sectors
+from adokernels.records.changes import Changes
+from adokernels.records.scan import Scan
+from adokernels.records.sweep import Sweep
 
 #: Ratio of the slowest to the fastest time above which linear bars are too short to compare.
 _WIDEST_SPAN = 20
 
 
-def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
-    """Draw the steps of a ladder whose times span more than 20x, and the roofline of any other.
-
-    Without the ceilings of a machine, the bandwidth chart replaces the roofline.
+def plot(
+    what: Sweep | Scan | Changes | Sectors | BankConflicts | Divergence,
+    *arguments: Any,
+    **options: Any,
+) -> Axes:
+    """Draw the default chart of a record; ``record.plot()`` is the same function as a method.
 
     Parameters
     ----------
-    sweep
-        The measured ladder.
-    ax
-        The axes to draw on; by default those of a new figure, whose size suits the ladder.
+    what
+        A sweep: its steps if the times span more than a factor of 20, else its roofline, or without
+        the ceilings of a machine its bandwidths. A scan: bandwidth and time against the compulsory
+        bytes, with the sizes of the caches. Changes: one line per variant from its time before to
+        its time after. Sectors and bank conflicts: the lanes of a request over the sectors that
+        they touch, or over the 32 banks. Divergence: the active and the masked lanes of each pass
+        of the first warps.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; by default those of a new figure, whose size suits the record.
+    kind : str, optional
+        Of a scan, ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call.
+        ``"both"``: one above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given,
+        else ``"both"``.
+    request : int, optional
+        Of sectors and bank conflicts, the number of the request, from 0.
+    annotate : bool, optional
+        Of sectors, bank conflicts and divergence, whether to add words and a legend.
 
     Returns
     -------
     Axes
-        The axes drawn on.
+        The axes drawn on; for ``kind="both"``, the axes of the bandwidth.
 
     Raises
     ------
     ValueError
-        If the sweep has no measurements.
+        If there is nothing to draw, if the kind or the request does not exist, or if `ax` is given
+        for ``kind="both"``.
+    TypeError
+        If `what` has no default chart, or `request` is not an integer.
     """
+    draw = _CHARTS.get(type(what))
+    if draw is None:
+        known = ", ".join(record.__name__ for record in _CHARTS)
+        raise TypeError(f"what must be one of {known}, got {type(what).__name__}")
+    return draw(what, *arguments, **options)
+
+
+def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
+    """Draw the default chart of a ladder; see :func:`plot`."""
     times = [m.seconds for m in sweep.variants]
     if times and max(times) > _WIDEST_SPAN * min(times):
         return steps(sweep, ax=ax)
     return roofline(sweep, kind=None if sweep.machine else "bandwidth", ax=ax)
+
+
+_CHARTS: dict[type, Callable[..., Axes]] = {
+    Sweep: picture,
+    Scan: draw_scan,
+    Changes: draw_slopes,
+    Sectors: draw_sectors,
+    BankConflicts: draw_banks,
+    Divergence: draw_divergence,
+}

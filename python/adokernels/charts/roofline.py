@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from matplotlib.axes import Axes
 
 from adokernels.charts.bandwidth import draw_bandwidth, level_bandwidths
 from adokernels.charts.canvas import Canvas
-from adokernels.charts.counted import height_of, new_axes
-from adokernels.charts.flops import FlopsOptions, draw_flops
-from adokernels.charts.instructions import draw_instructions
-from adokernels.charts.kinds import Kind, checked_kind
-from adokernels.charts.series import hosts_of, make_series, subject
+from adokernels.charts.content import draw_content
+from adokernels.charts.counted import size_of
+from adokernels.charts.flops import flops
+from adokernels.charts.instructions import instructions
+from adokernels.charts.published import PublishedPoints
+from adokernels.charts.series import Host, Series, hosts_of, make_series, subject
 from adokernels.records.forms import number_in
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
+from adokernels.text import printable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+Kind = Literal["roofline", "bandwidth", "instructions"]
 
-    from matplotlib.axes import Axes
-
-    from adokernels.charts.published import PublishedPoints
-    from adokernels.charts.series import Host
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.sweep import Sweep
+#: What each kind requires of at least one measurement: its name, a test, and the remedy.
+_NEEDS: dict[Kind, tuple[str, Callable[[Measurement], object], str]] = {
+    "roofline": (
+        "FLOPs",
+        lambda m: m.flops,
+        "use kind='bandwidth', or pass flops= to ado.measure",
+    ),
+    "bandwidth": ("compulsory bytes", lambda m: m.bytes, "pass bytes= to ado.measure"),
+    "instructions": (
+        "hardware counters",
+        lambda m: m.profile and m.profile.get("instructions"),
+        "measure with ado.sweep(..., counters=True) on an NVIDIA GPU",
+    ),
+}
 
 #: A point may exceed a ceiling by this factor without a warning, because ceilings are measured.
 _TOLERANCE = 1.03
 #: A problem this many times larger than the last-level cache is limited by memory bandwidth.
 _BEYOND_CACHE = 4
+#: Intensities that differ by less than this factor count as equal.
+_SAME_INTENSITY = 1.01
+#: Maximum number of names in a message, and maximum number of characters per name.
+_MOST_NAMES, _LONGEST_NAME = 4, 60
 
 
 def roofline(
@@ -117,30 +135,26 @@ def roofline(
         If the kind is ``"instructions"`` and the issue rate of a machine is unknown.
     """
     series = make_series(what, machine, highlight)
-    kind = checked_kind(kind, series)
+    kind = _checked_kind(kind, series)
     hosts = hosts_of(series)
-    options = FlopsOptions(
-        full=full,
-        levels=_known_levels(levels, hosts),
-        by_precision=by_precision,
-        published=published,
-    )
-    if ax is None:
-        rows = sum(len(s.everything) for s in series)
-        grown = kind == "bandwidth" and len(series) > 1
-        ax = new_axes(10.0, max(6.0, height_of(rows + 2 * len(series))) if grown else 6.0)
-    canvas = Canvas(ax, annotate=annotate)
+    shown = _known_levels(levels, hosts)
+    rows = sum(len(s.everything) for s in series) + 2 * len(series)
+    grown = size_of(rows)[1] if kind == "bandwidth" and len(series) > 1 else 0.0
+    canvas = Canvas(ax, annotate=annotate, size=(10.0, max(6.0, grown)))
     canvas.identify([s.everything for s in series])
     wrong = [m for s in series for m in s.everything if s.host and above_roof(m, s.host.machine)]
     layers = ""
-    if kind == "roofline":
-        finding, layers = draw_flops(canvas, series, wrong, options)
-    elif kind == "instructions":
-        finding = draw_instructions(canvas, series, wrong, full=full)
-    else:
+    if kind == "bandwidth":
         finding = draw_bandwidth(canvas, series, wrong)
+    elif kind == "instructions":
+        finding = draw_content(canvas, series, wrong, instructions(canvas, series, full=full))
+    else:
+        points: dict[str, Any] = {"by_precision": by_precision, "published": published}
+        content = flops(canvas, series, full=full, levels=shown, **points)
+        finding = draw_content(canvas, series, wrong, content)
+        layers = content.published.words if content.published else ""
     canvas.title(finding, ", ".join(filter(None, [subject(series), layers])))
-    return ax
+    return canvas.ax
 
 
 def _known_levels(levels: Iterable[str] | None, hosts: Sequence[Host]) -> frozenset[str] | None:
@@ -176,3 +190,61 @@ def above_roof(measurement: Measurement, machine: Machine) -> bool:
 def _fastest(machine: Machine, level: str) -> float:
     ours = (c.measured for c in machine.of_kind("bandwidth") if c.level == level)
     return max(ours, default=0.0)
+
+
+def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
+    """Return the kind, or the default kind; check that the required data is available.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or if required data is missing. The message states the remedy.
+    """
+    chosen = kind or ("roofline" if any(map(_has_points, series)) else "bandwidth")
+    if chosen not in get_args(Kind):
+        raise ValueError(f"kind must be 'roofline', 'bandwidth' or 'instructions', got {kind!r}")
+    everything = [m for s in series for m in s.everything]
+    if chosen != "roofline" and not everything:
+        raise ValueError(f"kind={chosen!r} needs measurements, got a machine alone")
+    bare = [s.sweep.routine or "the machine" for s in series if not _has_ceilings(s)]
+    if bare and chosen != "bandwidth":
+        raise ValueError(
+            f"kind={chosen!r} needs memory and compute ceilings, which {_lacking(bare)}:"
+            " pass machine=ado.machine(...), or use kind='bandwidth'"
+        )
+    name, quantity, remedy = _NEEDS[chosen]
+    if everything and not any(map(quantity, everything)):  # the chart names those without it
+        variants = [f"{m.routine}[{m.variant}]" for m in everything]
+        raise ValueError(f"kind={chosen!r} needs {name}, which {_lacking(variants)}: {remedy}")
+    return chosen
+
+
+def _has_points(series: Series) -> bool:
+    """Whether a roofline of a sweep has points at several positions."""
+    sweep = series.sweep
+    computes = not len(sweep) or any(m.flops for m in sweep)
+    return computes and not _same_intensity(series)
+
+
+def _same_intensity(series: Series) -> bool:
+    """Whether all points would have the same intensity, in the memory-bound region."""
+    variants, host = series.sweep.variants, series.host
+    if len(variants) < 2 or host is None:
+        return False
+    intensities = [m.intensity for m in variants]
+    highest = [host.machine.peak(m.problem.precision) or 0.0 for m in variants]
+    same = max(intensities) <= _SAME_INTENSITY * min(intensities)
+    return same and max(intensities) * host.machine.roof < min(highest)
+
+
+def _has_ceilings(series: Series) -> bool:
+    machine = series.host.machine if series.host else None
+    return bool(machine and machine.of_kind("compute") and level_bandwidths(machine))
+
+
+def _lacking(names: Sequence[str]) -> str:
+    """List the first names and the number of other names, with a verb."""
+    shown = ", ".join(printable(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+    others = len(names) - _MOST_NAMES
+    more = f" and {others} more" if others > 0 else ""
+    return f"{shown}{more} {'lacks' if len(names) == 1 else 'lack'}"

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from adokernels.charts.canvas import FADED, Canvas, entry
-from adokernels.charts.counted import new_axes
-from adokernels.charts.ticks import log_ticks
+from adokernels.charts.canvas import FADED, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers
+from adokernels.records.measurement import Measurement
+from adokernels.records.scan import Scan
+from adokernels.records.sweep import Sweep
 from adokernels.text import prefix, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.scan import Scan
-    from adokernels.records.sweep import Sweep
 
 #: Colours of Okabe & Ito, and markers, so that many lines remain distinct.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.35")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def draw_scan(scan: Scan, kind: str | None, ax: Axes | None) -> Axes:
+def draw_scan(scan: Scan, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw one line per variant and peer, and a vertical line per cache."""
     kind = kind or ("bandwidth" if ax else "both")
     if kind not in ("bandwidth", "time", "both"):
         raise ValueError(f"kind must be 'bandwidth', 'time' or 'both', got {kind!r}")
     if kind != "both":
-        canvas = Canvas(ax or new_axes(9.0, 5.0), annotate=True)
+        canvas = Canvas(ax, annotate=True, size=(9.0, 5.0))
         canvas.legend_below(_draw(canvas, scan, kind))
         canvas.title(_finding(scan), scan.title)
         return canvas.ax
@@ -74,24 +68,24 @@ def _draw(canvas: Canvas, scan: Scan, kind: str) -> list[Artist]:
         ax.plot([m.bytes for m in called], values, color=FADED, lw=0.9, zorder=1.5)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log" if kind == "time" else "linear")
-    _axes(canvas, scan, kind)
+    _frame(canvas, scan, kind)
     machine = scan.sweeps[0].machine
     if machine and kind == "bandwidth" and machine.roof < ax.get_ylim()[1]:
         ax.axhline(machine.roof, color=canvas.ink, lw=0.8, zorder=1)
-        words = f"DRAM copy {quantity(machine.roof, 'B/s')}"
         transform = ax.get_yaxis_transform()
         places = [
             {"position": (x, machine.roof), "ha": ha, "va": va, "transform": transform + shift}
             for x, ha in ((0.99, "right"), (0.01, "left"), (0.5, "center"))
             for va, shift in (("bottom", canvas.shift(0, 2)), ("top", canvas.shift(0, -2)))
         ]
-        canvas.label(words, places)
+        canvas.label(f"DRAM copy {quantity(machine.roof, 'B/s')}", places)
+    left, right = ax.get_xlim()
     for level, size in scan.caches.items():
-        if ax.get_xlim()[0] < size < ax.get_xlim()[1]:
+        if left < size < right:
             ax.axvline(size, color=FADED, lw=0.9, ls="--", zorder=1)
-            transform = ax.get_xaxis_transform()
+            top = ax.get_xaxis_transform() + canvas.shift(0, -0.8 * canvas.font)
             sides = [
-                {"ha": ha, "transform": transform + canvas.shift(dx, -0.8 * canvas.font)}
+                {"ha": ha, "transform": top + canvas.shift(dx)}
                 for ha, dx in (("left", 3), ("right", -3))
             ]
             style = {"position": (size, 1.0), "va": "center", "color": FADED}
@@ -103,37 +97,33 @@ def _value(m: Measurement, kind: str) -> float:
     return m.bytes_per_second if kind == "bandwidth" else m.seconds
 
 
-def _axes(canvas: Canvas, scan: Scan, kind: str) -> None:
+def _frame(canvas: Canvas, scan: Scan, kind: str) -> None:
     ax = canvas.ax
-    unit = "B/s" if kind == "bandwidth" else "s"
     values = [_value(m, kind) for name in scan.names for m in scan.of(name)]
-    largest = max(values)
-    factor, prefixed = prefix(largest, unit)
+    factor, unit = prefix(max(values), "B/s" if kind == "bandwidth" else "s")
     if kind == "bandwidth":
-        ax.set_ylim(0, 1.12 * largest)
-        ax.set_ylabel(f"Bandwidth [{prefixed}], compulsory bytes / time", fontsize=canvas.font + 1)
+        ax.set_ylim(0, 1.12 * max(values))
+        name = f"Bandwidth [{unit}], compulsory bytes / time"
     else:
-        ax.yaxis.set_major_locator(FixedLocator(log_ticks(0.9 * min(values), 1.1 * largest)))
+        ax.yaxis.set_major_locator(FixedLocator(log_ticks(0.9 * min(values), 1.1 * max(values))))
         ax.yaxis.set_minor_locator(NullLocator())
-        ax.set_ylabel(f"Time per call [{prefixed}], logarithmic", fontsize=canvas.font + 1)
+        name = f"Time per call [{unit}], logarithmic"
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{float(f'{y / factor:.3g}'):g}"))
     ax.xaxis.set_major_locator(LogLocator(base=4))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _binary(x)))
-    ax.set_xlabel("Compulsory bytes, logarithmic", fontsize=canvas.font + 1)
-    ax.tick_params(labelsize=canvas.font)
+    canvas.frame("Compulsory bytes, logarithmic", name)
     ax.grid(axis="y", color="0.9", lw=0.6)
     ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _binary(size: float) -> str:
     """Format a number of bytes with a binary prefix: ``"256 KiB"``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{float(f'{size:.3g}'):g} {unit}"
+    units = ["TiB", "GiB", "MiB", "KiB", "B"]
+    while size >= 1024 and len(units) > 1:
         size /= 1024
-    return f"{float(f'{size:.3g}'):g} TiB"
+        units.pop()
+    return f"{float(f'{size:.3g}'):g} {units[-1]}"
 
 
 def _finding(scan: Scan) -> str:

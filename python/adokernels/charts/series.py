@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 #: Colours of Okabe & Ito, one per sweep.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A", "0.35")
@@ -86,10 +82,22 @@ class Series:
         return (*self.sweep.measurements, *self.sweep.peers)
 
     @property
+    def summarised(self) -> list[Measurement]:
+        """The variants in the title: the fastest, and before it the first of a single sweep."""
+        variants = self.sweep.variants
+        fastest = [self.sweep.fastest] if variants else []
+        return list(dict.fromkeys([*([] if self.name else variants[:1]), *fastest]))
+
+    @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
         found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
         return ", ".join(found)
+
+    @property
+    def details(self) -> str:
+        """The subject without the routine."""
+        return self.subject.partition(", ")[2]
 
 
 def make_series(
@@ -192,45 +200,39 @@ def _hosts(machines: Sequence[Machine]) -> dict[str, Host]:
         raise ValueError(
             f"what must come from at most {len(_LINES)} machines, got {', '.join(by_title)}"
         )
-    if len(by_title) == 1:
-        return {title: Host(machine=_merged(found)) for title, found in by_title.items()}
-    short = {title: " ".join(_COMMON.sub(" ", title).split()) for title in by_title}
-    distinct = all(short.values()) and len({*short.values()}) == len(short)
+    merged = {title: _merged(found) for title, found in by_title.items()}
+    if len(merged) == 1:
+        return {title: Host(machine=machine) for title, machine in merged.items()}
+    short = {title: " ".join(_COMMON.sub(" ", title).split()) for title in merged}
+    if not all(short.values()) or len({*short.values()}) < len(short):
+        short = {title: title for title in merged}
     return {
-        title: Host(
-            machine=_merged(found), name=short[title] if distinct else title, line=line, words=words
-        )
-        for (title, found), (words, line) in zip(by_title.items(), _LINES.items(), strict=False)
+        title: Host(machine=machine, name=short[title], line=line, words=words)
+        for (title, machine), (words, line) in zip(merged.items(), _LINES.items(), strict=False)
     }
 
 
 def _names(sweeps: Sequence[Sweep], hosts: Mapping[str, Host]) -> list[str]:
     """Distinct names of several sweeps: routine and machine, and the problem if necessary."""
     measured = [sweep for sweep in sweeps if len(sweep)]
+    found = [""] * len(sweeps)
     if len(measured) < 2:
-        return [""] * len(sweeps)
-
+        return found
     details = list(zip(*map(_details, measured), strict=True))
     varying = [i for i, values in enumerate(details) if len(set(values)) > 1]
-    found = [""] * len(sweeps)
     for count in range(len(varying) + 1):
         # Only ambiguous names get more details.
         ambiguous = [found.count(text) > 1 for text in found]
         for i, sweep in enumerate(sweeps):
             if len(sweep) and (ambiguous[i] or not count):
-                own = _details(sweep)
-                words = [sweep.routine or sweep.measurements[0].routine]
-                words += [own[k] for k in varying[:count]]
-                words += _place(hosts[sweep.machine.title]) if sweep.machine else []
-                found[i] = " ".join(words)
+                host = hosts[sweep.machine.title].name if sweep.machine else ""
+                own = [_details(sweep)[k] for k in varying[:count]]
+                words = [sweep.routine or sweep.measurements[0].routine, *own]
+                found[i] = " ".join([*words, *(["on", host] if host else [])])
     return [
         f"{text} ({found[: i + 1].count(text)})" if text and found.count(text) > 1 else text
         for i, text in enumerate(found)
     ]
-
-
-def _place(host: Host) -> list[str]:
-    return ["on", host.name] if host.name else []
 
 
 def _details(sweep: Sweep) -> tuple[str, str, str]:
@@ -272,7 +274,7 @@ def _default_highlight(sweep: Sweep, *, alone: bool) -> frozenset[str]:
 
 def _merged(machines: Sequence[Machine]) -> Machine:
     """Combine several records of one machine: no code should exceed the highest ceilings."""
-    everything = itertools.chain.from_iterable(machine.ceilings for machine in machines)
+    everything = (c for machine in machines for c in machine.ceilings)
     highest = {c.name: c for c in sorted(everything, key=lambda c: c.measured)}
     first = machines[0]
     ceilings = tuple(highest[c.name] for c in first.ceilings)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.ticker import NullLocator
+from matplotlib.axes import Axes
 
 from adokernels.charts.canvas import FADED, LITERAL, Canvas
-from adokernels.charts.counted import new_axes
 from adokernels.charts.verdicts import line_of, text_of, verdict_entries
+from adokernels.records.changes import Changes
 from adokernels.records.statistics import Verdict
 from adokernels.text import printable, quantity, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
-    from adokernels.records.changes import Change
 
 _FASTER = "#0072B2"
 _LONGEST_NAME = 40
@@ -30,18 +23,12 @@ _LINE = 1.5
 _ROW, _REST = 0.26, 1.6  # inches
 
 
-def draw_slopes(
-    changes: Sequence[Change],
-    *,
-    title: str,
-    labels: tuple[str, str],
-    ax: Axes | None,
-) -> Axes:
+def draw_slopes(changes: Changes, ax: Axes | None = None) -> Axes:
     """Draw the times before on the left and the times after on the right, logarithmically."""
-    if not changes:
+    if not len(changes):
         raise ValueError("changes must contain at least one variant, got none")
-    ax = ax or new_axes(8.5, _REST + _ROW * len(changes))
-    canvas = Canvas(ax, annotate=True)
+    canvas = Canvas(ax, annotate=True, size=(8.5, _REST + _ROW * len(changes)))
+    ax = canvas.ax
     before = [math.log10(c.before.seconds) for c in changes]
     after = [math.log10(c.after.seconds) for c in changes]
     low, high = min(*before, *after), max(*before, *after)
@@ -49,12 +36,10 @@ def draw_slopes(
     space = _LINE * canvas.font * len(changes) / canvas.height
     span = max(high - low, 0.02)
     margin = span * max(0.08, (space - 0.84) / 2)
-    ax.set(xlim=(0, 1), ylim=(low - margin, high + margin))
-    ax.xaxis.set_major_locator(NullLocator())
-    ax.yaxis.set_major_locator(NullLocator())
+    limits = low - margin, high + margin
+    ax.set(xlim=(0, 1), ylim=limits, xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     step = _LINE * canvas.font / canvas.height * (span + 2 * margin)
-    limits = ax.get_ylim()
     left, right = (_spread(values, step, limits) for values in (before, after))
     for i, change in enumerate(changes):
         verdict = change.comparison.verdict
@@ -69,23 +54,16 @@ def draw_slopes(
             (f"{name}  {quantity(change.before.seconds, 's')}", _BEFORE, -1, before, left),
             (f"{quantity(change.after.seconds, 's')}  {gain}  {name}", _AFTER, 1, after, right),
         )
+        face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]
         for words, x, side, points, places in texts:
-            face = canvas.paper if verdict is Verdict.UNCLEAR else line["color"]
             canvas.mark(x, points[i], marker="o", mfc=face, mec=line["color"], zorder=4 + front)
             end = x + side * _LABEL
             ax.plot([x, end], [points[i], places[i]], color=FADED, lw=0.5, zorder=1)
-            ax.text(
-                end + side * 0.008,
-                places[i],
-                words,
-                fontsize=canvas.font,
-                ha="left" if side > 0 else "right",
-                va="center",
-                in_layout=False,
-                **text_of(verdict, _FASTER),
-                **LITERAL,
+            ha, style = "left" if side > 0 else "right", text_of(verdict, _FASTER)
+            canvas.text(
+                words, x=end + side * 0.008, y=places[i], ha=ha, va="center", bbox=None, **style
             )
-    for x, label in zip((_BEFORE, _AFTER), labels, strict=True):
+    for x, label in zip((_BEFORE, _AFTER), changes.labels, strict=True):
         ax.text(
             x,
             0.0,
@@ -100,7 +78,12 @@ def draw_slopes(
         )
     verdicts = [change.comparison.verdict for change in changes]
     canvas.legend_below(verdict_entries(verdicts, _FASTER))
-    canvas.title(_finding(changes, labels), f"{title}; times on a logarithmic axis")
+    counts = [f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts]
+    mean = ratio(math.exp(np.mean([math.log(change.comparison.ratio) for change in changes])))
+    canvas.title(
+        f"{changes.labels[1]}: {', '.join(counts)}; mean speed-up {mean}",
+        f"{changes.title}; times on a logarithmic axis",
+    )
     return ax
 
 
@@ -123,11 +106,3 @@ def _spread(values: Sequence[float], step: float, limits: tuple[float, float]) -
         for k in range(int(count)):
             places[next(ranks)] = middle - reach + step * k
     return places
-
-
-def _finding(changes: Sequence[Change], labels: tuple[str, str]) -> str:
-    """State the number of each verdict, and the mean ratio."""
-    verdicts = [change.comparison.verdict for change in changes]
-    counts = [f"{verdicts.count(v)} {v.value}" for v in Verdict if v in verdicts]
-    mean = math.exp(np.mean([math.log(change.comparison.ratio) for change in changes]))
-    return f"{labels[1]}: {', '.join(counts)}; mean speed-up {ratio(mean)}"

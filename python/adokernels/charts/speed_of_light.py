@@ -6,29 +6,25 @@ Source: the section "GPU Speed Of Light Throughput" of Nsight Compute 2025.3 and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas, entry
-from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
-from adokernels.records.metrics import COMPUTE_BREAKDOWN, MEMORY_BREAKDOWN, of_peak
-from adokernels.records.sweep import steps
+from adokernels.charts.counted import counted, draw_rows, draw_title, memory_shares, shares
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import COMPUTE_BREAKDOWN
+from adokernels.records.profile import Profile
+from adokernels.records.sweep import Sweep, steps
 from adokernels.text import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import Profile
-    from adokernels.records.sweep import Sweep
 
 #: From `_LOW`, a unit is close to its limit. From `_HIGH`, it limits the kernel.
 _LOW, _HIGH = 0.6, 0.8
 _BAR = 0.38
+#: The side, the colour, and the vertical position in the row of the two bars.
+_BARS = (("compute", COMPUTE, -_BAR / 2), ("memory", MEMORY, _BAR / 2))
 #: Minimum row height in points for two lines of text per row.
 _SMALLEST = 6.0
 _REACH = 1.18  # end of the axis: 100 % plus space for text
@@ -67,56 +63,42 @@ def speed_of_light(
         If no measurement has hardware counters.
     """
     rows = counted(what)
-    measurements = [m for m, _ in rows]
-    before = steps(measurements)
-    ax = ax or new_axes(10.0, height_of(len(rows)))
-    canvas = Canvas(ax, annotate=annotate)
-    height = draw_rows(canvas, measurements, 1)
-    _frame(canvas)
+    before = steps([m for m, _ in rows])
+    words = "Throughput, share of the hardware's maximum"
+    reach = _REACH if annotate else 1.0
+    canvas, height = draw_rows(rows, 1, words, reach=reach, ax=ax, annotate=annotate)
+    _draw_regions(canvas)
     for row, (m, profile) in enumerate(rows):
         baseline = before[m].profile if m in before else None
-        for y, key, colour in (
-            (row - _BAR / 2, "compute_sol", COMPUTE),
-            (row + _BAR / 2, "memory_sol", MEMORY),
-        ):
-            share, old = profile.get(key), baseline.get(key) if baseline else None
+        for side, colour, shift in _BARS:
+            y, share = row + shift, profile.get(f"{side}_sol") or 0
             alpha = 0.5 if m.ceiling else 1.0
-            ax.barh([y], [share or 0], height=_BAR, color=colour, alpha=alpha, lw=0, zorder=2)
+            canvas.ax.barh([y], [share], height=_BAR, color=colour, alpha=alpha, lw=0, zorder=2)
+            old = baseline.get(f"{side}_sol") if baseline else None
             if old is not None:
                 ends = [y - _BAR / 2, y + _BAR / 2]
-                ax.plot([old, old], ends, color=canvas.ink, lw=2, zorder=3, solid_capstyle="butt")
-        if annotate:
-            _name_units(canvas, row, height, profile, baseline)
-    if annotate:
-        canvas.legend_below(
-            [
-                Patch(color=COMPUTE, label="compute: busiest pipe"),
-                Patch(color=MEMORY, label="memory: busiest level"),
-                *([_previous(canvas)] if before else []),
-            ]
-        )
-    canvas.title(finding(rows, _limit), subject(measurements))
-    return ax
+                tick: dict[str, Any] = {"color": canvas.ink, "lw": 2, "solid_capstyle": "butt"}
+                canvas.ax.plot([old, old], ends, zorder=3, **tick)
+        _name_units(canvas, row, height, profile, baseline)
+    key = [
+        Patch(color=COMPUTE, label="compute: busiest pipe"),
+        Patch(color=MEMORY, label="memory: busiest level"),
+    ]
+    previous = entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8)
+    canvas.legend_below([*key, previous] if before else key)
+    draw_title(canvas, rows, _limit)
+    return canvas.ax
 
 
-def _previous(canvas: Canvas) -> Artist:
-    return entry("previous variant", marker="|", color=canvas.ink, mew=2, ms=8)
-
-
-def _frame(canvas: Canvas) -> None:
-    ax = canvas.ax
-    ax.set_xlim(0, _REACH if canvas.annotate else 1.0)
-    ax.set_xlabel("Throughput, share of the hardware's maximum", fontsize=canvas.font)
-    ax.axvspan(_HIGH, 1.0, color=canvas.ink, alpha=0.06, lw=0, zorder=0)
+def _draw_regions(canvas: Canvas) -> None:
+    """Draw the thresholds, and the meaning of the shares between them."""
+    canvas.ax.axvspan(_HIGH, 1.0, color=canvas.ink, alpha=0.06, lw=0, zorder=0)
     for limit in (_LOW, _HIGH, 1.0):
         style = "-" if limit == 1.0 else "--"
-        ax.axvline(limit, color=FADED, lw=0.9, ls=style, zorder=1)
-    if canvas.annotate:
-        middle = canvas.shift(0, -0.9 * canvas.font)
-        top = canvas.ax.get_xaxis_transform() + middle
-        for x, words in ((0.3, "both below 60 %: latency"), (0.7, "close"), (0.9, "limiter")):
-            place: dict[str, Any] = {"ha": "center", "va": "center", "color": FADED, "bbox": None}
-            canvas.label(words, position=(x, 1.0), transform=top, **place)
+        canvas.ax.axvline(limit, color=FADED, lw=0.9, ls=style, zorder=1)
+    top = canvas.ax.get_xaxis_transform() + canvas.shift(0, -0.9 * canvas.font)
+    for x, words in ((0.3, "both below 60 %: latency"), (0.7, "close"), (0.9, "limiter")):
+        canvas.write(words, x, 1.0, color=FADED, transform=top)
 
 
 def _name_units(
@@ -124,7 +106,7 @@ def _name_units(
 ) -> None:
     """Write share and unit at the ends of the bars; in low rows, only at the longer bar."""
     sides = _sides(profile)
-    places = [(key, row + shift) for key, shift in (("compute", -_BAR / 2), ("memory", _BAR / 2))]
+    places = [(side, row + shift) for side, _, shift in _BARS]
     font = min(canvas.font, 0.4 * height)
     if font < _SMALLEST:
         font = min(canvas.font, 0.6 * height)
@@ -149,29 +131,11 @@ def _name_units(
 
 def _sides(profile: Profile) -> dict[str, tuple[str, float]]:
     """The busiest unit of compute and of memory, with its share."""
-    units = {"compute": _compute_shares(profile), "memory": memory_shares(profile)}
+    units = {"compute": shares(profile, COMPUTE_BREAKDOWN), "memory": memory_shares(profile)}
     return {
-        side: (
-            max(shares, key=lambda unit: shares[unit], default=""),
-            profile.get(f"{side}_sol") or 0.0,
-        )
-        for side, shares in units.items()
+        side: (max(of, key=lambda unit: of[unit], default=""), profile.get(f"{side}_sol") or 0.0)
+        for side, of in units.items()
     }
-
-
-def _compute_shares(profile: Profile) -> dict[str, float]:
-    return _shares(profile, COMPUTE_BREAKDOWN)
-
-
-def memory_shares(profile: Profile) -> dict[str, float]:
-    """Share of peak of each memory level, which is that of its busiest unit."""
-    parts = {level: _shares(profile, group) for level, group in MEMORY_BREAKDOWN.items()}
-    return {level: max(shares.values()) for level, shares in parts.items() if shares}
-
-
-def _shares(profile: Profile, metrics: Mapping[str, str]) -> dict[str, float]:
-    known = ((name, profile.get(of_peak(metric))) for name, metric in metrics.items())
-    return {name: value / 100 for name, value in known if value is not None}
 
 
 def _limit(profile: Profile) -> str:

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from adokernels.charts.canvas import LITERAL, Canvas, entry
-from adokernels.charts.counted import new_axes
-from adokernels.charts.ticks import log_ticks
+from adokernels.charts.canvas import LITERAL, Canvas, entry, log_ticks
 from adokernels.charts.verdicts import beside_peers, line_of, text_of, verdict_entries
-from adokernels.text import (
-    NO_LIMIT,
-    number,
-    percent,
-    prefix,
-    quantity,
-    ratio,
-    share_of_limit,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.sweep import Sweep
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
+from adokernels.text import NO_LIMIT, number, percent, prefix, quantity, ratio, share_of_limit
 
 _VARIANT, _PEER = "#0072B2", "#E69F00"
+_DOT: dict[str, Any] = {"marker": "o", "color": _VARIANT}
+#: The cells of each column of the table, from left to right: row, text and style.
+_Table = dict[str, list[tuple[int, str, Mapping[str, Any]]]]
 #: Columns of the table: time, ratio of times of the step, its verdict, share of the roof.
 _TIME, _STEP, _VERDICT, _SHARE = "time", "step", "step is", "of roof"
 _COLUMNS = (_TIME, _STEP, _VERDICT, _SHARE)
@@ -79,13 +68,12 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     rows = (*sweep.measurements, *sweep.peers)
     if not rows:
         raise ValueError("sweep must contain at least one measurement, got none")
-    ax = ax or new_axes(10.0, _REST + _ROW * len(rows))
-    canvas = Canvas(ax, annotate=annotate)
+    canvas = Canvas(ax, annotate=annotate, size=(10.0, _REST + _ROW * len(rows)))
     canvas.identify([rows])
     limit = _time_of_roof(sweep)
     canvas.row_names([f"{m.shown_as} (ceiling)" if m.ceiling else m.shown_as for m in rows])
     canvas.settle()
-    table = _table(canvas, sweep, rows) if annotate else _Table({})
+    table = _table(canvas, sweep, rows) if annotate else {}
     _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), len(rows), table)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
@@ -97,19 +85,14 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
         low, high = m.interval
         canvas.error_bar(m.seconds, row, xerr=[[m.seconds - low], [high - m.seconds]])
         canvas.mark(m.seconds, row, gid=canvas.gid(m), **_dot(canvas, sweep, m))
-    if annotate:
-        table.draw(canvas)
-        if limit:
-            canvas.label(
-                f"roof, {quantity(limit, 's')}",
-                [{"ha": ha} for ha in ("center", "left", "right")],
-                position=(limit, -1),
-                va="center",
-                color=_VARIANT,
-            )
-        canvas.legend_below(_key(canvas, sweep, table))
+    _draw_table(canvas, table)
+    if limit:
+        sides = [{"ha": ha} for ha in ("center", "left", "right")]
+        style = {"position": (limit, -1), "va": "center", "color": _VARIANT}
+        canvas.label(f"roof, {quantity(limit, 's')}", sides, **style)
+    canvas.legend_below(_key(canvas, sweep, table))
     canvas.title(_finding(sweep), sweep.title)
-    return ax
+    return canvas.ax
 
 
 def _time_of_roof(sweep: Sweep) -> float | None:
@@ -131,7 +114,7 @@ def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> 
     """Set up a logarithmic time axis in the left part of the axes."""
     ax = canvas.ax
     low, high = min(times) / _MARGIN, max(times) * _MARGIN
-    plot = 1 - table.width(canvas) / canvas.width
+    plot = 1 - canvas.font * sum(_widths(table)) / canvas.width
     ax.set_xscale("log")
     ax.set_xlim(low, low * (high / low) ** (1 / plot))
     ax.set_ylim(rows - 0.5, -1.5 if canvas.annotate else -0.5)
@@ -144,63 +127,20 @@ def _frame(canvas: Canvas, times: Sequence[float], rows: int, table: _Table) -> 
         ax.plot([tick, tick], [-0.5, rows - 0.5], color="0.85", lw=0.6, zorder=0)
     for edge in np.arange(rows) - 0.5:
         ax.axhline(edge, color="0.92", lw=0.6, zorder=0)
-    ax.set_xlabel(f"Time per call [{unit}], logarithmic", x=plot / 2, fontsize=canvas.font + 1)
-    ax.tick_params(axis="x", labelsize=canvas.font)
+    canvas.frame(f"Time per call [{unit}], logarithmic", x=plot / 2)
     ax.tick_params(axis="y", length=0)
     ax.spines["bottom"].set_bounds(low, high)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
     if m.ceiling:
-        return {"marker": "D", "mfc": canvas.paper, "mec": canvas.ink}
-    if m in sweep.peers:
-        return {"marker": "s", "color": _PEER}
-    return {"marker": "o", "color": _VARIANT}
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A text in the table, with its style."""
-
-    row: int
-    words: str
-    style: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The table beside the dots: the cells of each column, from left to right."""
-
-    columns: Mapping[str, Sequence[_Cell]]
-
-    def width(self, canvas: Canvas) -> float:
-        """Width in points."""
-        return sum(self._width_of(name, canvas) for name in self.columns)
-
-    def without(self, name: str) -> _Table:
-        """The same table without a column."""
-        return _Table({n: cells for n, cells in self.columns.items() if n != name})
-
-    def draw(self, canvas: Canvas) -> None:
-        """Draw the cells; the last column ends at the right edge of the axes."""
-        end = self.width(canvas)
-        for name in self.columns:
-            end -= self._width_of(name, canvas)
-            place = canvas.ax.get_yaxis_transform() + canvas.shift(-end)
-            for cell in self.columns[name]:
-                style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
-                style |= {"color": canvas.ink, "transform": place, **LITERAL, **cell.style}
-                canvas.ax.text(1.0, cell.row, cell.words, **style)
-
-    def _width_of(self, name: str, canvas: Canvas) -> float:
-        longest = max(len(cell.words) for cell in self.columns[name])
-        return canvas.font * (_CHARACTER * longest + _GAP)
+        return {"marker": "D", **canvas.hollow}
+    return {"marker": "s", "color": _PEER} if m in sweep.peers else _DOT
 
 
 def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
     """Make the table, without the columns that have no cells or for which there is no space."""
-    columns: dict[str, list[_Cell]] = {name: [] for name in _COLUMNS}
+    table: _Table = {name: [(-1, name, {"fontweight": "bold"})] for name in _COLUMNS}
     before = sweep.steps()
     for row, m in enumerate(rows):
         fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
@@ -214,25 +154,39 @@ def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
         if share is not None:
             cells[_SHARE] = (share_of_limit(share), bold)
         for name, (words, style) in cells.items():
-            columns[name].append(_Cell(row, words, {"gid": canvas.gid(m), **style}))
-    head = {"fontweight": "bold"}
-    filled = {name: [_Cell(-1, name, head), *cells] for name, cells in columns.items() if cells}
-    table = _Table(filled)
+            table[name].append((row, words, {"gid": canvas.gid(m), **style}))
+    table = {name: cells for name, cells in table.items() if len(cells) > 1}
     for name in _OMITTED:
-        if table.width(canvas) > _WIDEST * canvas.width:
-            table = table.without(name)
+        if canvas.font * sum(_widths(table)) > _WIDEST * canvas.width:
+            table.pop(name, None)
     return table
 
 
-def _key(canvas: Canvas, sweep: Sweep, table: _Table) -> list[Any]:
+def _widths(table: _Table) -> list[float]:
+    """The width of each column, relative to the size of the font."""
+    longest = [max(len(words) for _, words, _ in cells) for cells in table.values()]
+    return [_CHARACTER * characters + _GAP for characters in longest]
+
+
+def _draw_table(canvas: Canvas, table: _Table) -> None:
+    """Draw the cells; the last column ends at the right edge of the axes."""
+    widths = _widths(table)
+    for column, cells in enumerate(table.values()):
+        shift = canvas.shift(-canvas.font * sum(widths[column + 1 :]))
+        style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": canvas.font}
+        style |= {"color": canvas.ink, "transform": canvas.ax.get_yaxis_transform() + shift}
+        for row, words, own in cells:
+            canvas.ax.text(1.0, row, words, **{**style, **LITERAL, **own})
+
+
+def _key(canvas: Canvas, sweep: Sweep, table: _Table) -> list[Line2D]:
     """Make the legend; the table explains the lines of the steps if it has their verdicts."""
-    key = [entry("variant", marker="o", color=_VARIANT)]
+    key = [entry("variant", **_DOT)]
     if any(m.ceiling for m in sweep):
-        style = {"marker": "D", "mfc": canvas.paper, "mec": canvas.ink}
-        key.append(entry("ceiling: does not compute the result", **style))
+        key.append(entry("ceiling: does not compute the result", marker="D", **canvas.hollow))
     if sweep.peers:
         key.append(entry("peer: code of another library", marker="s", color=_PEER))
-    if _VERDICT not in table.columns:
+    if _VERDICT not in table:
         found = {m.compare(before).verdict for m, before in sweep.steps().items()}
         key += verdict_entries(found, canvas.ink, "step is ")
     return key if len(key) > 1 else []

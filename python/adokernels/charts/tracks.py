@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 
 from adokernels.charts.canvas import (
     COMPASS,
     FADED,
     Canvas,
     entry,
+    largest_first,
     level_entries,
-    level_size,
     level_style,
 )
-from adokernels.charts.roofs import SMALL
-from adokernels.text import NO_LIMIT, percent, quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matplotlib.artist import Artist
-
-    from adokernels.charts.roofs import Roof
-    from adokernels.charts.series import Host, Series
-    from adokernels.records.measurement import Measurement
+from adokernels.charts.labels import Point
+from adokernels.charts.roofs import Roof
+from adokernels.charts.series import Series
+from adokernels.records.measurement import Measurement
+from adokernels.text import quantity
 
 #: Level name of a point whose bytes come from the formula of the variant, not from counters.
 REQUESTED = "requested"
+#: Size of the markers of variants without a label, in points.
+_SMALL = 3.5
 #: Distance in typographic points below which labels have the vertical order of their markers.
 _NEAR = 40.0
 
@@ -66,14 +64,24 @@ class Track:
         return self.m in self.series.sweep.peers
 
     @property
+    def highlighted(self) -> bool:
+        """Whether this is a variant in colour."""
+        return self.m.variant in self.series.highlight
+
+    @property
     def chosen(self) -> bool:
         """Whether the points are large and have a label."""
-        return self.m.variant in self.series.highlight or self.peer
+        return self.highlighted or self.peer
 
     @property
     def height(self) -> float:
         """Work per second."""
         return self.amount / self.m.seconds
+
+    @property
+    def last(self) -> Point:
+        """The rightmost point."""
+        return max(self.intensities.values()), self.height
 
     def nearest(self, roofs: Iterable[Roof]) -> tuple[float, Roof] | None:
         """The roof of which this measurement reaches the largest share, and that share."""
@@ -87,51 +95,36 @@ class Track:
         return max(shares, key=lambda pair: pair[0], default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Below:
-    """The roofs of a machine, and the points below them.
-
-    `roofs` are drawn. Points are compared with `limits`.
-    """
-
-    host: Host
-    roofs: Sequence[Roof]
-    limits: Sequence[Roof]
-    tracks: Sequence[Track]
-
-
 def draw_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
     """Draw the points: highlighted ones in colour and connected, the others small."""
-    for t in sorted(tracks, key=lambda t: t.m.variant in t.series.highlight):
-        by_size = sorted(t.intensities.items(), key=lambda item: -level_size(item[0]))
+    for t in sorted(tracks, key=lambda t: t.highlighted):
         if t.chosen:
-            _draw_chosen(canvas, t, by_size)
+            _draw_chosen(canvas, t)
             continue
-        for level, x in by_size:
-            style: dict[str, Any] = {"mec": canvas.paper, "mew": 0.3, "alpha": 0.6, "ms": SMALL}
+        for level, x in largest_first(t.intensities):
+            style: dict[str, Any] = {"mec": canvas.paper, "mew": 0.3, "alpha": 0.6, "ms": _SMALL}
             style |= {"mfc": t.series.colour or FADED, "marker": _marker(t, level)}
             canvas.ax.plot([x], [t.height], zorder=2.5, gid=canvas.gid(t.m), **style)
 
 
-def _draw_chosen(canvas: Canvas, t: Track, by_size: Sequence[tuple[str, float]]) -> None:
-    xs = list(t.intensities.values())
+def _draw_chosen(canvas: Canvas, t: Track) -> None:
+    colour, xs = t.series.colour, list(t.intensities.values())
     if len(xs) > 1:
-        style = {"color": t.series.colour} if t.series.colour else {}
+        style = {"color": colour} if colour else {}
         canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
     low, high = (t.amount / s for s in reversed(t.m.interval))
-    canvas.error_bar(max(xs), t.height, yerr=[[t.height - low], [high - t.height]])
-    for level, x in by_size:
-        marker: dict[str, Any] = {"marker": _marker(t, level), "ms": level_size(level)}
+    canvas.error_bar(*t.last, yerr=[[t.height - low], [high - t.height]])
+    for level, x in largest_first(t.intensities):
+        shape: dict[str, Any] = {"marker": _marker(t, level), "gid": canvas.gid(t.m)}
         if level == REQUESTED:
-            ink = FADED if t.m.ceiling else t.series.colour or canvas.ink
-            marker |= {"mfc": canvas.paper, "mec": ink, "mew": 1.2}
-        else:
-            colour = t.series.colour or level_style(level)[0]
-            marker |= {"color": colour, "mec": canvas.paper, "mew": 0.5}
-        canvas.mark(x, t.height, gid=canvas.gid(t.m), **marker)
-    for x, y, shape in t.extra:
-        ink = t.series.colour or canvas.ink
-        canvas.mark(x, y, gid=canvas.gid(t.m), mec=ink, mfc=canvas.paper, **shape)
+            ink = FADED if t.m.ceiling else colour or canvas.ink
+            shape |= {"mfc": canvas.paper, "mec": ink, "mew": 1.2}
+        elif colour:
+            shape["color"] = colour
+        canvas.mark_level(x, t.height, level, **shape)
+    for x, y, own in t.extra:
+        ink = colour or canvas.ink
+        canvas.mark(x, y, gid=canvas.gid(t.m), mec=ink, mfc=canvas.paper, **own)
 
 
 def _marker(t: Track, level: str) -> str:
@@ -143,7 +136,7 @@ def _marker(t: Track, level: str) -> str:
 def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
     """Label the highlighted measurements with name and time."""
     chosen = [t for t in tracks if t.chosen]
-    ends = np.log10([(max(t.intensities.values()), t.height) for t in chosen]).reshape(-1, 2)
+    ends = np.log10([t.last for t in chosen]).reshape(-1, 2)
     limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
     spots = ends / np.diff(limits)[:, 0] * (canvas.width, canvas.height)
     for t, spot in zip(chosen, spots, strict=True):
@@ -155,20 +148,17 @@ def name_tracks(canvas: Canvas, tracks: Sequence[Track]) -> None:
             for east, north in COMPASS
             if (north >= 0 or lowest) and (north <= 0 or highest)
         ]
-        place = (max(t.intensities.values()), t.height)
         style = {"fontweight": "normal" if t.peer else "bold", "gid": canvas.gid(t.m)}
         style |= {"color": t.series.colour} if t.series.colour else {}
-        canvas.callout(t.words, place, (8, 14, 22, 32, 45), compass, **style)
+        canvas.callout(t.words, t.last, (8, 14, 22, 32, 45), compass, **style)
     for t in tracks:
-        if t.m.variant in t.series.highlight:
+        if t.highlighted:
             # Points at the same position share one label.
             for x, y in dict.fromkeys((round(x, 6), y) for x, y, _ in t.extra):
                 canvas.callout(t.m.variant, (x, y), (7, 12, 20, 30), color=FADED)
 
 
-def track_entries(
-    canvas: Canvas, series: Sequence[Series], tracks: Sequence[Track], words: str
-) -> list[Artist]:
+def track_entries(series: Sequence[Series], tracks: Sequence[Track], words: str) -> list[Artist]:
     """Make the legend entries of the sweeps, the memory levels, and the small points.
 
     `words` has a placeholder for the memory level.
@@ -178,35 +168,9 @@ def track_entries(
     key: list[Artist] = [
         entry(s.name, marker="o", ms=6, color=s.colour) for s in series if s.colour
     ]
-    key += [entry(f"{s.name}: {s.subject.partition(', ')[2]}") for s in series if s.name]
+    key += [entry(f"{s.name}: {s.details}") for s in series if s.name]
     key += level_entries(levels, words, colour=FADED if several else None)
-    small = dict.fromkeys(t.m for t in tracks if not t.chosen)
-    if small:
-        words = f"{len(small)} other variant{'s' if len(small) > 1 else ''}"
-        key.append(entry(words, marker="o", color=FADED, ms=SMALL))
+    if small := len({t.m for t in tracks if not t.chosen}):
+        words = f"{small} other variant{'s' if small > 1 else ''}"
+        key.append(entry(words, marker="o", color=FADED, ms=_SMALL))
     return key
-
-
-def mark_wrong(canvas: Canvas, tracks: Sequence[Track], wrong: Sequence[Measurement]) -> None:
-    """Mark the measurements above a roof, at their rightmost points."""
-    canvas.badge([(t.m, (max(t.intensities.values()), t.height)) for t in tracks if t.m in wrong])
-
-
-def finding(layers: Sequence[Below], series: Sequence[Series]) -> str:
-    """Format the nearest roof of the fastest variant of each sweep, with its share.
-
-    For a single sweep, the first variant is included.
-    """
-    limits = {t.m: (t, below.limits) for below in layers for t in below.tracks}
-    parts = []
-    for s in series:
-        variants = s.sweep.variants
-        fastest = [s.sweep.fastest] if variants else []
-        for m in dict.fromkeys([*fastest] if s.name else [*variants[:1], *fastest]):
-            track, roofs = limits.get(m, (None, ()))
-            near = track.nearest(roofs) if track else None
-            if near:
-                share, roof = near
-                of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
-                parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
-    return "; ".join(parts)

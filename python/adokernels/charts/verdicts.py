@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from matplotlib.lines import Line2D
 
 from adokernels.charts.canvas import FADED, LOST, entry
+from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.text import number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from matplotlib.lines import Line2D
-
-    from adokernels.records.measurement import Measurement
 
 #: Dashes and spaces of the line of an unclear step, in units of the line width.
 _DASHES = (0, (2.2, 1.6))
 
 
-def ink_of(verdict: Verdict, faster: str) -> str:
+def _ink_of(verdict: Verdict, faster: str) -> str:
     """Choose `faster` for a faster step, a warning colour for a slower one, and grey for others."""
-    if verdict is Verdict.SLOWER:
-        return LOST
-    return faster if verdict is Verdict.FASTER else FADED
+    return {Verdict.FASTER: faster, Verdict.SLOWER: LOST}.get(verdict, FADED)
 
 
 def line_of(verdict: Verdict, faster: str) -> dict[str, Any]:
     """Colour and style of the line of a step. Only the line of an unclear step is dashed."""
     dashed = verdict is Verdict.UNCLEAR
-    return {"color": ink_of(verdict, faster), "ls": _DASHES if dashed else "-"}
+    return {"color": _ink_of(verdict, faster), "ls": _DASHES if dashed else "-"}
 
 
 def text_of(verdict: Verdict, faster: str) -> dict[str, Any]:
     """Colour and font of a text about a step. Only the text of an unclear step is italic."""
     style = "italic" if verdict is Verdict.UNCLEAR else "normal"
-    return {"color": ink_of(verdict, faster), "fontstyle": style}
+    return {"color": _ink_of(verdict, faster), "fontstyle": style}
 
 
 def verdict_entries(verdicts: Iterable[Verdict], faster: str, prefix: str = "") -> list[Line2D]:

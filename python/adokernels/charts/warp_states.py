@@ -5,23 +5,19 @@ Source: the section "Warp State Statistics" of Nsight Compute 2025.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from adokernels.charts.canvas import FADED, Canvas, ink_on
-from adokernels.charts.counted import counted, draw_rows, finding, height_of, new_axes, subject
+from adokernels.charts.canvas import CHARACTER, FADED, Canvas, ink_on
+from adokernels.charts.counted import counted, draw_rows, draw_title
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import STALLS
+from adokernels.records.profile import Profile
+from adokernels.records.sweep import Sweep
 from adokernels.text import number, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import Profile
-    from adokernels.records.sweep import Sweep
 
 _SELECTED, _OTHER = "selected", "other"
 #: Colour of each reason in all charts. Reasons with small shares have the remaining colours.
@@ -96,23 +92,33 @@ def warp_states(
     another warp issues.
     """
     rows = counted(what)
-    measurements = [m for m, _ in rows]
     states = [_states(profile) for _, profile in rows]
     named = _largest(states)
-    ax = ax or new_axes(10.0, height_of(len(rows)))
-    canvas = Canvas(ax, annotate=annotate)
-    font = min(canvas.font, 0.65 * draw_rows(canvas, measurements, 2))
-    _frame(canvas)
+    words = "Share of the time between two instructions of a warp (numbers: cycles)"
+    canvas, height = draw_rows(rows, 2, words, reach=_REACH, ax=ax, annotate=annotate)
+    canvas.ax.xaxis.label.set_x(0.5 / _REACH)
+    font = min(canvas.font, 0.65 * height)
+    for x, head in ((_CYCLES, "cycles between\ninstructions"), (_ISSUED, "issue\nslots")):
+        style: dict[str, Any] = {"va": "bottom", "color": FADED, "linespacing": 1.0}
+        canvas.label(head, position=(x, -0.5), **style)
     latencies = [_latency(profile) for _, profile in rows]
-    for row, ((_, profile), of) in enumerate(zip(rows, states, strict=True)):
-        _bar(canvas, row, _parts(of, named), font)
+    parts = [_parts(of, named) for of in states]
+    for row, (_, profile) in enumerate(rows):
+        _bar(canvas, row, parts[row], font)
+        # The total as a bar with its number, and the share of used issue slots.
+        cycles = latencies[row]
+        length = _CYCLES_WIDTH * cycles / (max(latencies) or 1.0)  # 0 without collected stalls
+        canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
+        style = {"va": "center", "fontsize": font}
+        shift = canvas.ax.transData + canvas.shift(2)
+        canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
         issued = profile.get("issue_active")
-        _columns(canvas, row, latencies[row], max(latencies), issued, font)
-    if annotate:
-        used = [name for name in (*named, _OTHER) if any(_parts(of, named)[name] for of in states)]
-        canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
-    canvas.title(finding(rows, _limit), subject(measurements))
-    return ax
+        if issued is not None:
+            canvas.label(percent(issued), position=(_ISSUED, row), **style)
+    used = [name for name in (*named, _OTHER) if any(of[name] for of in parts)]
+    canvas.legend_below([Patch(color=_COLOURS[n], label=_words(n)) for n in used])
+    draw_title(canvas, rows, _limit)
+    return canvas.ax
 
 
 def _states(profile: Profile) -> dict[str, float]:
@@ -146,63 +152,22 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _frame(canvas: Canvas) -> None:
-    ax = canvas.ax
-    ax.set_xlim(0, _REACH)
-    ax.set_xlabel(
-        "Share of the time between two instructions of a warp (numbers: cycles)",
-        fontsize=canvas.font,
-        x=0.5 / _REACH,
-    )
-    if canvas.annotate:
-        heads = ((_CYCLES, "cycles between\ninstructions"), (_ISSUED, "issue\nslots"))
-        for x, words in heads:
-            style: dict[str, Any] = {"va": "bottom", "color": FADED, "linespacing": 1.0}
-            canvas.label(words, position=(x, -0.5), **style)
-
-
 def _bar(canvas: Canvas, row: int, parts: dict[str, float], font: float) -> None:
     total, left = sum(parts.values()) or 1.0, 0.0
     for name, cycles in parts.items():
-        share = cycles / total
-        style: dict[str, Any] = {"color": _COLOURS[name], "ec": canvas.paper, "lw": 0.5}
+        share, colour = cycles / total, _COLOURS[name]
+        style: dict[str, Any] = {"color": colour, "ec": canvas.paper, "lw": 0.5}
         canvas.ax.barh([row], [share], left=left, height=0.74, zorder=2, **style)
         room = share * canvas.width / _REACH - 4
-        words = next((w for w in _spellings(name, cycles) if 0.56 * font * len(w) < room), "")
-        if canvas.annotate and words:
-            canvas.label(
-                words,
-                position=(left + share / 2, row),
-                ha="center",
-                va="center",
-                color=ink_on(_COLOURS[name]),
-                fontsize=font,
-                bbox=None,
-                zorder=3,
-            )
+        spellings = (f"{_words(name)} {_cycles(cycles)}", _cycles(cycles))
+        words = next((w for w in spellings if CHARACTER * font * len(w) < room), "")
+        if words:
+            canvas.write(words, left + share / 2, row, color=ink_on(colour), fontsize=font)
         left += share
-
-
-def _spellings(name: str, cycles: float) -> tuple[str, ...]:
-    return (f"{_words(name)} {_cycles(cycles)}", _cycles(cycles))
 
 
 def _cycles(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else number(value, 2)
-
-
-def _columns(
-    canvas: Canvas, row: int, cycles: float, longest: float, issued: float | None, font: float
-) -> None:
-    """Draw the total as a bar with its number, and the share of used issue slots."""
-    length = _CYCLES_WIDTH * cycles / (longest or 1.0)  # 0 without collected stalls
-    canvas.ax.barh([row], [length], left=_CYCLES, height=0.4, color=FADED, lw=0, zorder=2)
-    if canvas.annotate:
-        style: dict[str, Any] = {"va": "center", "fontsize": font, "zorder": 3}
-        shift = canvas.ax.transData + canvas.shift(2)
-        canvas.label(_cycles(cycles), position=(_CYCLES + length, row), transform=shift, **style)
-        if issued is not None:
-            canvas.label(percent(issued), position=(_ISSUED, row), **style)
 
 
 def _limit(profile: Profile) -> str:

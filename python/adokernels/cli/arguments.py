@@ -1,144 +1,23 @@
-"""Arguments that several commands have in common, and the conversion of their text."""
+"""The commands of the parser, their common arguments, and the conversion of their text."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    #: Runs a command; returns the exit status, None on success.
-    Run = Callable[[argparse.Namespace, Console], int | None]
-
-#: Formats of charts.
-_CHARTS = (".png", ".svg", ".pdf")
-
-
-class Commands:
-    """The commands of a parser.
-
-    Attributes
-    ----------
-    names
-        The names of the commands, in the order of the help.
-    """
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(
-            required=True, metavar="command", title="commands", dest="command"
-        )
-        self.names: list[str] = []
-
-    def add(
-        self,
-        name: str,
-        run: Run,
-        sentence: str,
-        example: str,
-        *,
-        parents: tuple[argparse.ArgumentParser, ...] = (),
-    ) -> argparse.ArgumentParser:
-        """Add a command: its name, function, description in one sentence, and an example."""
-        self.names.append(name)
-        parser: argparse.ArgumentParser = self._parsers.add_parser(
-            name,
-            parents=list(parents),
-            help=f"{sentence[0].lower()}{sentence[1:]}",
-            description=f"{sentence}.",
-            epilog=f"example:\n  adokernels {name} {example}".rstrip(),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        parser.set_defaults(run=run)
-        return parser
-
-
-def problem_arguments(*, cache: str) -> argparse.ArgumentParser:
-    """The arguments of commands that run one routine on random operands."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("routine")
-    add_operands(parser)
-    parser.add_argument(
-        "--cache", choices=("cold", "warm"), default=cache, help=f"default: {cache}"
-    )
-    return parser
-
-
-def add_operands(parser: argparse.ArgumentParser) -> None:
-    """Add the element type of the operands and the options of the routine."""
-    parser.add_argument("--dtype", type=dtype, help="element type, if the routine accepts several")
-    parser.add_argument(
-        "--set",
-        type=option,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the routine, for example border=replicate",
-    )
-
-
-def add_shape(parser: argparse.ArgumentParser) -> None:
-    """Add the lengths of the problem."""
-    parser.add_argument("--shape", type=lengths, help="lengths, for example 1600x2560")
-
-
-def add_variants(parser: argparse.ArgumentParser, seconds: float) -> None:
-    """Add the device, the variants to measure, and the maximum time per variant."""
-    parser.add_argument("--device", metavar="{cpu,cuda,cuda:N}")
-    parser.add_argument("--variants", type=names, help="comma-separated names")
-    parser.add_argument(
-        "--seconds", type=float, default=seconds, help=f"maximum time per variant ({seconds:g})"
-    )
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the output file for the result."""
-    parser.add_argument("--json", type=output_file(), help="output file for the result")
-
-
-def add_plot(parser: argparse.ArgumentParser) -> None:
-    """Add the output file for the chart."""
-    parser.add_argument(
-        "--plot",
-        type=output_file(*_CHARTS),
-        metavar="FILE",
-        help=f"output file for the chart ({', '.join(_CHARTS)})",
-    )
-
-
-def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
-    """The options of the routine; raise ValueError if one is unknown or given twice."""
-    known = list(routine.options)
-    for name, _ in options.set:
-        if name not in known:
-            hint = _core.suggest(name, known)
-            has = f"has no option {name!r}{hint}" if known else "takes no options"
-            raise ValueError(f"{routine.name} {has}")
-    if len(dict(options.set)) < len(options.set):
-        raise ValueError("--set must give each option once")
-    return dict(options.set)
-
-
-def problem_of(
-    options: argparse.Namespace,
-) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
-    """The routine, random operands and the options of a command that runs one problem."""
-    from adokernels.model.operands import random_operands
-
-    routine = ado.routines[options.routine]
-    settings = options_of(options, routine)
-    return routine, random_operands(routine, options.shape, options.dtype), settings
+#: Runs a command; returns the exit status, None on success.
+Run = Callable[[argparse.Namespace, Console], int | None]
 
 
 def size(text: str) -> int:
@@ -151,11 +30,10 @@ def size(text: str) -> int:
 def lengths(text: str) -> tuple[int, ...]:
     """Convert ``1600x2560``."""
     try:
-        return tuple(int(length) for length in text.lower().split("x"))
+        return tuple(map(int, text.lower().split("x")))
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be lengths such as 1600x2560, got {text!r}"
-        ) from None
+        message = f"must be lengths such as 1600x2560, got {text!r}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def names(text: str) -> list[str]:
@@ -205,10 +83,7 @@ def output_file(*suffixes: str) -> Callable[[str], Path]:
             raise argparse.ArgumentTypeError(f"must end in {', '.join(suffixes)}, got {text!r}")
         if path.is_dir():
             raise argparse.ArgumentTypeError(f"must be a file, got the folder {text!r}")
-        if not path.exists():
-            _require_folder(path.parent)
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
+        _require_writable(text, path if path.exists() else path.parent, is_folder=not path.exists())
         return path
 
     return convert
@@ -218,13 +93,105 @@ def output_folder(text: str) -> Path:
     """Convert the path of a folder, which the command creates if it does not exist."""
     path = Path(text)
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    _require_folder(nearest)
-    if not os.access(nearest, os.W_OK):
-        raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
+    _require_writable(text, nearest, is_folder=True)
     return path
 
 
-def _require_folder(path: Path) -> None:
-    if not path.is_dir():
+def _require_writable(text: str, path: Path, *, is_folder: bool) -> None:
+    if is_folder and not path.is_dir():
         found = "a file" if path.exists() else "no such folder"
         raise argparse.ArgumentTypeError(f"{str(path)!r} must be a folder, got {found}")
+    if not os.access(path, os.W_OK):
+        raise argparse.ArgumentTypeError(f"must be writable, got {text!r}")
+
+
+_CHARTS = (".png", ".svg", ".pdf")
+#: The arguments that several commands have; some have a default that depends on the command.
+_COMMON: dict[str, dict[str, Any]] = {
+    "routine": {},
+    "--shape": {"type": lengths, "help": "lengths, for example 1600x2560"},
+    "--dtype": {"type": dtype, "help": "element type, if the routine accepts several"},
+    "--set": {
+        "type": option,
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "help": "an option of the routine, for example border=replicate",
+    },
+    "--cache": {"choices": ("cold", "warm"), "help": "default: %(default)s"},
+    "--device": {"metavar": "{cpu,cuda,cuda:N}"},
+    "--variants": {"type": names, "help": "comma-separated names"},
+    "--seconds": {"type": float, "help": "maximum time per variant (%(default)g)"},
+    "--json": {"type": output_file(), "help": "output file for the result"},
+    "--plot": {
+        "type": output_file(*_CHARTS),
+        "metavar": "FILE",
+        "help": f"output file for the chart ({', '.join(_CHARTS)})",
+    },
+}
+
+
+class Commands:
+    """The commands of a parser.
+
+    Attributes
+    ----------
+    names
+        The names of the commands, in the order of the help.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        style: dict[str, Any] = {"metavar": "command", "title": "commands", "dest": "command"}
+        self._parsers = parser.add_subparsers(required=True, **style)
+        self.names: list[str] = []
+
+    def add(
+        self, name: str, run: Run, sentence: str, example: str, common: str = "", **defaults: object
+    ) -> argparse.ArgumentParser:
+        """Add a command.
+
+        Parameters
+        ----------
+        name, run, sentence, example
+            Its name, its function, its description in one sentence, and an example.
+        common
+            The names of its common arguments.
+        **defaults
+            Default values of arguments.
+        """
+        self.names.append(name)
+        parser: argparse.ArgumentParser = self._parsers.add_parser(
+            name,
+            help=f"{sentence[0].lower()}{sentence[1:]}",
+            description=f"{sentence}.",
+            epilog=f"example:\n  adokernels {name} {example}".rstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for argument in common.split():
+            parser.add_argument(argument, **_COMMON[argument])
+        parser.set_defaults(run=run, **defaults)
+        return parser
+
+
+def options_of(options: argparse.Namespace, routine: ado.Routine) -> dict[str, Any]:
+    """The options of the routine; raise ValueError if one is unknown or given twice."""
+    known = list(routine.options)
+    for name, _ in options.set:
+        if name not in known:
+            hint = _core.suggest(name, known)
+            has = f"has no option {name!r}{hint}" if known else "takes no options"
+            raise ValueError(f"{routine.name} {has}")
+    if len(dict(options.set)) < len(options.set):
+        raise ValueError("--set must give each option once")
+    return dict(options.set)
+
+
+def problem_of(
+    options: argparse.Namespace,
+) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
+    """The routine, random operands and the options of a command that runs one problem."""
+    from adokernels.model.operands import random_operands
+
+    routine = ado.routines[options.routine]
+    settings = options_of(options, routine)
+    return routine, random_operands(routine, options.shape, options.dtype), settings

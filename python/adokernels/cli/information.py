@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import output_folder, size
-from adokernels.cli.status import INTERRUPTED
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from adokernels.cli.arguments import Commands
+from adokernels.cli.arguments import Commands, output_folder, size
+from adokernels.cli.results import INTERRUPTED
 
 
 def add_commands(commands: Commands) -> None:
@@ -32,22 +28,20 @@ def add_commands(commands: Commands) -> None:
     tour.add_argument("--size", type=size, help="upper limit for every length")
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
 
-    info = commands.add(
-        "info", _run_info, "Show the build, the devices and their ceilings", "--refresh"
-    )
+    sentence = "Show the build, the devices and their ceilings"
+    info = commands.add("info", _run_info, sentence, "--refresh")
     info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
 
-    ladders = commands.add(
-        "list", _run_list, "Show all routines, or the ladder of one routine", "transpose"
-    )
+    sentence = "Show all routines, or the ladder of one routine"
+    ladders = commands.add("list", _run_list, sentence, "transpose")
     ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
 
 
 def _run_tour(options: argparse.Namespace, console: Console) -> int:
-    from adokernels.tour import Tour  # loads matplotlib
+    from adokernels.tour import tour  # loads matplotlib
 
-    tour = Tour(options.out, console, size=options.size, everything=options.all)
-    return INTERRUPTED if tour.run(options.image) else 0
+    settings = {"size": options.size, "everything": options.all}
+    return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
 
 
 def _run_info(options: argparse.Namespace, console: Console) -> None:

@@ -5,35 +5,19 @@ from __future__ import annotations
 import argparse
 import runpy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 import adokernels as ado
-from adokernels.cli.arguments import (
-    add_json,
-    add_operands,
-    add_plot,
-    add_shape,
-    add_variants,
-    lengths,
-    names,
-    options_of,
-    output_file,
-    problem_arguments,
-    problem_of,
-)
-from adokernels.cli.charts import save_chart
-from adokernels.cli.status import INTERRUPTED, WRONG
+from adokernels.cli.arguments import Commands, lengths, names, options_of, output_file, problem_of
+from adokernels.cli.results import INTERRUPTED, WRONG, write_files
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.rendering import show
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from adokernels.cli.arguments import Commands
+#: Common arguments of the commands that run one routine on random operands.
+_PROBLEM = "routine --dtype --set --cache"
 
 
 def add_commands(commands: Commands) -> None:
@@ -43,10 +27,10 @@ def add_commands(commands: Commands) -> None:
         _run_bench,
         "Measure one ladder",
         "transpose --shape 4096x4096 --json transpose.json --plot transpose.png",
-        parents=(problem_arguments(cache="cold"),),
+        f"{_PROBLEM} --shape --device --variants --seconds --json --plot",
+        cache="cold",
+        seconds=3.0,
     )
-    add_shape(bench)
-    add_variants(bench, seconds=3.0)
     bench.add_argument(
         "--counters",
         nargs="?",
@@ -54,15 +38,15 @@ def add_commands(commands: Commands) -> None:
         choices=tuple(METRIC_SETS),
         help="read hardware counters after timing (CUDA)",
     )
-    add_json(bench)
-    add_plot(bench)
 
     scan = commands.add(
         "scan",
         _run_scan,
         "Measure one routine over a range of sizes",
         "transpose --shapes 512x512 2048x2048 8192x8192 --plot scan.png",
-        parents=(problem_arguments(cache="warm"),),
+        f"{_PROBLEM} --device --variants --seconds --json --plot",
+        cache="warm",
+        seconds=0.5,
     )
     scan.add_argument(
         "--shapes",
@@ -71,23 +55,35 @@ def add_commands(commands: Commands) -> None:
         metavar="SHAPE",
         help="lengths of each problem; default: from 4 KiB to 256 MiB",
     )
-    add_variants(scan, seconds=0.5)
-    add_json(scan)
-    add_plot(scan)
 
-    _add_check(commands)
+    check = commands.add(
+        "check",
+        _run_check,
+        "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
+        "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
+        "--shape --dtype --set --seconds --json",
+        seconds=1.0,
+    )
+    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
+    check.add_argument("--routine", required=True, help="the routine that it computes")
+    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
+    check.add_argument("--block", type=lengths, default=(256,), help="for example 32x8")
+    check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
+    check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
+    check.add_argument("--against", type=names, help="comma-separated names of variants")
+    check.add_argument("--no-timing", action="store_true", help="check the results only")
 
     profile = commands.add(
         "profile",
         _run_profile,
         "Read the hardware counters of one CUDA variant",
         "transpose tiled --shape 8192x8192",
-        parents=(problem_arguments(cache="cold"),),
+        f"{_PROBLEM} --shape --json",
+        cache="cold",
     )
     profile.add_argument(
         "variant", nargs="?", help="name of the variant; default: the one that a call uses"
     )
-    add_shape(profile)
     output = profile.add_mutually_exclusive_group()
     output.add_argument(
         "--metrics",
@@ -101,28 +97,6 @@ def add_commands(commands: Commands) -> None:
         metavar="FILE.ncu-rep",
         help="write a report with source for the GUI of Nsight Compute (runs ncu)",
     )
-    add_json(profile)
-
-
-def _add_check(commands: Commands) -> None:
-    check = commands.add(
-        "check",
-        _run_check,
-        "Check your own kernel (.cu) or Python function (.py) against a routine, then time it",
-        "my_transpose.cu --routine transpose --kernel my_transpose --block 32x8",
-    )
-    check.add_argument("file", type=Path, help="CUDA C++ source or a Python module")
-    check.add_argument("--routine", required=True, help="the routine that it computes")
-    check.add_argument("--kernel", required=True, help="name of the kernel or of the function")
-    check.add_argument("--block", type=lengths, default=(256,), help="for example 32x8")
-    check.add_argument("--tile", type=lengths, help="elements per block, if not one per thread")
-    check.add_argument("--grid", type=lengths, help="default: enough blocks for the result")
-    add_shape(check)
-    add_operands(check)
-    check.add_argument("--against", type=names, help="comma-separated names of variants")
-    check.add_argument("--no-timing", action="store_true", help="check the results only")
-    check.add_argument("--seconds", type=float, default=1.0, help="maximum time per variant (1)")
-    add_json(check)
 
 
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
@@ -138,15 +112,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
         **settings,
     )
     show(console, sweep_tables(sweep))
-    _save(sweep, options.json, console)
-    save_chart(_picture, sweep, options.plot, console)
+    write_files(sweep, options, console)
     return INTERRUPTED if sweep.interrupted else 0
-
-
-def _picture(sweep: ado.Sweep) -> Axes:
-    from adokernels.charts.picture import picture  # loads matplotlib
-
-    return picture(sweep)
 
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
@@ -162,8 +129,7 @@ def _run_scan(options: argparse.Namespace, console: Console) -> int:
         **options_of(options, routine),
     )
     console.print(found)
-    _save(found, options.json, console)
-    save_chart(ado.Scan.plot, found, options.plot, console)
+    write_files(found, options, console)
     return INTERRUPTED if found.interrupted else 0
 
 
@@ -198,38 +164,20 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
     except ado.CompilationError as error:
         result = ado.Checked(routine.name, name, False, f"it does not compile\n{error.log}")
     console.print(repr(result), markup=False, highlight=False)
-    _save(result, options.json, console)
+    write_files(result, options, console)
     return 0 if result else WRONG
 
 
 def _run_profile(options: argparse.Namespace, console: Console) -> None:
     routine, operands, settings = problem_of(options)
     if options.ncu:
-        _write_nsight_report(options, console, routine, operands, settings)
+        if options.json:
+            raise ValueError("--json must not be combined with --ncu")
+        name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
+        write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
+        console.print(f"wrote {options.ncu}; open it with ncu-ui")
         return
     what = routine[options.variant] if options.variant else routine
     profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
     console.print(profile)
-    _save(profile, options.json, console)
-
-
-def _write_nsight_report(
-    options: argparse.Namespace,
-    console: Console,
-    routine: ado.Routine,
-    operands: tuple[NDArray[Any], ...],
-    settings: dict[str, Any],
-) -> None:
-    if options.json:
-        raise ValueError("--json must not be combined with --ncu")
-    name = options.variant or routine.choose(*operands, device="cuda", **settings).variant
-    write_nsight_report(options.ncu, routine[name], *operands, cache=options.cache, **settings)
-    console.print(f"wrote {options.ncu}; open it with ncu-ui")
-
-
-def _save(
-    record: ado.Sweep | ado.Scan | ado.Checked | ado.Profile, path: Path | None, console: Console
-) -> None:
-    if path is not None:
-        record.save(path)
-        console.print(f"wrote {path}")
+    write_files(profile, options, console)

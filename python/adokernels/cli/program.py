@@ -12,7 +12,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.cli import information, measuring, stored
 from adokernels.cli.arguments import Commands
-from adokernels.cli.status import INTERRUPTED, NO_DEVICE, USAGE, WRONG
+from adokernels.cli.results import INTERRUPTED, NO_DEVICE, USAGE, WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,18 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 import adokernels as ado
-from adokernels.cli.arguments import add_plot, output_file, share
-from adokernels.cli.charts import save_chart
-from adokernels.cli.status import WRONG
+from adokernels.cli.arguments import Commands, output_file, share
+from adokernels.cli.results import WRONG, write_files
 from adokernels.text import percent
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from adokernels.cli.arguments import Commands
 
 
 def add_commands(commands: Commands) -> None:
@@ -26,6 +21,7 @@ def add_commands(commands: Commands) -> None:
         _run_compare,
         "Compare two stored sweeps of the same problem, variant by variant",
         "before.json after.json --fail-if-slower 5%",
+        "--plot",
     )
     compare.add_argument("before", type=Path, help="JSON file of a sweep")
     compare.add_argument("after", type=Path, help="JSON file of a sweep")
@@ -38,7 +34,6 @@ def add_commands(commands: Commands) -> None:
     compare.add_argument(
         "--across-machines", action="store_true", help="allow sweeps of different machines"
     )
-    add_plot(compare)
 
     diagnose = commands.add(
         "diagnose",
@@ -61,7 +56,7 @@ def add_commands(commands: Commands) -> None:
 def _run_compare(options: argparse.Namespace, console: Console) -> int:
     changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
     console.print(changes)
-    save_chart(ado.Changes.plot, changes, options.plot, console)
+    write_files(changes, options, console)
     slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
     for change in slower:
         increase = percent(1 / change.comparison.ratio - 1)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.patterns.accesses import Accesses
-from adokernels.patterns.lanes import firsts
-from adokernels.patterns.tables import banks_table
+from adokernels.conveniences import Plotted
+from adokernels.patterns.accesses import Accesses, firsts
+from adokernels.patterns.tables import count, mean, quantities_table
 from adokernels.records.metrics import WARP
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from rich.table import Table
 
@@ -25,7 +22,7 @@ BANKS, WORD = 32, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BankConflicts(ShownAsTables):
+class BankConflicts(ShownAsTables, Plotted):
     """How shared memory serves an access pattern; made by :func:`bank_conflicts`.
 
     Attributes
@@ -75,29 +72,18 @@ class BankConflicts(ShownAsTables):
         """Mean number of wavefronts per request."""
         return self.wavefronts / self.requests
 
-    def plot(self, *, request: int = 0, ax: Axes | None = None, annotate: bool = True) -> Axes:
-        """Draw the lanes of one request over the 32 banks.
-
-        Parameters
-        ----------
-        request
-            Number of the request, from 0.
-        ax
-            The axes to draw on; by default those of a new figure.
-        annotate
-            Whether to write the lanes into their words, and to add a legend.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on.
-        """
-        from adokernels.charts.banks import draw_banks  # loads matplotlib
-
-        return draw_banks(self, request, ax=ax, annotate=annotate)
-
-    def _tables(self) -> Sequence[Table]:
-        return [banks_table(self)]
+    def _tables(self) -> list[Table]:
+        parts = {1: "the whole warp", 2: "half a warp", 4: "a quarter of a warp"}
+        rows = {
+            "requests": count(self.requests),
+            "lanes served at a time": parts[self.phases],
+            "bank conflict": f"{self.ways}-way" if self.ways > 1 else "none",
+            "wavefronts": count(self.wavefronts),
+            "wavefronts per request": mean(self.wavefronts_per_request),
+            "wavefronts, ideal": count(self.ideal_wavefronts),
+            "wavefronts that are conflicts": count(self.conflicts),
+        }
+        return [quantities_table(f"Bank conflicts: {self.accesses}", rows)]
 
 
 def bank_conflicts(

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.patterns.lanes import by_warp
-from adokernels.patterns.tables import divergence_table
+from adokernels.conveniences import Plotted
+from adokernels.patterns.accesses import by_warp
+from adokernels.patterns.tables import count, mean, quantities_table, share
 from adokernels.records.metrics import WARP
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from rich.table import Table
 
@@ -24,7 +22,7 @@ _MOST_BRANCHES = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Divergence(ShownAsTables):
+class Divergence(ShownAsTables, Plotted):
     """How warps execute branches; made by :func:`divergence`.
 
     Attributes
@@ -67,27 +65,17 @@ class Divergence(ShownAsTables):
         """Fraction of the lanes that are active, over all passes."""
         return int(self.lanes.sum()) / (WARP * self.passes)
 
-    def plot(self, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
-        """Draw the active and the masked lanes of each pass of the first warps.
-
-        Parameters
-        ----------
-        ax
-            The axes to draw on; by default those of a new figure.
-        annotate
-            Whether to write the number of active lanes, and to add a legend.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on.
-        """
-        from adokernels.charts.divergence import draw_divergence  # loads matplotlib
-
-        return draw_divergence(self, ax=ax, annotate=annotate)
-
-    def _tables(self) -> Sequence[Table]:
-        return [divergence_table(self)]
+    def _tables(self) -> list[Table]:
+        lanes = self.active_lanes.items()
+        rows = {f"active lanes in branch {name}": f"{mean(of)} of {WARP}" for name, of in lanes}
+        rows |= {
+            "warps": count(self.warps),
+            "warps that diverge": count(self.divergent_warps),
+            "passes": count(self.passes),
+            "passes per warp": mean(self.passes / self.warps),
+            "lane efficiency": share(self.lane_efficiency),
+        }
+        return [quantities_table("Divergence", rows)]
 
 
 def divergence(mask: ArrayLike, *, active: ArrayLike | None = None) -> Divergence:

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.patterns.accesses import Accesses
-from adokernels.patterns.lanes import distinct
-from adokernels.patterns.tables import sectors_table
+from adokernels.conveniences import Plotted
+from adokernels.patterns.accesses import Accesses, distinct
+from adokernels.patterns.tables import count, mean, quantities_table, share
 from adokernels.records.metrics import SECTOR
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from rich.table import Table
 
@@ -25,7 +22,7 @@ LINE = 128
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sectors(ShownAsTables):
+class Sectors(ShownAsTables, Plotted):
     """What the memory system transfers for an access pattern; made by :func:`sectors`.
 
     Attributes
@@ -79,29 +76,20 @@ class Sectors(ShownAsTables):
         """Fraction of the moved bytes that the lanes use (the degree of coalescing)."""
         return self.used_bytes / self.moved_bytes
 
-    def plot(self, *, request: int = 0, ax: Axes | None = None, annotate: bool = True) -> Axes:
-        """Draw the lanes of one request over the sectors that they touch.
-
-        Parameters
-        ----------
-        request
-            Number of the request, from 0.
-        ax
-            The axes to draw on; by default those of a new figure.
-        annotate
-            Whether to add a legend.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on.
-        """
-        from adokernels.charts.lanes import draw_sectors  # loads matplotlib
-
-        return draw_sectors(self, request, ax=ax, annotate=annotate)
-
-    def _tables(self) -> Sequence[Table]:
-        return [sectors_table(self)]
+    def _tables(self) -> list[Table]:
+        rows = {
+            "requests": count(self.requests),
+            "active lanes per request": mean(float(self.accesses.active.sum()) / self.requests),
+            "32-byte sectors": count(self.sectors),
+            "32-byte sectors per request": mean(self.sectors_per_request),
+            "32-byte sectors, ideal": count(self.ideal_sectors),
+            "128-byte cache lines": count(self.lines),
+            "bytes requested by lanes": count(self.requested_bytes, "B"),
+            "bytes used (shared bytes once)": count(self.used_bytes, "B"),
+            "bytes moved": count(self.moved_bytes, "B"),
+            "utilisation": share(self.utilisation),
+        }
+        return [quantities_table(f"Sectors: {self.accesses}", rows)]
 
 
 def sectors(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from adokernels.names import find
+from adokernels.conveniences import Plotted
 from adokernels.records.entries import Entries
 from adokernels.records.loading import load
 from adokernels.records.measurement import Measurement
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Changes(ShownAsTables, Entries[Change]):
+class Changes(ShownAsTables, Plotted, Entries[Change]):
     """The variants that two sweeps have in common, compared; a sequence of :class:`Change`.
 
     Attributes
@@ -80,27 +77,6 @@ class Changes(ShownAsTables, Entries[Change]):
             for c in self.changes
             if c.comparison.verdict is Verdict.SLOWER and 1 / c.comparison.ratio > 1 + share
         )
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw one line per variant from its time before to its time after.
-
-        Parameters
-        ----------
-        ax
-            The axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on.
-
-        Raises
-        ------
-        ValueError
-            If the sweeps have no variant in common.
-        """
-        drawn: Axes = find("draw_slopes")(self.changes, title=self.title, labels=self.labels, ax=ax)
-        return drawn
 
 
 def compare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adokernels.names import find
+from adokernels.conveniences import Plotted
 from adokernels.records.entries import Entries
 from adokernels.records.forms import Length
 from adokernels.records.record import StoredRecord
@@ -16,13 +16,11 @@ from adokernels.storage import write_csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.axes import Axes
-
     from adokernels.records.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scan(StoredRecord, ShownAsTables, Entries[Sweep]):
+class Scan(StoredRecord, ShownAsTables, Plotted, Entries[Sweep]):
     """Measurements of one routine over a range of sizes; a sequence of sweeps.
 
     Attributes
@@ -41,31 +39,6 @@ class Scan(StoredRecord, ShownAsTables, Entries[Sweep]):
     routine: str
     sweeps: Annotated[tuple[Sweep, ...], Length(1)]
     interrupted: bool = False
-
-    def plot(self, kind: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw bandwidth and time against the compulsory bytes, with the sizes of the caches.
-
-        Parameters
-        ----------
-        kind
-            ``"bandwidth"``: compulsory bytes / time. ``"time"``: seconds per call. ``"both"``: one
-            above the other in a new figure. Default: ``"bandwidth"`` if `ax` is given, else
-            ``"both"``.
-        ax
-            The axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; for ``"both"``, the axes of the bandwidth.
-
-        Raises
-        ------
-        ValueError
-            If the kind is unknown, or if `ax` is given for ``"both"``.
-        """
-        drawn: Axes = find("draw_scan")(self, kind, ax)
-        return drawn
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adokernels.charts.drawing import closing
+from adokernels.charts.files import closing
 from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
