@@ -39,7 +39,7 @@ test: $(VENV)/wheel $(VENV)/with-test
 dev: module $(INDEX) $(VENV)/with-test
 
 # `variant.source` reads the index, and rejects one that does not belong to the files.
-INDEX := python/adokernels/ladders/source_index.json
+INDEX := python/adokernels/model/source_index.json
 $(INDEX): .ci/source_index.py $(shell find cuda src -type f) | $(VENV)/with-test
 	$(BIN)/python $<
 

@@ -22,7 +22,7 @@ import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
 ROOT = Path(__file__).resolve().parent.parent
-INDEX = ROOT / "python" / "adokernels" / "ladders" / "source_index.json"
+INDEX = ROOT / "python" / "adokernels" / "model" / "source_index.json"
 _FOLDERS = ("cuda", "src/core", "src/cpu")
 #: Folders with code of several ladders. It is shown like the code in a ladder's own folder.
 _SHARED = ("image", "strided")

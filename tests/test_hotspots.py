@@ -8,11 +8,11 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels.ladders.source import sources_folder
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.stored_call import StoredCall
 from adokernels.model.libraries import on_host
+from adokernels.model.source import sources_folder
 from adokernels.records.hotspots import Excerpt, Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 

@@ -8,11 +8,11 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels import _core, cli, toolkit
-from adokernels.ladders.source import sources_folder
 from adokernels.measuring import nsight_report, nsight_run
 from adokernels.measuring.nsight_report import write_nsight_report
 from adokernels.measuring.stored_call import StoredCall, prepared_call, saved_settings
 from adokernels.model.routine import BuiltInVariant
+from adokernels.model.source import sources_folder
 
 #: Writes its arguments and the call's settings, one per line, as the report.
 WRITE = """

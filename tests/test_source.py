@@ -14,7 +14,7 @@ from scripts import load_script
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.ladders import source
+from adokernels.model import source
 from adokernels.model.registry import ceilings
 
 ROUTINES = [*ado.routines.values(), ceilings]

@@ -42,8 +42,8 @@ from adokernels.records.kernels import Resources as Resources
 from adokernels.model.ladder import Ladder as Ladder
 from adokernels.model.ladder import Variant as Variant
 from adokernels.model.routine import Routine as Routine
-from adokernels.ladders.source import Source as Source
-from adokernels.ladders.source_diff import Diff as Diff
+from adokernels.model.source import Source as Source
+from adokernels.model.source_diff import Diff as Diff
 from adokernels.records.sass import KernelSass as KernelSass
 from adokernels.records.sass import Sass as Sass
 from adokernels.records.checked import Checked as Checked

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adokernels.ladders.source import definitions_of, shipped_path
+from adokernels.model.source import definitions_of, shipped_path
 from adokernels.records.hotspots import Excerpt, LineSamples
 
 if TYPE_CHECKING:

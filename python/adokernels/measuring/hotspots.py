@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import StoredCall, environment, save_settings
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Variant
+from adokernels.model.source import sources_folder
 from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core, toolkit
-from adokernels.ladders.source import sources_folder
 from adokernels.measuring.stored_call import StoredCall, environment
 from adokernels.model.call_checks import check_options
+from adokernels.model.source import sources_folder
 from adokernels.storage import replace_file
 
 if TYPE_CHECKING:

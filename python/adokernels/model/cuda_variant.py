@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.ladders.source import Source, SourcePart
 from adokernels.machine_code.cubin import kernels_in
 from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
+from adokernels.model.source import Source, SourcePart
 from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.model.values import host_operands, is_array
 from adokernels.records.sass import Sass

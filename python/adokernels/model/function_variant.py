@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from adokernels.ladders.source import Source, SourcePart
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.libraries import require_library
 from adokernels.model.own_variant import OwnCall, OwnVariant
+from adokernels.model.source import Source, SourcePart
 
 if TYPE_CHECKING:
     from adokernels.model.problem import Block, Problem

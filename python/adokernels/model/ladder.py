@@ -5,23 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
 from adokernels import _core
-from adokernels.ladders.source import Source
-from adokernels.ladders.source_diff import diff_of
 from adokernels.model.call_checks import check_options, refuse_dask_arrays
 from adokernels.model.choice import Choice
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Problem, ResultType
+from adokernels.model.source import Source
+from adokernels.model.source_diff import diff_of
 from adokernels.model.values import host_operands
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from adokernels.ladders.source_diff import Diff
+    from adokernels.model.source_diff import Diff
     from adokernels.model.source_launch import SourceLaunch
     from adokernels.model.task import Task
     from adokernels.records.kernels import Resources
@@ -353,16 +350,6 @@ class Ladder(ShownAsTables, ABC):
 
     def _ipython_key_completions_(self) -> list[str]:
         return [v.name for v in self.variants]
-
-    def _tables(self) -> Sequence[Table]:
-        table = Table(title=Text(f"{self.name}: {self.summary}" if self.summary else self.name))
-        for heading in ("variant", "device", "what it changes", "available"):
-            table.add_column(heading)
-        for v in self.variants:
-            name = f"{v.name} (ceiling)" if v.ceiling else v.name
-            cells = (name, v.device, v.changes, v.why_unavailable or "yes")
-            table.add_row(*map(Text, cells))
-        return [table]
 
 
 def choose(

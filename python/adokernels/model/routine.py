@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.ladders.source import Source, shipped_path, source_of
 from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
 from adokernels.model.call_checks import check_options, has_dask_array, refuse_dask_arrays
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.source import Source, shipped_path, source_of
 from adokernels.model.task import Task
 from adokernels.model.tasks import TASKS
 from adokernels.names import find

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from adokernels.tables.code import Listing
+    from adokernels.code_text import Listing
 
 #: Module and function that build the tables of each class. Modules are imported at first use.
 _BUILDERS = {
@@ -18,10 +18,12 @@ _BUILDERS = {
     "Changes": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
+    "Ladder": ("ladders", "ladder_table"),
     "Machine": ("measurements", "machine_table"),
     "Profile": ("counters", "profile_table"),
     "ProfileComparison": ("counters", "comparison_table"),
     "Resources": ("measurements", "resources_table"),
+    "Routines": ("ladders", "routines_table"),
     "Sass": ("machine_code", "sass_tables"),
     "Scan": ("measurements", "scan_table"),
     "Sweep": ("measurements", "sweep_tables"),

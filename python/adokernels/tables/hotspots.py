@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adokernels.tables.code import Listing, Mark
+from adokernels.code_text import Listing, Mark
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from adokernels.tables.code import Listing
+    from adokernels.code_text import Listing
 
 _WIDTH = 110
 #: Styles of a less important row and of a cell in italics, in all output formats. Colours are

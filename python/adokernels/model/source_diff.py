@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from adokernels.tables.code import PRE, ShownAsCode, html_lines
+from adokernels.code_text import PRE, ShownAsCode, html_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from adokernels.ladders.source import Source, SourcePart
+    from adokernels.model.source import Source, SourcePart
 
 _FADED = "opacity:0.65"
 _ADDED, _DELETED = "rgba(46,160,67,0.22)", "rgba(248,81,73,0.22)"  # on light and dark pages

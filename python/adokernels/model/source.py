@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from adokernels.tables.code import PRE, ShownAsCode, html_lines, text_lines
+from adokernels.code_text import PRE, ShownAsCode, html_lines, text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,1 +1,0 @@
-"""Routines, their variants, and what their kernels use of a multiprocessor."""
