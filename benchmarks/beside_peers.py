@@ -94,7 +94,7 @@ def compare(
     routine: ado.Routine,
     headings: Sequence[str],
     problems: Iterable[Problem],
-    roof: ado.Machine,
+    roof: ado.records.Machine,
     options: argparse.Namespace,
 ) -> None:
     """Measure one variant and its peers in the same rounds, and print one row per problem."""

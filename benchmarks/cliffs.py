@@ -97,7 +97,7 @@ def main() -> int:
     found = options.parse_args()
     if unknown := set(found.routines) - set(names):
         options.error(f"routine must be one of {', '.join(names)}, got {', '.join(unknown)}")
-    ado.set_device(found.device)
+    ado.settings.device = found.device
     bench = Bench(found.device, found.seed, {}, new_results=False)
     console, cliffs = Console(width=150), 0
     for routine in found.routines or names:

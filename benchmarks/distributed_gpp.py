@@ -139,8 +139,8 @@ class Benchmark:
         self.device = options.device
         if self.device == "cuda":
             self.device = f"cuda:{local_rank(self.comm.rank)}"
-        ado.set_device(self.device)
-        self.problem = ado.gpp_problem(options.size, seed=1)
+        ado.settings.device = self.device
+        self.problem = ado.gpp_operands(options.size, seed=1)
 
     def on_device(self, operands: Any) -> Any:
         """Copy the operands to the GPU of this rank, if it uses one."""

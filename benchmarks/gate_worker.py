@@ -129,7 +129,10 @@ class Worker:
         import adokernels as ado
 
         imported = time.perf_counter()
-        ado.set_device("cpu")
+        if hasattr(ado, "settings"):
+            ado.settings.device = "cpu"
+        else:  # before version 0.5
+            ado.set_device("cpu")
         ado.transpose(np.ones((1, 1)))
         called = time.perf_counter()
         modules = [m for name, m in sys.modules.items() if f"{name}.".startswith("adokernels.")]
@@ -139,7 +142,7 @@ class Worker:
         if self._gpu:
             ado.to_device(np.ones(1))  # creates the context
             self._take = EventTimes()
-        self._problems = problems(SCALES[self._device], ado.gpp_problem)
+        self._problems = problems(SCALES[self._device], ado.gpp_operands)
         seconds = {"import": imported - start, "first call": called - imported}
         return {"seconds": seconds, "names": list(self._names())}
 

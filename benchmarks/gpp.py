@@ -22,7 +22,7 @@ from image_peers import host
 
 import adokernels as ado
 from adokernels.model.tasks import difference
-from adokernels.model.tasks.gpp import GPP_SIZES, GppProblem, GppTerms, error_unit, expected
+from adokernels.model.tasks.gpp import GPP_SIZES, GppOperands, GppTerms, error_unit, expected
 
 SIZES: dict[str, tuple[int, ...]] = {"cpu": (200, 200, 2000, 2), "cuda": GPP_SIZES["si214"]}
 PEER_SHAPES = {"cpu": [GPP_SIZES["small"]], "cuda": [(64, 512, 4096, 2)]}
@@ -40,7 +40,7 @@ def words_of(size: Sequence[int]) -> str:
     return "x".join(map(str, size))
 
 
-def placed(problem: GppProblem, device: str) -> tuple[Any, ...]:
+def placed(problem: GppOperands, device: str) -> tuple[Any, ...]:
     return tuple(map(ado.to_device, problem)) if device == "cuda" else tuple(problem)
 
 
@@ -59,7 +59,7 @@ def array_formulas(operands: Sequence[Array], library: Any) -> tuple[Array, Arra
     return asx, ach
 
 
-def peers_of(problem: GppProblem, args: tuple[Any, ...], device: str) -> Peers:
+def peers_of(problem: GppOperands, args: tuple[Any, ...], device: str) -> Peers:
     """The array library of the device, if it is installed and its result is correct."""
     name = "cupy" if device == "cuda" else "numpy"
     try:
@@ -78,7 +78,7 @@ def peers_of(problem: GppProblem, args: tuple[Any, ...], device: str) -> Peers:
 
 def ladder(size: Sequence[int], options: argparse.Namespace) -> str:
     """Measure every variant, print the speed-up of the last one, and return its name."""
-    problem = ado.gpp_problem(size, seed=0)
+    problem = ado.gpp_operands(size, seed=0)
     shares = ", ".join(
         f"{kind} {100 * share:.3g} %" for kind, share in problem.branch_shares().items()
     )
@@ -97,18 +97,18 @@ def ladder(size: Sequence[int], options: argparse.Namespace) -> str:
             f"{top.variant} is {ratio:.3g} times as fast as {best.variant}{others} "
             f"(99.9 % CI {low:.3g} to {high:.3g})"
         )
-    far = measured(ado.gpp_problem(size, seed=0, near=False), "far", size, options, [top.variant])
+    far = measured(ado.gpp_operands(size, seed=0, near=False), "far", size, options, [top.variant])
     print(f"with every energy far from every pole: {far[top.variant]!r}")
     return top.variant
 
 
 def measured(
-    problem: GppProblem,
+    problem: GppOperands,
     what: str,
     size: Sequence[int],
     options: argparse.Namespace,
     variants: Sequence[str] | None = None,
-) -> ado.Sweep:
+) -> ado.records.Sweep:
     how = {"device": options.device, "cache": options.cache, "seconds": options.seconds}
     sweep = ado.sweep(
         ado.gpp, *placed(problem, options.device), variants=variants, progress=False, **how
@@ -131,7 +131,7 @@ def main() -> None:
 
     def problems() -> Iterator[Problem]:
         for shape in options.shapes or PEER_SHAPES[options.device]:
-            problem = ado.gpp_problem(shape, seed=0)
+            problem = ado.gpp_operands(shape, seed=0)
             args = placed(problem, options.device)
             peers = peers_of(problem, args, options.device)
             yield Problem((words_of(shape),), args, peers, f"gpp-peers-{words_of(shape)}")

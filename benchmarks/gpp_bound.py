@@ -9,7 +9,7 @@ FP64 instructions are classified by the number of registers that they must read.
 operand reuse cache (`.reuse` on the same operand of the previous instruction) is not read again.
 fp64_operands measures the time per instruction of each class. The time per instruction of other
 pipes is the time that a SEL instruction adds to a DMUL instruction. The number of iterations of
-each loop is computed from the energies and poles of ``gpp_problem``. The bound excludes
+each loop is computed from the energies and poles of ``gpp_operands``. The bound excludes
 instructions outside these loops, latencies and barriers.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import adokernels as ado
-from adokernels.model.tasks.gpp import GPP_SIZES, GppProblem
+from adokernels.model.tasks.gpp import GPP_SIZES, GppOperands
 
 CHUNK, LANES, ROWS, WARPS = 16, 32, 2, 4
 FP64 = {"DADD", "DMUL", "DFMA", "DSETP"}
@@ -112,7 +112,7 @@ def seconds_of_classes(text: str) -> dict[str, float]:
     return seconds | {"other": 1 / rates[WITH_SELECTION] - 1 / rates[WITHOUT]}
 
 
-def bands_of_loops(problem: GppProblem, warps: int = 256) -> dict[str, float]:
+def bands_of_loops(problem: GppOperands, warps: int = 256) -> dict[str, float]:
     """Return the mean number of bands that a warp processes in each loop."""
     wx, occ = problem.wx, problem.occ
     full = (occ == 1) & (wx >= 0).all(1)
@@ -147,7 +147,7 @@ def report(
     rates: str, sass: str, size: Sequence[int], measured: float | None
 ) -> tuple[float, Mapping[str, Counter[str]]]:
     """Print the table, and return the bound in seconds and the counts."""
-    problem = ado.gpp_problem(size, seed=0)
+    problem = ado.gpp_operands(size, seed=0)
     executions, seconds = bands_of_loops(problem), seconds_of_classes(rates)
     rows, columns = problem.wtilde.shape
     # Tiles are padded to 8 igp by 32 ig. A warp has LANES threads.

@@ -9,14 +9,14 @@ import numpy as np
 
 import adokernels as ado
 from adokernels.model.tasks import TASKS
-from adokernels.model.tasks.gpp import GppProblem
+from adokernels.model.tasks.gpp import GppOperands
 
 #: Number of terms of the problem on which results are checked: the reference takes 0.1 us per term.
 CHECKED_TERMS = 400_000
 SENTINEL = 0xFF  # bytes of results before they are computed: NaN
 
 
-def sparsified(problem: GppProblem, rng: np.random.Generator) -> GppProblem:
+def sparsified(problem: GppOperands, rng: np.random.Generator) -> GppOperands:
     """Set aqsm to 0, except for its corners and a random sample of about CHECKED_TERMS terms."""
     each = problem.aqsn.shape[1] * problem.wx.shape[1]
     if problem.aqsm.size * each <= CHECKED_TERMS:
@@ -32,7 +32,7 @@ def sparsified(problem: GppProblem, rng: np.random.Generator) -> GppProblem:
 class Variants:
     """Prepared calls of all variants that can solve a problem."""
 
-    def __init__(self, problem: GppProblem, device: str, rng: np.random.Generator) -> None:
+    def __init__(self, problem: GppOperands, device: str, rng: np.random.Generator) -> None:
         self.device = device
         self.problem = self._placed(problem)
         self.best = self.problem.best()

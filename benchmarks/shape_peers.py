@@ -242,7 +242,7 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """Return the default variant, and all other variants as its peers."""
         clock = Clock()
-        problem = ado.gpp_problem(case.shape, seed=seed)
+        problem = ado.gpp_operands(case.shape, seed=seed)
         clock.lap("operands")
         variants = Variants(problem, self.device, self.rng)
         clock.lap("check")

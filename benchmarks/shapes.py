@@ -191,7 +191,7 @@ def store(
 def main() -> int:
     options = parsed()
     console = Console(width=150)
-    ado.set_device(options.device)
+    ado.settings.device = options.device
     threads = len(os.sched_getaffinity(0))
     wants_filters = set(options.routines) & set(FILTERS)
     bench = Bench(

@@ -1,4 +1,4 @@
-"""Compare ``ado.stream`` with the slower of the link to the GPU and the kernel.
+"""Compare ``ado.out_of_core`` with the slower of the link to the GPU and the kernel.
 
     python benchmarks/stream.py                       # 16 GiB sources
     python benchmarks/stream.py --gib 4 --memory "96 MiB" "8 GiB"
@@ -8,7 +8,7 @@ For each routine, the script measures:
 - `link`: copies of the same number of bytes to and from the GPU, at the same time, between pinned
   memory and the GPU. No data is copied on the host.
 - `kernel`: the calls for all blocks, with arrays in device memory.
-- `stream`: ``ado.stream`` between arrays in pageable memory, or in page-locked memory
+- `stream`: ``ado.out_of_core`` between arrays in pageable memory, or in page-locked memory
   (``--pinned``). All pages are mapped before. The time with a new sink also contains page faults.
 
 The share is the larger of `link` and `kernel`, divided by `stream`. Needs CuPy.
@@ -110,7 +110,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     for memory in options.memory:
 
         def streamed(to: NDArray[Any] | None, memory: str = memory) -> None:
-            ado.stream(routine, source, to, memory=memory, device="cuda")
+            ado.out_of_core(routine, source, to, memory=memory, device="cuda")
 
         kernel = seconds(kernels(routine, source, streaming._bytes(memory)), options.repeats)
         time_of_stream = seconds(lambda: streamed(sink), options.repeats)

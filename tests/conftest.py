@@ -100,14 +100,14 @@ def isa_levels():
 def isa_restored():
     before = _core.isa()
     yield
-    ado.set_isa(before)
+    ado.settings.isa = before
 
 
 @pytest.fixture
 def device_restored():
     before = _core.device()
     yield
-    ado.set_device(before)
+    ado.settings.device = before
 
 
 @pytest.fixture

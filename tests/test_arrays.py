@@ -22,7 +22,7 @@ KINDS["old"] = OldProducer
 
 @pytest.fixture(autouse=True)
 def on_cpu(device_restored):
-    ado.set_device("cpu")
+    ado.settings.device = "cpu"
 
 
 def assert_released(*tensors):
@@ -561,7 +561,7 @@ def test_names_of_devices(name):
     message = rf"device must be 'cpu', 'cuda' or 'cuda:N', got '{name}'".replace("+", r"\+")
     for call in (
         lambda: ado.transpose(A, device=name),
-        lambda: ado.set_device(name),
+        lambda: setattr(ado.settings, "device", name),
         lambda: ado.machine(name),
         lambda: ado.to_device(A, device=name),
     ):
@@ -577,7 +577,7 @@ def test_without_a_gpu():
     for call in (
         lambda: ado.transpose(A, device="cuda:1"),
         lambda: ado.transpose(A, device="cuda:0", stream=1),
-        lambda: ado.set_device("cuda:1"),
+        lambda: setattr(ado.settings, "device", "cuda:1"),
         lambda: ado.to_device(A, device="cuda:1"),
         lambda: ado.machine("cuda:1"),
         lambda: ado.sweep(ado.transpose, A, device="cuda:1"),

@@ -844,7 +844,7 @@ class TestSeveralGpus:
             assert ado.transpose(tensor).device == "cuda:0"
 
     def test_the_default_device(self, device_restored):
-        ado.set_device("cuda:1")
+        ado.settings.device = "cuda:1"
         assert _core.device() == "cuda:1"
         assert ado.to_device(self.values).device == "cuda:1"
         assert ado.transpose.problem(self.values).device_id == "cuda:1"
@@ -853,9 +853,9 @@ class TestSeveralGpus:
     def test_custom_ladders_run_on_the_default_device(self, device_restored):
         if reason := why_no_compiler():
             pytest.skip(reason)
-        ado.set_device("cuda:1")
+        ado.settings.device = "cuda:1"
         ladder = ado.ladder("doubled", reference=lambda x: 2 * x)
-        ladder.cuda(
+        ladder.cuda_variant(
             "mine", block=256,
             source="__global__ void twice(const float* x, float* out, int n) {"
             "  const int i = blockIdx.x * blockDim.x + threadIdx.x;"

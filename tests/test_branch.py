@@ -96,7 +96,7 @@ def test_costs():
 
 def test_costs_of_groups(isa_restored):
     """Groups of 8 or 16 vectors are completed with zeros."""
-    ado.set_isa("baseline")
+    ado.settings.isa = "baseline"
     assert cost("simd", 33).executed_flops == 2 * 32 * 448
     assert cost("simd", 17, dtype="f8").executed_flops == 2 * 16 * 448
     assert cost("deinterleaved", 65).executed_flops == 2 * 64 * 224

@@ -29,7 +29,7 @@ def same(a, b):
 
 @pytest.fixture(autouse=True)
 def on_cpu(device_restored):
-    ado.set_device("cpu")
+    ado.settings.device = "cpu"
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_tuning_finds_the_best_setting_and_makes_it_the_default():
         str(setting): setting
         for chosen, _ in variant.settings()
         for block in variant.blocks
-        for setting in [ado.Setting(block, chosen)]
+        for setting in [ado.records.Setting(block, chosen)]
     }
     assert next(iter(settings)) == "32 x 8, TILE=32"
     lab = Lab()

@@ -155,7 +155,7 @@ def test_scan_stores_and_draws_what_it_prints(capsys, tmp_path):
         ("bench", dataclasses.replace(make_transpose(), interrupted=True), "padded"),
         (
             "scan",
-            ado.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True),
+            ado.records.Scan(routine="gpp", sweeps=(make_gpp(),), interrupted=True),
             "fused",
         ),
     ],

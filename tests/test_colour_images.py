@@ -92,7 +92,7 @@ def test_records_contain_the_option_only_if_it_was_passed(rng, tmp_path):
     narrow = random_of(rng, (9, 40, 3), "u1")
     confirmed = ado.measure(ado.sobel, narrow, device="cpu", seconds=0.01, batch=True)
     confirmed.save(path)
-    assert ado.Measurement.load(path).problem.options == {"batch": True}
+    assert ado.records.Measurement.load(path).problem.options == {"batch": True}
 
 
 def test_the_command_line_takes_the_option(capsys):

@@ -26,7 +26,7 @@ def test_every_component_in_both_layouts(variant, dtype, rng):
 @pytest.mark.parametrize("isa", isa_levels())
 @pytest.mark.parametrize("dtype", TYPES)
 def test_results_larger_than_the_cache(isa, dtype, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     length = (9 << 20) // np.dtype(dtype).itemsize + 5
     structures = random_of(rng, (length, 3), dtype)
     arrays = random_of(rng, (3, length), dtype).T

@@ -372,7 +372,7 @@ def overwrites(name, variant, shape, dtype):
 @pytest.mark.parametrize(("name", "variant", "isa"), contracts_per_isa())
 def test_sizes(name, variant, isa, isa_restored):
     """Every size and type, every value of an option, and once in strided, unaligned memory."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     solved = [solves(case, variant) for case in (*task_cases(name), *edge_cases(name))]
     for case in plain_cases(name):
         solves(case, variant, [Memory(a, MIXED).array for a in case.operands], MIXED)

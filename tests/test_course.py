@@ -12,7 +12,8 @@ import adokernels as ado
 from adobook import Published, exercises
 from adobook import published as published_figures
 from adobook.published import transpose
-from adokernels.records.checked import Checked
+from adokernels.model.cuda_variant import CudaVariant
+from adokernels.records.checked import CheckResult
 from adokernels.text import quantity
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -383,7 +384,7 @@ def test_exercises_show_whether_the_goal_is_reached(name, words, ladder, monkeyp
     goal = ladder["narrow_blocks" if name == "tiled" else "tiled"]
     mine = dataclasses.replace(ladder[name], variant="transposed")
     sweep = dataclasses.replace(ladder, measurements=(goal, mine))
-    result = Checked("transpose", "transposed", True, sweep=sweep)
+    result = CheckResult("transpose", "transposed", True, sweep=sweep)
     monkeypatch.setattr(exercises, "check", lambda *args, **kwargs: result)
     found = str(course.check_exercise(transposed, ado.transpose, faster_than=goal.variant))
     assert found == f"**transpose[transposed]** {words}{mine.compare(goal)}"
@@ -404,7 +405,7 @@ def test_exercises_report_what_is_wrong(function, text):
 
 def test_exercises_need_a_gpu_and_report_why_there_is_none(monkeypatch):
     variant = ado.cuda_variant("mine", source="__global__ void mine() {}", block=32)
-    monkeypatch.setattr(ado.CudaVariant, "why_unavailable", "no CUDA driver: call nobody")
+    monkeypatch.setattr(CudaVariant, "why_unavailable", "no CUDA driver: call nobody")
     found = str(course.check_exercise(variant, ado.transpose))
     assert found == (
         "**transpose[mine]** was not checked. It needs a GPU: no CUDA driver: call nobody."

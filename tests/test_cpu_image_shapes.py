@@ -61,7 +61,7 @@ def compare(name, image, expected, **options):
 @each_isa
 @each_filter
 def test_every_width_and_height(isa, name, channels, expected, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     shapes = [(int(rng.choice(HEIGHTS)), width) for width in WIDTHS + WIDE]
     shapes += [(height, int(rng.choice(WIDTHS))) for height in HEIGHTS]
     for shape in [
@@ -79,7 +79,7 @@ def test_every_width_and_height(isa, name, channels, expected, rng, isa_restored
 
 @each_isa
 def test_borders_at_every_width(isa, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     for border in BORDERS:
         for width in WIDTHS + WIDE[:4]:
             image = image_of(rng, (int(rng.choice(HEIGHTS)), width), 0)
@@ -91,7 +91,7 @@ def test_borders_at_every_width(isa, rng, isa_restored):
 @each_filter
 def test_strided_images(isa, name, channels, expected, rng, isa_restored):
     """Views with gaps between rows and between columns, in both directions."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     whole = image_of(rng, (60, 300), channels)
     for rows in (slice(3, 50), slice(None, None, -1), slice(40, 2, -3)):
         for cols in (slice(1, 66), slice(7, 104), slice(0, 20), slice(5, 290, 3), slice(90, 9, -1)):
@@ -102,7 +102,7 @@ def test_strided_images(isa, name, channels, expected, rng, isa_restored):
 @pytest.mark.parametrize("name", ["grayscale", "edge_detect"])
 def test_channel_layouts(isa, name, rng, isa_restored):
     """Reversed channels, one plane per channel, and three of four channels."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     expected = luminance if name == "grayscale" else FILTERS[-1][2]
     for width in (5, 40, 64, 70, 131, 200):
         rgba = image_of(rng, (18, width), 4)
@@ -120,7 +120,7 @@ def test_channel_layouts(isa, name, rng, isa_restored):
 @each_isa
 @each_filter
 def test_strided_outputs(isa, name, channels, expected, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     for width in (3, 31, 33, 64, 65, 100, 1030):
         image = image_of(rng, (21, width), channels)
         for step in (1, 2, -1):
@@ -136,7 +136,7 @@ def test_strided_outputs(isa, name, channels, expected, rng, isa_restored):
 @each_filter
 def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
     """Rows of any alignment. The default variant uses such stores only for large images."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     variant = {"edge_detect": "fused_bands"}.get(name, "streaming")
     for width in (1, 31, 64, 65, 127, 193, 1025):
         compare(name, image_of(rng, (9, width), channels), expected, variant=variant)
@@ -147,7 +147,7 @@ def test_non_temporal_stores(isa, name, channels, expected, rng, isa_restored):
 @each_isa
 def test_every_gradient_at_even_and_odd_columns(isa, isa_restored):
     """Even and odd columns compute square roots differently."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     image, _ = every_gradient()
     for shifted in (image, np.ascontiguousarray(image[:, 1:])):
         check(ado.sobel, (shifted,), tasks.sobel.expected(shifted), device="cpu")
@@ -168,7 +168,7 @@ def test_reads_stay_within_the_operands(isa):
         for guard in (address, address + size - page):
             assert libc.mprotect(ctypes.c_void_p(guard), page, 0) == 0
         bytes_between = np.frombuffer(memory, np.uint8)[page:-page]
-        ado.set_isa(sys.argv[1])
+        ado.settings.isa = sys.argv[1]
         for rows in (1, 2, 18):
             for cols in (1, 2, 5, 15, 16, 17, 31, *range(32, 39), *range(63, 72), 128, 195, 1025):
                 for channels in (0, 3, 4):

@@ -22,7 +22,7 @@ def check(a, **how):
 
 @pytest.fixture(params=isa_levels())
 def isa(request, isa_restored):
-    ado.set_isa(request.param)
+    ado.settings.isa = request.param
     return request.param
 
 

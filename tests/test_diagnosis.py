@@ -40,7 +40,7 @@ def stored():
     return {
         name: record
         for name, record in found.items()
-        if isinstance(record, ado.Sweep) and any(m.profile for m in record)
+        if isinstance(record, ado.records.Sweep) and any(m.profile for m in record)
     }
 
 

@@ -29,7 +29,7 @@ EMPTY = [(0, 9, 4, 2), (3, 0, 4, 1), (3, 9, 0, 2)]
 
 @functools.cache
 def problem(shape):
-    return ado.gpp_problem(shape, SEED)
+    return ado.gpp_operands(shape, SEED)
 
 
 def bits(results):
@@ -70,7 +70,7 @@ def test_more_ranks_than_tiles():
 
 def test_the_sum_of_the_sums_of_ranks_depends_on_their_number():
     """Another order of additions changes the bits, so the test above can detect it."""
-    operands = ado.gpp_problem((24, 131, 67, 2), seed=1)
+    operands = ado.gpp_operands((24, 131, 67, 2), seed=1)
 
     def partial_sums(comm):
         return np.stack(ado.gpp(*ado.distributed.split(operands, comm), device="cpu"))
@@ -166,7 +166,7 @@ def test_tiles(variant, shape):
 
 def test_tiles_with_every_instruction_set(isa_restored):
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         check_tiles(problem((24, 131, 67, 2)), "sorted_by_occupation")
 
 

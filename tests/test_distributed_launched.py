@@ -28,7 +28,7 @@ else:
     import torch.distributed
     torch.distributed.init_process_group("gloo")
     comm = torch.distributed.group.WORLD
-problem = ado.gpp_problem((24, 131, 67, 2), seed=1)
+problem = ado.gpp_operands((24, 131, 67, 2), seed=1)
 communicator = ado.distributed.communicators.communicator_of(comm)
 rank, size = communicator.rank, communicator.size
 seen = set()
@@ -55,7 +55,7 @@ from mpi4py import MPI
 import adokernels as ado
 
 comm = MPI.COMM_WORLD
-share = ado.distributed.split(ado.gpp_problem((24, 131, 67, 2), seed=1), comm)
+share = ado.distributed.split(ado.gpp_operands((24, 131, 67, 2), seed=1), comm)
 if comm.rank == 1:
     raise KeyError("this rank fails")
 ado.distributed.gpp(share, comm=comm)

@@ -20,7 +20,7 @@ from adokernels.records.statistics import Verdict
 SWEEP = with_peers(make_transpose(counters=True))
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
 LINE = LineSamples(kernel="k", path="a.cu", line=2, text="x", reasons={"wait": 1}, not_issued=0)
-KERNEL = ado.KernelSass(
+KERNEL = ado.records.KernelSass(
     name="k", block=(32,), registers=8, register_limit=64, most_registers=None, listing=""
 )
 #: Makes an equal record of each kind, each time from new objects.
@@ -29,12 +29,14 @@ MAKERS = {
     "machine": lambda: dataclasses.replace(H200, context={"nan": float("nan"), "shape": (1, 2)}),
     "sweep": lambda: with_peers(make_transpose(counters=True)),
     "profile": lambda: make_transpose(counters=True)["naive"].profile,
-    "hotspots": lambda: ado.Hotspots(
+    "hotspots": lambda: ado.records.Hotspots(
         routine="r", variant="v", problem="p", block=None, entries=(LINE,), context={"a": math.inf}
     ),
-    "check": lambda: ado.Checked("transpose", "naive", True, sweep=make_transpose()),
-    "scan": lambda: ado.Scan(routine="transpose", sweeps=(make_transpose(), make_transpose())),
-    "sass": lambda: ado.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
+    "check": lambda: ado.records.CheckResult("transpose", "naive", True, sweep=make_transpose()),
+    "scan": lambda: ado.records.Scan(
+        routine="transpose", sweeps=(make_transpose(), make_transpose())
+    ),
+    "sass": lambda: ado.records.Sass(routine="r", variant="v", arch="sm_90", kernels=(KERNEL,)),
 }
 
 
@@ -95,7 +97,7 @@ def test_arrays_and_nan_are_compared_by_value():
 
 
 def test_measurements_are_keys():
-    steps = SWEEP.steps()
+    steps = SWEEP.step_pairs()
     assert steps[SWEEP["tiled"]] is SWEEP["coalesced"]
     again = with_peers(make_transpose(counters=True))
     assert steps[again["tiled"]] == again["coalesced"]
@@ -130,7 +132,7 @@ def test_any_context_and_options(values):
     record = dataclasses.replace(
         SWEEP["naive"], context=values, problem=Inputs.of([], values), profile=None
     )
-    again = ado.Measurement.from_dict(record.to_dict())
+    again = ado.records.Measurement.from_dict(record.to_dict())
     assert again == record
     assert hash(again) == hash(record)
 

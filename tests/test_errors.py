@@ -56,7 +56,7 @@ def next_call_works():
         (lambda: ado.transpose(A, device="gpu"), "must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (lambda: ado.transpose(A, variant="naive_loops", device="cuda"), "runs on cpu"),
         (lambda: ado.transpose(A, variant="naive", device="cpu"), "runs on cuda"),
-        (lambda: ado.set_isa("sse9"), "must be baseline, avx2 or avx512"),
+        (lambda: setattr(ado.settings, "isa", "sse9"), "must be baseline, avx2 or avx512"),
         (lambda: ado.measure(ado.transpose, A, cache="hot"), "cache must be 'cold' or 'warm'"),
     ],
 )
@@ -173,7 +173,7 @@ def test_keywords_of_functions_and_custom_ladders_are_their_own(rng):
     [
         lambda: ado.transpose(A, device="cuda"),
         lambda: ado.transpose(A, variant="naive"),
-        lambda: ado.set_device("cuda"),
+        lambda: setattr(ado.settings, "device", "cuda"),
         lambda: ado.to_device(A),
         ado.synchronize,
         lambda: ado.machine("cuda"),
@@ -191,7 +191,7 @@ def test_unavailable_instruction_set():
     if _core.supported_isa() == "avx512":
         pytest.skip("this processor has every level")
     with pytest.raises(ado.Unavailable, match="at most"):
-        ado.set_isa("avx512")
+        ado.settings.isa = "avx512"
 
 
 @pytest.mark.gpu

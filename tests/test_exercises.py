@@ -10,6 +10,7 @@ import adobook as course
 import adokernels as ado
 from adobook.exercises import pole_sum
 from adokernels.model.compiler import compile_cuda, why_no_compiler
+from adokernels.model.cuda_variant import CudaVariant
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "exercises"
 DATA = FOLDER.parent / "data" / "course"
@@ -70,7 +71,7 @@ def test_the_reference_of_hoisting_is_its_formula(rng):
 
 @each_exercise
 def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
-    monkeypatch.setattr(ado.CudaVariant, "why_unavailable", "there is none")
+    monkeypatch.setattr(CudaVariant, "why_unavailable", "there is none")
     found = str(course.check_exercise(variant_of(name, exercise(name).starter), exercise(name)))
     ladder = exercise(name).ladder.name
     assert found == f"**{ladder}[mine]** was not checked. It needs a GPU: there is none."
@@ -80,12 +81,12 @@ def test_exercises_are_not_checked_without_a_gpu(name, monkeypatch):
 def test_measured_starters_are_wrong_or_slow_as_stated(name):
     sweep = ado.load(DATA / f"exercise-{name}.json")
     solution, goal = sweep["solution"], sweep[exercise(name).faster_than]
-    assert solution.compare(goal).verdict is ado.Verdict.FASTER
+    assert solution.compare(goal).verdict is ado.records.Verdict.FASTER
     if exercise(name).starter_is == "wrong":
         assert sweep.skipped["starter"].startswith("wrong result")
     else:
-        assert solution.compare(sweep["starter"]).verdict is ado.Verdict.FASTER
-        assert sweep["starter"].compare(goal).verdict is not ado.Verdict.FASTER
+        assert solution.compare(sweep["starter"]).verdict is ado.records.Verdict.FASTER
+        assert sweep["starter"].compare(goal).verdict is not ado.records.Verdict.FASTER
 
 
 @pytest.mark.gpu

@@ -39,7 +39,7 @@ def test_indices_out_of_range_select_the_first_or_last_element(variant, index_ty
 @pytest.mark.parametrize("dtype", TYPES)
 def test_results_larger_than_the_cache(isa, dtype, rng, isa_restored):
     """Past the size at which stores become non-temporal."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     x = random_of(rng, 100_003, dtype)
     index = rng.integers(-5, len(x) + 5, (9 << 20) // x.itemsize + 77)
     expected = np.take(x, index, mode="clip")

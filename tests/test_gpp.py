@@ -15,7 +15,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
 from adokernels.model.checker import Checker
-from adokernels.model.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppProblem, GppTerms
+from adokernels.model.tasks.gpp import GPP_SIZES, NEAR, NOTHING, POLE, GppOperands, GppTerms
 
 SEED = run_seed()
 VARIANTS = variants_of(ado.gpp)
@@ -45,7 +45,7 @@ def roundings(bands):
 class Case(NamedTuple):
     """A problem with its expected results, because the oracle takes longer than the variants."""
 
-    operands: GppProblem
+    operands: GppOperands
     options: dict
     expected: tuple
     unit: tuple
@@ -88,7 +88,7 @@ def check(case, variant):
 
 @functools.cache
 def sized(shapes):
-    return [case_of(ado.gpp_problem(shape, SEED + i)) for i, shape in enumerate(shapes)]
+    return [case_of(ado.gpp_operands(shape, SEED + i)) for i, shape in enumerate(shapes)]
 
 
 @pytest.mark.parametrize("shapes", [SHAPES, THIN], ids=["blocks", "thin"])
@@ -101,15 +101,15 @@ def test_sizes(variant, shapes):
 @pytest.mark.parametrize("shape", EMPTY)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_nothing_to_add_up_is_zero(variant, shape):
-    for result in run(ado.gpp_problem(shape, SEED), variant):
+    for result in run(ado.gpp_operands(shape, SEED), variant):
         assert result.tolist() == [0] * shape[3]
 
 
 @functools.cache
 def large(shape):
     """More terms than the oracle has time for: most are zero, but no variant exploits that."""
-    thin = tasks.gpp.sparsified(*ado.gpp_problem(shape, SEED))
-    return case_of(GppProblem(*thin))
+    thin = tasks.gpp.sparsified(*ado.gpp_operands(shape, SEED))
+    return case_of(GppOperands(*thin))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -119,7 +119,7 @@ def test_large(variant):
 
 @functools.cache
 def named(size):
-    return case_of(ado.gpp_problem(size, SEED))
+    return case_of(ado.gpp_operands(size, SEED))
 
 
 @pytest.mark.parametrize("size", ["test", "small"])
@@ -138,7 +138,7 @@ def test_options(variant):
 
 @functools.cache
 def with_options():
-    problem = ado.gpp_problem((40, 7, 70, 2), SEED)
+    problem = ado.gpp_operands((40, 7, 70, 2), SEED)
     cases = [case_of(problem, **options) for options in OPTIONS]
     assert len({case.expected[0].tobytes() for case in cases}) == len(OPTIONS)
     return cases
@@ -155,7 +155,7 @@ def test_occupations(variant):
 
 @functools.cache
 def with_occupations():
-    problem = ado.gpp_problem((35, 6, 66, 2), SEED)
+    problem = ado.gpp_operands((35, 6, 66, 2), SEED)
     one = np.eye(35)[17]
     fills = [np.zeros(35), np.ones(35), np.full(35, 0.5), one, 1 - one, np.linspace(0, 1, 35)]
     return [case_of(problem._replace(occ=occ)) for occ in fills]
@@ -163,7 +163,7 @@ def with_occupations():
 
 def test_decades_with_every_instruction_set(isa_restored):
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         for variant in CPU_VARIANTS:
             check(spread_cases()[0], variant)
 
@@ -208,7 +208,7 @@ def spread(problem, seed):
         parts = a.view(np.float64)
         return (parts * 10 ** rng.uniform(-6, high, parts.shape)).view(a.dtype)
 
-    wild = GppProblem(*map(scaled, problem))
+    wild = GppOperands(*map(scaled, problem))
     return wild._replace(occ=scaled(problem.occ, high=0))
 
 
@@ -217,7 +217,7 @@ def spread_cases():
     # As many that a seed without a term of the rarest branch is improbable (e^-15).
     shapes = [*[(33, 6, 65, 2)] * 2, *[(5, 4, 7, 2)] * 30, *[(2, 2, 2, 3)] * 20]
     problems = [
-        spread(ado.gpp_problem(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)
+        spread(ado.gpp_operands(shape, SEED + i), SEED + i) for i, shape in enumerate(shapes)
     ]
     return [case_of(problem) for problem in problems]
 
@@ -241,10 +241,10 @@ def one_sign():
         sizes = (rows, columns), (rows, columns), (bands, columns), (bands, rows)
         w, eps, aqsn, aqsm = (rng.uniform(0.5, 1, size).astype(np.complex128) for size in sizes)
         wx, vcoul = rng.uniform(3, 4, (bands, 1)), rng.uniform(0.5, 1, rows)
-        problem = GppProblem(w, eps, aqsn, aqsm, wx, vcoul, np.ones(bands))
+        problem = GppOperands(w, eps, aqsn, aqsm, wx, vcoul, np.ones(bands))
         if i == len(shapes) - 1:  # a tenth in ach, half of that in asx
             numbers = (1, 0.4, 1, 1, 3, 1, 1)
-            problem = GppProblem(
+            problem = GppOperands(
                 *(np.full_like(a, z) for a, z in zip(problem, numbers, strict=True))
             )
         cases.append(case_of(problem))
@@ -322,7 +322,7 @@ def exact_term(x, w, eps=1.0, gamma=0.5, sexcut=4.0, tol=1e-6):
 def one_term(x, w, eps=1.0, occupied=1.0, frequencies=1):
     """Return the problem that has this term alone; ssx is -asx and sch is 2 ach."""
     arrays = [np.full((1, 1), z, np.complex128) for z in (w, eps, 1, 1)]
-    return GppProblem(*arrays, np.full((1, frequencies), x), np.ones(1), np.array([occupied]))
+    return GppOperands(*arrays, np.full((1, frequencies), x), np.ones(1), np.array([occupied]))
 
 
 def within(got, want, factor):
@@ -349,7 +349,7 @@ def check_term(variant, x, w, eps=1.0, **options):
             assert within(ach[f], term.sch, Fraction(1, 2)), where
     if term.ssx is None:
         return term
-    crowd = ado.gpp_problem((5, 3, 37, 2), 0, near=False)
+    crowd = ado.gpp_operands((5, 3, 37, 2), 0, near=False)
     crowd.aqsm[...] = crowd.aqsn[...] = 0
     crowd.vcoul[...], crowd.occ[...] = 1, 1
     band, row, column = 3, 1, 18
@@ -453,7 +453,7 @@ def test_special_terms(variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_unoccupied_band_adds_no_infinity(variant):
     """3 and -3 make ssx infinite at positive energy, where nothing is cut off."""
-    problem = ado.gpp_problem((20, 5, 40, 2), SEED)
+    problem = ado.gpp_operands((20, 5, 40, 2), SEED)
     problem.wx[::2], problem.occ[::2] = 3, 0
     problem.wtilde[2] = -3
     check(case_of(problem), variant)
@@ -536,7 +536,7 @@ def test_bound_notices_plain_sums():
 
 
 def small():
-    return ado.gpp_problem((6, 4, 5, 3), seed=7)
+    return ado.gpp_operands((6, 4, 5, 3), seed=7)
 
 
 @pytest.fixture
@@ -593,7 +593,7 @@ class TestRefused:
         with pytest.raises(ValueError, match=f"gpp: {name} must be positive.*, got "):
             ado.gpp(*small(), **{name: value})
 
-    @pytest.mark.parametrize("name", GppProblem._fields)
+    @pytest.mark.parametrize("name", GppOperands._fields)
     def test_types(self, name):
         array = getattr(small(), name)
         complex_kind = array.dtype.kind == "c"
@@ -652,7 +652,7 @@ def test_useful_work_is_that_of_occupied_bands():
 
 
 def test_two_frequencies_share_the_product_of_the_matrix_elements():
-    problem = ado.gpp_problem((6, 4, 5, 2), seed=7)
+    problem = ado.gpp_operands((6, 4, 5, 2), seed=7)
     one, two = (ado.gpp[name].cost(*problem) for name in ("packed", "two_frequencies"))
     assert one.executed_flops - two.executed_flops == 6 * 4 * 5 * 6
     assert one.requested_bytes == 2 * two.requested_bytes
@@ -701,7 +701,7 @@ def branches(problem, **options):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_branch_is_taken(seed):
-    problem = ado.gpp_problem("test", seed)
+    problem = ado.gpp_operands("test", seed)
     counts = branches(problem)
     assert counts[POLE] + counts[NEAR] + counts[NOTHING] == np.prod(GPP_SIZES["test"])
     assert all(counts.values())
@@ -711,7 +711,7 @@ def test_every_branch_is_taken(seed):
 
 
 def test_small_takes_every_branch():
-    problem = ado.gpp_problem("small", 0)
+    problem = ado.gpp_operands("small", 0)
     shares = problem.branch_shares()
     assert all(shares.values())
     assert 0.01 < shares["near, occupied"] <= shares["near"] < 0.1
@@ -722,9 +722,9 @@ def test_small_takes_every_branch():
 
 @pytest.mark.parametrize("size", ["test", (64, 30, 100, 3)])
 def test_without_near_poles_there_is_one_branch(size):
-    counts = branches(ado.gpp_problem(size, SEED, near=False))
+    counts = branches(ado.gpp_operands(size, SEED, near=False))
     assert counts[NEAR] == counts[NOTHING] == 0
-    assert ado.gpp_problem(size, SEED, near=False).branch_shares(10_000)["pole"] == 1
+    assert ado.gpp_operands(size, SEED, near=False).branch_shares(10_000)["pole"] == 1
 
 
 def test_tests_take_every_branch():
@@ -741,27 +741,27 @@ def test_tests_take_every_branch():
 
 
 def test_the_same_seed_gives_the_same_problem():
-    first, second, other = (ado.gpp_problem("test", seed) for seed in (3, 3, 4))
+    first, second, other = (ado.gpp_operands("test", seed) for seed in (3, 3, 4))
     for a, b, c in zip(first, second, other, strict=True):
         assert a.tobytes() == b.tobytes()
         assert a.tobytes() != c.tobytes()
         assert a.flags.c_contiguous
-    fresh = (ado.gpp_problem((2, 2, 2, 1)).wtilde.tobytes() for _ in range(2))
+    fresh = (ado.gpp_operands((2, 2, 2, 1)).wtilde.tobytes() for _ in range(2))
     assert len(set(fresh)) == 2
 
 
 def test_problems_are_what_they_say():
-    problem = ado.gpp_problem("small", 0)
+    problem = ado.gpp_operands("small", 0)
     assert {a.shape for a in problem[2:5]} == {(96, 512), (96, 64), (96, 2)}
     assert set(problem.occ) == {0.0, 0.5, 1.0}
     assert 0.4 < np.mean(problem.occ != 0) < 0.6
     assert problem.wx[problem.occ == 1].min() < 0
     assert problem.wx[problem.occ == 0].max() < 1
     with pytest.raises(ValueError, match="size must be test, small, si214 or a tuple, got 'large'"):
-        ado.gpp_problem("large")
+        ado.gpp_operands("large")
     for wrong in ((1, 2, 3), (1, 2, 3, 4, 5), (1, -2, 3, 4)):
         with pytest.raises(ValueError, match=r"size must be \(nbands, ngpown, ncouls, nfreqs\)"):
-            ado.gpp_problem(wrong)
+            ado.gpp_operands(wrong)
 
 
 # --- Problems too large for the oracle ------------------------------------------------------------
@@ -776,8 +776,8 @@ def impatient(monkeypatch):
 @pytest.mark.usefixtures("impatient")
 class TestSparsified:
     def test_shapes_and_corners_are_kept(self):
-        problem = ado.gpp_problem("test", SEED)
-        thin = GppProblem(*tasks.gpp.sparsified(*problem))
+        problem = ado.gpp_operands("test", SEED)
+        thin = GppOperands(*tasks.gpp.sparsified(*problem))
         for name, before, after in zip(problem._fields, problem, thin, strict=True):
             assert before.shape == after.shape
             assert before.dtype == after.dtype
@@ -786,20 +786,20 @@ class TestSparsified:
         assert kept[[0, 0, -1, -1], [0, -1, 0, -1]].all()
         assert 4 <= kept.sum() <= 4 + 5000 // 2 // (67 * 2)
         assert (thin.aqsm[kept] == problem.aqsm[kept]).all()
-        assert tasks.gpp.sparsified(*ado.gpp_problem((3, 4, 5, 2), SEED)) is None
+        assert tasks.gpp.sparsified(*ado.gpp_operands((3, 4, 5, 2), SEED)) is None
 
     def test_every_variant_does_the_same_work(self):
-        problem = ado.gpp_problem("test", SEED)
+        problem = ado.gpp_operands("test", SEED)
         for v in ado.gpp:
             costs = [v.cost(*p) for p in (problem, tasks.gpp.sparsified(*problem))]
             assert costs[0].executed_flops == costs[1].executed_flops
 
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_sparsified_answers(self, variant):
-        check(case_of(GppProblem(*tasks.gpp.sparsified(*named("test").operands))), variant)
+        check(case_of(GppOperands(*tasks.gpp.sparsified(*named("test").operands))), variant)
 
     def test_sweeps_use_them(self):
-        problem = ado.gpp_problem("test", SEED)
+        problem = ado.gpp_operands("test", SEED)
         checker = Checker(ado.gpp, ado.gpp.problem(*problem, device="cpu"))
         assert checker.sparsified
         sweep = ado.sweep(ado.gpp, *problem, **QUICK)
@@ -817,11 +817,11 @@ class TestSparsified:
             return asx, ach
 
         monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
-        sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
+        sweep = ado.sweep(ado.gpp, *ado.gpp_operands("test", SEED), **QUICK)
         assert not sweep.variants
         assert all("wrong result" in reason for reason in sweep.skipped.values())
         with pytest.raises(ValueError, match="wrong result"):
-            ado.measure(ado.gpp.variants[0], *ado.gpp_problem("test", SEED), seconds=0)
+            ado.measure(ado.gpp.variants[0], *ado.gpp_operands("test", SEED), seconds=0)
 
     def test_a_variant_that_omits_a_corner_is_caught(self, monkeypatch):
         """A result without the last pair of band and igp is wrong, thinned out or not."""
@@ -833,5 +833,5 @@ class TestSparsified:
             return right.expected(*operands[:3], aqsm, *operands[4:], **options)
 
         monkeypatch.setitem(tasks.TASKS, "gpp", dataclasses.replace(right, expected=wrong))
-        sweep = ado.sweep(ado.gpp, *ado.gpp_problem("test", SEED), **QUICK)
+        sweep = ado.sweep(ado.gpp, *ado.gpp_operands("test", SEED), **QUICK)
         assert not sweep.variants

@@ -62,7 +62,7 @@ def cases():
     rng = np.random.default_rng(SEED)
     found = []
     for frequencies in (1, 2, 3):
-        problem = ado.gpp_problem((90, 9, 70, frequencies), SEED)
+        problem = ado.gpp_operands((90, 9, 70, frequencies), SEED)
         wx, occ = problem.wx, problem.occ
         steps = np.arange(frequencies)
         far = problem._replace(wx=wx + np.where(occ > 0, 20, -20)[:, None])
@@ -105,7 +105,7 @@ def test_limits_of_the_arithmetic(variant):
 def test_more_bands_than_a_segment(variant):
     """Segments of 2048 bands begin and end within bands of one kind."""
     for share in (0, 0.5, 1):
-        problem = ado.gpp_problem((4500, 2, 33, 2), SEED)
+        problem = ado.gpp_operands((4500, 2, 33, 2), SEED)
         occupied = np.random.default_rng(SEED).random(4500) < share
         wx = np.where(occupied, 9, -9)[:, None] + problem.wx
         check(case_of(problem._replace(occ=occupied.astype(float), wx=wx)), variant)
@@ -114,7 +114,7 @@ def test_more_bands_than_a_segment(variant):
 @pytest.mark.gpu
 def test_repeated_calls_return_the_same_bits():
     """The counter of blocks returns to 0 after each launch of single_launch."""
-    problem = tuple(map(ado.to_device, ado.gpp_problem((40, 30, 300, 2), SEED)))
+    problem = tuple(map(ado.to_device, ado.gpp_operands((40, 30, 300, 2), SEED)))
     calls = [ado.gpp.problem(*problem, device="cuda").prepare("single_launch") for _ in range(3)]
     for _ in range(50):
         for call in calls:

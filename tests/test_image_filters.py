@@ -73,7 +73,7 @@ def compare(routine, image, **how):
 @pytest.mark.parametrize("variant", variants_of(ado.grayscale))
 def test_grayscale_is_the_same_by_all_variants(variant, isa, rng, isa_restored):
     """At every size; the task allows a difference of one level, for other implementations."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     for shape in [*SHAPES, (2, 3, 9, 31), (300, 1000)]:
         for channels in (3, 4):
             assert compare(
@@ -210,7 +210,7 @@ def test_borders_and_taps(variant, border, taps, rng):
 
 @pytest.mark.parametrize("isa", isa_levels())
 def test_borders_and_taps_with_every_instruction_set(isa, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     for border in BORDERS:
         for taps in TAPS:
             for shape in [(1, 1), (3, 2), (40, 17), (64, 200)]:

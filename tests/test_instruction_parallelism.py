@@ -82,7 +82,7 @@ def test_costs_of_passes():
 
 def test_costs_of_groups(isa_restored):
     """Groups of vectors of 16 bytes are completed with zeros."""
-    ado.set_isa("baseline")
+    ado.settings.isa = "baseline"
     for variant, vectors in [("simd", 1), ("two_vectors", 2), ("four_vectors", 4), ("threaded", 8)]:
         for dtype, lanes in [("f4", 4), ("f8", 2)]:
             group = vectors * lanes

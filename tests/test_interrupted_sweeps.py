@@ -106,7 +106,7 @@ def test_a_second_interruption_is_raised(interrupted_at):
 
 def test_ceilings_are_missing_after_an_interruption(interrupted_at, monkeypatch, tmp_path):
     monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
-    dram = ado.Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e9)
+    dram = ado.records.Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e9)
     monkeypatch.setattr(machine, "_measure", lambda *_: dram)
     interrupted_at(machine, "_measure", 2)
     found = sweep(ceilings=True)
@@ -116,11 +116,13 @@ def test_ceilings_are_missing_after_an_interruption(interrupted_at, monkeypatch,
 
 
 def test_stored_ceilings_are_used_after_an_interruption(interrupted_at, monkeypatch):
-    stored = ado.Machine(
+    stored = ado.records.Machine(
         device="cpu",
         name="CPU",
         threads=1,
-        ceilings=(ado.Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e9),),
+        ceilings=(
+            ado.records.Ceiling(kind="bandwidth", level="DRAM", operation="copy", measured=1e9),
+        ),
     )
     monkeypatch.setattr(protocol, "stored_machine", lambda device: stored)
     interrupted_at(Sampler, "sample", 7)

@@ -61,7 +61,7 @@ def test_custom_variants_are_checked_timed_and_compared(operands):
         assert str(m.problem) == "a: float, x: (500,) float32, y: (500,) float32"
     assert sweep["in_place"].changes == "Write to the result."
     before, after = sweep["vectorised"], sweep["in_place"]
-    assert sweep.steps() == {after: before}
+    assert sweep.step_pairs() == {after: before}
     assert "saxpy[in_place]" in repr(after.compare(before))
 
 
@@ -411,7 +411,7 @@ def test_the_default_device_is_a_type_of_device(monkeypatch, operands, device, e
 def test_a_large_problem_is_checked_with_sparse_operands(monkeypatch):
     """The reference of gpp would need minutes for all terms."""
     monkeypatch.setattr(tasks.gpp, "_MAX_TERMS", 2000)
-    operands = ado.gpp_problem((24, 5, 40, 2), seed=1)
+    operands = ado.gpp_operands((24, 5, 40, 2), seed=1)
 
     def mine(*args):
         return ado.gpp(*args)

@@ -60,8 +60,8 @@ def saxpy():
         flops=lambda a, x, y: 2 * x.size,
         tolerance=1e-6,
     )
-    ladder.cuda("coalesced", source=SAXPY, kernel="saxpy<{T}>", block=256)
-    ladder.cuda(
+    ladder.cuda_variant("coalesced", source=SAXPY, kernel="saxpy<{T}>", block=256)
+    ladder.cuda_variant(
         "several", source=SAXPY, kernel="several<{T}, {N}>", block=(128, 256)[:1],
         tile=512, parameters={"N": (4,)},
     )  # fmt: skip
@@ -111,7 +111,7 @@ def test_parameters_of_the_kernel_must_match(rng):
 
 def test_tuning_times_every_setting(operands):
     ladder = saxpy()
-    variant = ladder.cuda(
+    variant = ladder.cuda_variant(
         "tuned", source=SAXPY, kernel="several<{T}, {N}>", block=[(128,), (256,)],
         grid=lambda a, x, y, *, block, N: -(-x.shape[0] // (block[0] * N)),
         parameters={"N": (1, 4)},

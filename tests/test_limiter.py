@@ -154,7 +154,7 @@ def timed(**fields):
         "routine": "f",
         "variant": "v",
         "device": "cuda",
-        "problem": ado.Inputs.of([("a", (1024, 1024), "float64")]),
+        "problem": ado.records.Inputs.of([("a", (1024, 1024), "float64")]),
         "cache": "cold",
         "samples": np.full(15, SECONDS),
         "flops": 0.0,
@@ -244,7 +244,7 @@ def test_the_longest_kernel_of_several():
 def test_the_limiter_of_a_measurement_in_a_sweep_uses_its_machine():
     m = profiled({DRAM: 75.0, L2: 78.0, **dram(2e9, 1.9e9)})
     assert m.limiter.kind is Kind.L2
-    sweep = ado.Sweep(routine="f", measurements=(m,), machine=H200)
+    sweep = ado.records.Sweep(routine="f", measurements=(m,), machine=H200)
     assert sweep["v"].limiter.kind is Kind.DRAM
     assert "machine" not in sweep["v"].to_dict()
     assert dataclasses.replace(sweep, machine=None)["v"].limiter.kind is Kind.L2
@@ -459,7 +459,7 @@ def test_latency_of_arithmetic_on_a_device_that_is_not_full_needs_more_paralleli
 
 
 #: One of three components of 2^28 points: sectors are partly needed, and each is read once.
-POINTS = ado.Inputs.of([("points", (1 << 28, 3), "float32")])
+POINTS = ado.records.Inputs.of([("points", (1 << 28, 3), "float32")])
 COMPONENT = {
     "sm__warps_active.avg.pct_of_peak_sustained_active": 50.0,
     **access("ld", (1 << 28) / 32, 12, 128),
@@ -536,7 +536,7 @@ def test_another_layout_only_for_unneeded_operands_that_are_read_once():
 
 
 def test_operands_of_unknown_types_have_no_size():
-    problem = ado.Inputs.of([("a", (1 << 40,), "a type that NumPy does not have")])
+    problem = ado.records.Inputs.of([("a", (1 << 40,), "a type that NumPy does not have")])
     assert (
         first(profiled({DRAM: 85.0, **dram(3e9, 0.9e9)}, problem=problem)).step is Step.DRAM_REUSE
     )

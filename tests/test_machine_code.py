@@ -48,7 +48,7 @@ def relative(path):
 
 
 def sass(**changes):
-    kernel = ado.KernelSass(
+    kernel = ado.records.KernelSass(
         name="max_plus_vector_load_small<double>",
         block=(1024,),
         registers=32,
@@ -57,7 +57,9 @@ def sass(**changes):
         listing=cleaned(LISTING, relative),
     )
     kernels = (dataclasses.replace(kernel, **changes),)
-    return ado.Sass(routine="max_plus", variant="vector_load_small", arch="sm_90", kernels=kernels)
+    return ado.records.Sass(
+        routine="max_plus", variant="vector_load_small", arch="sm_90", kernels=kernels
+    )
 
 
 # --- Instructions ---------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ def kernel_with(registers, **changes):
         "static_shared_bytes": 0, "dynamic_shared_bytes": 0, "resident_warps": 32, "max_warps": 64,
         "limits": limits,
     }  # fmt: skip
-    return ado.Kernel(**{**values, **changes})
+    return ado.records.Kernel(**{**values, **changes})
 
 
 @pytest.mark.parametrize(("registers", "unused"), [(40, 24), (36, 28), (44, 20), (64, 0)])

@@ -132,7 +132,7 @@ def test_every_instruction_set(dtype, rng, isa_restored):
     operands = special(rng, (33, 1234), dtype)
     expected = expected_of(*operands)
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         for variant in (v.name for v in ado.max_plus if v.device == "cpu" and not v.ceiling):
             out = ado.max_plus(*operands, variant=variant)
             assert tasks.difference(out, expected) <= tasks.SAME_VALUES, (isa, variant)

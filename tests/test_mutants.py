@@ -32,7 +32,7 @@ def show(record, path):
         record._repr_html_().encode("utf-8")
     record.save(path)
     assert ado.load(path).to_dict() == record.to_dict()
-    if isinstance(record, ado.Sweep):
+    if isinstance(record, ado.records.Sweep):
         diagnosis = ado.diagnose(record)
         repr(diagnosis).encode("utf-8")
         diagnosis._repr_html_().encode("utf-8")
@@ -44,9 +44,9 @@ def draw(record, path):
     def chart(function, what):
         to_svg(function(what, ax=Figure(figsize=(8, 5), layout="constrained").add_subplot()).figure)
 
-    if isinstance(record, ado.Sweep | ado.Machine):
+    if isinstance(record, ado.records.Sweep | ado.records.Machine):
         chart(ado.roofline, record)
-    if isinstance(record, ado.Sweep):
+    if isinstance(record, ado.records.Sweep):
         counted = [m for m in record if m.profile]
         if counted:
             chart(ado.speed_of_light, record)
@@ -111,7 +111,7 @@ def test_hostile_names_are_shown(kind, tmp_path):
     record = ado.load(stored(renamed(DOCUMENTS[kind]), tmp_path / "x.json"))
     assert shown(record, tmp_path, drawn=True) == ""
     texts = [repr(record), getattr(record, "_repr_html_", str)()]
-    if isinstance(record, ado.Sweep):
+    if isinstance(record, ado.records.Sweep):
         texts.append((tmp_path / "report.html").read_text(encoding="utf-8"))
         assert "$x_{$ [bold]" in repr(record)  # neither mathematics nor markup
     for text in texts:

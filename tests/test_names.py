@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.names import FORMER, PUBLIC
+from adokernels.names import FORMER, PUBLIC, RECORDS
 
 
 def loaded_by(statements):
@@ -38,9 +39,10 @@ def test_import_loads_the_core_and_nothing_else():
 def test_matplotlib_and_pillow_are_not_loaded_without_a_chart_or_picture():
     draws = ("adokernels.charts.", "adokernels.report.", "adokernels.pictures")
     names = [name for name, module in PUBLIC.items() if not module.startswith(draws)]
-    assert len(names) > 60
-    assert {"sweep", "compare", "Scan", "bank_conflicts", "transpose"} <= set(names)
-    packages = packages_loaded_by(f"from adokernels import {', '.join(names)}")
+    assert {"sweep", "compare", "bank_conflicts", "transpose"} <= set(names)
+    packages = packages_loaded_by(
+        f"from adokernels import {', '.join(names)}; from adokernels.records import *"
+    )
     assert "rich" in packages
     assert not packages & {"matplotlib", "PIL", "pandas", "IPython", "cuda"}
 
@@ -51,8 +53,41 @@ def test_reading_a_record_loads_no_library():
     assert packages <= {"adokernels", "numpy"}
 
 
-def test_former_names_are_found():
-    assert {name: getattr(ado, name) for name in FORMER} == {"Problem": ado.Inputs}
+def test_there_are_about_fifty_names():
+    """Classes of what functions return have a module of their own."""
+    assert len(PUBLIC) <= 55
+    assert not set(PUBLIC) & set(RECORDS)
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_name_leads_to_the_new_one(name):
+    with pytest.raises(AttributeError, match=re.escape(FORMER[name])):
+        getattr(ado, name)
+    found = ado
+    for part in re.findall(r"\w+", FORMER[name].removeprefix("ado."))[:2]:
+        if FORMER[name].startswith("ado."):
+            found = getattr(found, part)
+
+
+def test_former_methods_lead_to_the_new_ones():
+    ladder = ado.ladder("own", reference=lambda a: a)
+    with pytest.raises(AttributeError, match=r"OwnLadder\.cuda has a new name: cuda_variant"):
+        ladder.cuda("k", source="", block=1)
+    with pytest.raises(AttributeError, match=r"Sweep\.steps has a new name: step_pairs"):
+        ado.records.Sweep.steps  # noqa: B018
+
+
+def test_settings_are_read_and_assigned():
+    before = ado.settings.threads
+    try:
+        ado.settings.threads = 1
+        assert (ado.settings.threads, "threads=1" in repr(ado.settings)) == (1, True)
+        with pytest.raises(ValueError, match="at least 1, got 0"):
+            ado.settings.threads = 0
+    finally:
+        ado.settings.threads = before
+    with pytest.raises(AttributeError, match="device"):
+        ado.settings.devise = "cpu"
 
 
 def test_reading_a_picture_does_not_load_matplotlib():
@@ -62,8 +97,9 @@ def test_reading_a_picture_does_not_load_matplotlib():
 
 
 def test_every_module_and_name_exists():
-    for name, module in PUBLIC.items():
-        assert getattr(importlib.import_module(module), name) is getattr(ado, name), name
+    for package, names in ((ado, PUBLIC), (ado.records, RECORDS)):
+        for name, module in names.items():
+            assert getattr(importlib.import_module(module), name) is getattr(package, name), name
 
 
 def test_a_name_is_looked_up_once():
@@ -78,6 +114,7 @@ def test_no_name_is_that_of_a_submodule():
 
 def test_dir_and_star_import_contain_all_names():
     assert dir(ado) == sorted(ado.__all__) == sorted(PUBLIC)
+    assert dir(ado.records) == sorted(RECORDS)
     namespace = {}
     exec("from adokernels import *", namespace)
     assert set(ado.__all__) <= set(namespace)

@@ -8,6 +8,7 @@ from scripts import load_script
 
 import adokernels as ado
 from adokernels.model.compiler import compile_cuda, why_no_compiler
+from adokernels.model.cuda_variant import CudaVariant
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "notebooks" / "data" / "own_kernels"
@@ -20,7 +21,7 @@ def definitions():
 
 def kernels():
     softmax = definitions()["softmax"].with_variants(definitions()["warp_per_row"])
-    return {v.name: v for v in softmax if isinstance(v, ado.CudaVariant)}
+    return {v.name: v for v in softmax if isinstance(v, CudaVariant)}
 
 
 @pytest.mark.skipif(bool(why_no_compiler()), reason="needs cuda.core")

@@ -9,6 +9,7 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core, cli
+from adokernels.diagnosis.limiter import limiter
 from adokernels.records.metrics import (
     METRIC_SETS,
     QUANTITIES,
@@ -151,7 +152,7 @@ def test_wrong_arguments_are_named_before_a_missing_gpu():
     with pytest.raises(TypeError, match="sweep must be a Sweep, got ndarray"):
         ado.diagnose(a)
     with pytest.raises(TypeError, match="m must be a Measurement, got ndarray"):
-        ado.limiter(a)
+        limiter(a)
     with pytest.raises(TypeError, match="memory_chart draws one or two Measurements, got ndarray"):
         ado.memory_chart(a)
 

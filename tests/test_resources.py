@@ -15,7 +15,7 @@ CUDA_VARIANTS = [
     for v in routine
     if v.device == "cuda"
 ]
-KERNEL = ado.Kernel(
+KERNEL = ado.records.Kernel(
     name="wide<float>",
     grid=(1024,),
     block=(32, 8),
@@ -127,7 +127,7 @@ def test_wrong_arguments():
 
 def test_summary_and_table():
     full = dataclasses.replace(KERNEL, name="full", resident_warps=64, registers=32, local_bytes=0)
-    both = ado.Resources(routine="r", variant="v", kernels=(KERNEL, full))
+    both = ado.records.Resources(routine="r", variant="v", kernels=(KERNEL, full))
     assert KERNEL.shared_bytes == 3072
     assert KERNEL.limiter == "registers"
     assert (both.registers, both.local_bytes, both.shared_bytes) == (40, 16, 3072)
@@ -137,10 +137,10 @@ def test_summary_and_table():
     for words in ("wide ", "32 x 8", "75 %", "registers", "3072"):
         assert words in text
     assert "<td" in both._repr_html_()
-    nothing = ado.Resources(routine="r", variant="v", kernels=())
+    nothing = ado.records.Resources(routine="r", variant="v", kernels=())
     assert (nothing.registers, nothing.occupancy, nothing.limiter) == (0, 0.0, "")
 
 
 def test_stored_and_loaded():
-    assert ado.Kernel.from_dict(dataclasses.asdict(KERNEL)) == KERNEL
+    assert ado.records.Kernel.from_dict(dataclasses.asdict(KERNEL)) == KERNEL
     assert resources_table().row_count == 0

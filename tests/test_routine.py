@@ -42,7 +42,7 @@ def test_routines_document_themselves(routine):
 
 
 def test_the_default_is_the_last_that_can(device_restored):
-    ado.set_device("cpu")
+    ado.settings.device = "cpu"
     a = np.zeros((4, 4))
     last = [v for v in ado.transpose if v.device == "cpu" and not v.ceiling][-1]
     assert ado.measure(ado.transpose, a, seconds=0.01).variant == last.name
@@ -80,9 +80,9 @@ def test_operands_by_name():
 
 
 def test_settings(isa_restored, device_restored):
-    ado.set_isa("baseline")
+    ado.settings.isa = "baseline"
     assert _core.isa() == "baseline"
-    ado.set_device("cpu")
+    ado.settings.device = "cpu"
     assert _core.device() == "cpu"
 
 

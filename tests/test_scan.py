@@ -37,7 +37,7 @@ def test_the_table_has_a_line_per_problem(scan):
 def test_a_scan_is_stored(scan, tmp_path):
     scan.save(tmp_path / "scan.json")
     loaded = ado.load(tmp_path / "scan.json")
-    assert isinstance(loaded, ado.Scan)
+    assert isinstance(loaded, ado.records.Scan)
     assert loaded.to_dict() == scan.to_dict()
     assert loaded.caches == scan.caches
 

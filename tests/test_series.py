@@ -36,7 +36,7 @@ def test_special_values(name, variant, dtype, isa_restored):
     with np.errstate(over="ignore"):
         x = np.repeat(np.array(SPECIAL, np.float64), 2).astype(dtype)
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         check(name, x, variant)
         for i in range(0, x.size, 2):
             check(name, x[i : i + 2], variant)
@@ -62,7 +62,7 @@ def test_values_without_bound(name):
 def test_strided_rows(name, variant, dtype, rng, isa_restored):
     """Rows of odd length, shorter and longer than a group of vectors, begin at any flat index."""
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         for rows, length in [(5, 1), (4, 3), (3, 129), (3, 515), (2, 1027), (3, 512)]:
             whole = rng.uniform(-1, 1, (rows, 2 * length + 1)).astype(dtype)
             for x in (whole[:, :length], whole[::-1, 2 * length : 0 : -2]):
@@ -93,7 +93,7 @@ def test_layouts(name, layout, rng, isa_restored):
     """A group extends over several rows, so that short rows do not leave it almost empty."""
     routine = ado.routines[name]
     for isa in isa_levels():
-        ado.set_isa(isa)
+        ado.settings.isa = isa
         for dtype in TYPES:
             x = LAYOUTS[layout](rng.uniform(-1, 1, (130, 97)).astype(dtype))
             wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype)

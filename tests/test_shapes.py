@@ -276,7 +276,7 @@ def test_cliffs_script_runs(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["cliffs.py", "--count", "3", "sobel", "grayscale"])
     device = _core.device()
     assert cliffs.main() in (0, 1)
-    ado.set_device(device)
+    ado.settings.device = device
     assert "cliffs in" in capsys.readouterr().out
 
 
@@ -287,7 +287,7 @@ def run(monkeypatch, tmp_path, *words):
     try:
         return shapes.main()
     finally:
-        ado.set_device(device)
+        ado.settings.device = device
 
 
 def test_a_run_stores_its_results(monkeypatch, tmp_path, capsys):

@@ -45,7 +45,7 @@ def in_thread(function, *arguments):
 variants = [v for v in routine.variants if v.device == "cpu" and not v.ceiling]
 for isa in ("baseline", "avx2", "avx512"):
     try:
-        ado.set_isa(isa)
+        ado.settings.isa = isa
     except ado.Unavailable:
         break
     for variant in variants:

@@ -72,7 +72,7 @@ def test_a_step_shows_its_ratio_and_verdict():
     sweep = make_gpp()
     ax = draw(sweep)
     assert row(ax, -1) == ["time", "step", "step is", "of roof"]
-    for i, (m, before) in enumerate(sweep.steps().items(), 1):
+    for i, (m, before) in enumerate(sweep.step_pairs().items(), 1):
         comparison = m.compare(before)
         assert float(row(ax, i)[1][1:]) == pytest.approx(comparison.ratio, rel=0.01)
         assert row(ax, i)[2] == comparison.verdict.value
@@ -99,7 +99,7 @@ def test_the_roof_is_labelled_at_its_line():
 def with_verdict(sweep, verdict):
     """The sweep with a last variant that has this verdict."""
     last = sweep.measurements[-1]
-    before = sweep.steps()[last]
+    before = sweep.step_pairs()[last]
     noise = np.random.default_rng(7).normal(0, 0.2 if verdict == "unclear" else 1e-4, 41)
     factor = {"faster": 0.5, "slower": 2.0}.get(verdict, 1.0)
     changed = dataclasses.replace(last, samples=before.samples * factor * np.exp(noise))
@@ -129,7 +129,9 @@ def test_each_verdict_has_its_own_look_in_every_chart():
         words = [text.get_text() for text in ax.texts]
         assert (verdict in words) == (verdict in ("same", "unclear"))
 
-        before = dataclasses.replace(sweep, measurements=(sweep.steps()[sweep.measurements[-1]],))
+        before = dataclasses.replace(
+            sweep, measurements=(sweep.step_pairs()[sweep.measurements[-1]],)
+        )
         after = dataclasses.replace(sweep.measurements[-1], variant=before.measurements[0].variant)
         ax = compare(before, after).plot(ax=new_figure(SIZES[1]).add_subplot())
         line = next(x for x in ax.lines if len(x.get_xdata()) == 2 and x.get_linewidth() > 1)

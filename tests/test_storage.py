@@ -189,7 +189,9 @@ def measured(tmp_path, monkeypatch):
 
     def measure(device, case):
         made.append(case)
-        return ado.Ceiling(kind=case.kind, level=case.level, operation=case.operation, measured=1e9)
+        return ado.records.Ceiling(
+            kind=case.kind, level=case.level, operation=case.operation, measured=1e9
+        )
 
     monkeypatch.setattr(machines, "_measure", measure)
     monkeypatch.setenv("ADOKERNELS_CACHE", str(tmp_path))
@@ -253,11 +255,11 @@ def test_a_chart_of_an_unknown_format_is_rejected(tmp_path):
 def test_a_class_loads_its_own_records_only(tmp_path):
     sweep = make_transpose()
     sweep.save(tmp_path / "sweep.json")
-    loaded = ado.Sweep.load(tmp_path / "sweep.json")
-    assert isinstance(loaded, ado.Sweep)
+    loaded = ado.records.Sweep.load(tmp_path / "sweep.json")
+    assert isinstance(loaded, ado.records.Sweep)
     assert loaded.to_dict() == sweep.to_dict()
     with pytest.raises(ValueError, match="must contain a machine, got a sweep"):
-        ado.Machine.load(tmp_path / "sweep.json")
+        ado.records.Machine.load(tmp_path / "sweep.json")
 
 
 def test_the_step_table_as_csv(tmp_path):
@@ -272,7 +274,9 @@ def test_the_step_table_as_csv(tmp_path):
 
 
 def test_a_scan_as_csv(tmp_path):
-    scan = ado.Scan(routine="transpose", sweeps=(with_peers(make_transpose()), make_transpose()))
+    scan = ado.records.Scan(
+        routine="transpose", sweeps=(with_peers(make_transpose()), make_transpose())
+    )
     scan.to_csv(tmp_path / "scan.csv")
     with (tmp_path / "scan.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

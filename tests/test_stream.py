@@ -1,4 +1,4 @@
-"""Tests of ado.stream: the blocks of large arrays, and the order of their copies."""
+"""Tests of ado.out_of_core: the blocks of large arrays, and the order of their copies."""
 
 import math
 import re
@@ -82,7 +82,7 @@ def test_blocks_of_images_have_the_bits_of_one_call(
     smallest //= rows * int(np.prod(images))
     memory = SLOTS * max(smallest, int(share * (source.nbytes + expected.nbytes)))
     if not overlapped:
-        result = ado.stream(routine, source, memory=memory, device="cpu", **options)
+        result = ado.out_of_core(routine, source, memory=memory, device="cpu", **options)
     else:
         plan = streaming._plan(routine, source, memory)
         copies = CopiesOnHost()
@@ -108,7 +108,7 @@ def test_tiles_of_matrices_have_the_bits_of_one_call(rows, cols, elements, dtype
     source = (np.arange(size) % 251).astype(np.uint8).view(dtype).reshape(rows, cols)
     elements = max(elements, min(rows, 64) * min(cols, 64))
     memory = SLOTS * 2 * elements * source.itemsize
-    result = ado.stream("transpose", source, memory=memory, device="cpu")
+    result = ado.out_of_core("transpose", source, memory=memory, device="cpu")
     assert result.tobytes() == source.T.tobytes()
 
 
@@ -202,12 +202,12 @@ def test_larger_blocks_than_useful():
 def test_the_smallest_memory_that_an_error_names_is_sufficient(name, rng):
     source = image("sobel", rng, (), 200, 300)
     with pytest.raises(ValueError, match=r"^stream: memory must be at least") as error:
-        ado.stream(name, source, memory=1, device="cpu")
+        ado.out_of_core(name, source, memory=1, device="cpu")
     memory = int(re.search(r"at least (\d+) bytes", str(error.value))[1])
-    result = ado.stream(name, source, memory=memory, device="cpu")
+    result = ado.out_of_core(name, source, memory=memory, device="cpu")
     np.testing.assert_array_equal(result, ado.routines[name](source, device="cpu"))
     with pytest.raises(ValueError, match="at least"):
-        ado.stream(name, source, memory=memory - 1, device="cpu")
+        ado.out_of_core(name, source, memory=memory - 1, device="cpu")
 
 
 def test_memory_mapped_files(tmp_path, rng):
@@ -220,14 +220,14 @@ def test_memory_mapped_files(tmp_path, rng):
         tmp_path / "out.npy", mode="w+", dtype=np.uint8, shape=(500, 300)
     )
     source = np.load(tmp_path / "in.npy", mmap_mode="r")
-    assert ado.stream(ado.edge_detect, source, sink, memory="200 KiB", device="cpu") is sink
+    assert ado.out_of_core(ado.edge_detect, source, sink, memory="200 KiB", device="cpu") is sink
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), ado.edge_detect(np.array(source)))
 
 
 def test_strided_source_and_sink(rng):
     source = rng.integers(0, 256, (90, 140), dtype=np.uint8)[::-1, ::2]
     sink = np.zeros((180, 70), np.uint8)[::2]
-    ado.stream(ado.sobel, source, sink, memory=3000, device="cpu")
+    ado.out_of_core(ado.sobel, source, sink, memory=3000, device="cpu")
     np.testing.assert_array_equal(sink, ado.sobel(np.ascontiguousarray(source), device="cpu"))
 
 
@@ -235,12 +235,12 @@ def test_a_variant_computes_the_blocks(rng):
     a = rng.random((70, 90))
     for variant in ado.transpose.variants:
         if variant.device == "cpu" and not variant.ceiling:
-            np.testing.assert_array_equal(ado.stream(variant, a, memory=210_000), a.T)
+            np.testing.assert_array_equal(ado.out_of_core(variant, a, memory=210_000), a.T)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
 def test_empty_arrays(shape):
-    assert ado.stream("transpose", np.empty(shape), device="cpu").shape == shape[::-1]
+    assert ado.out_of_core("transpose", np.empty(shape), device="cpu").shape == shape[::-1]
 
 
 GRAY = np.zeros((40, 30), np.uint8)
@@ -278,14 +278,14 @@ OVERLAPPING = np.lib.stride_tricks.as_strided(np.zeros(30, np.uint8), GRAY.shape
 )
 def test_errors(arguments, options, error, text):
     with pytest.raises(error, match=re.escape(text)):
-        ado.stream(*arguments, **{"device": "cpu", **options})
+        ado.out_of_core(*arguments, **{"device": "cpu", **options})
 
 
 def test_read_only_sink():
     sink = np.empty_like(GRAY)
     sink.flags.writeable = False
     with pytest.raises(ValueError, match="stream: sink must be writeable"):
-        ado.stream("sobel", GRAY, sink, device="cpu")
+        ado.out_of_core("sobel", GRAY, sink, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -302,10 +302,10 @@ def test_any_memory_is_a_number():
 def test_interleaved_source_and_sink(rng):
     both = image("sobel", rng, (), 80, 30)
     expected = ado.sobel(both[::2], device="cpu")
-    result = ado.stream("sobel", both[::2], both[1::2], memory=1000, device="cpu")
+    result = ado.out_of_core("sobel", both[::2], both[1::2], memory=1000, device="cpu")
     np.testing.assert_array_equal(result, expected)
 
 
 def test_block_shapes_of_variants():
     with pytest.raises(ValueError, match="block"):
-        ado.stream(ado.sobel["simd"], GRAY, block=(32, 8))
+        ado.out_of_core(ado.sobel["simd"], GRAY, block=(32, 8))

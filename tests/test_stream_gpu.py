@@ -1,4 +1,4 @@
-"""ado.stream and its copies on the GPU."""
+"""ado.out_of_core and its copies on the GPU."""
 
 import threading
 
@@ -30,7 +30,7 @@ def test_filters(name, memory, rng):
     source = (
         images(rng, 3001, 4003, *channels) if memory > MIB else images(rng, 301, 403, *channels)
     )
-    result = ado.stream(name, source, memory=memory, device="cuda")
+    result = ado.out_of_core(name, source, memory=memory, device="cuda")
     np.testing.assert_array_equal(result, ado.routines[name](source, device="cpu"))
 
 
@@ -38,7 +38,9 @@ def test_filters(name, memory, rng):
 def test_options_and_batches(border, rng):
     source = images(rng, 2, 3, 1500, 1111)
     for memory in (30 * MIB, 10 * MIB):
-        result = ado.stream("gaussian_blur", source, memory=memory, device="cuda", border=border)
+        result = ado.out_of_core(
+            "gaussian_blur", source, memory=memory, device="cuda", border=border
+        )
         expected = ado.gaussian_blur(source, border=border, device="cpu")
         np.testing.assert_array_equal(result, expected)
 
@@ -49,7 +51,7 @@ def test_transposes(dtype, memory, rng):
     rows, cols = (2049, 3333) if memory > MIB else (301, 403)
     count = rows * cols * np.dtype(dtype).itemsize
     source = images(rng, count).view(dtype).reshape(rows, cols)
-    result = ado.stream("transpose", source, memory=memory, device="cuda")
+    result = ado.out_of_core("transpose", source, memory=memory, device="cuda")
     assert result.tobytes() == source.T.tobytes()
 
 
@@ -64,15 +66,15 @@ def test_variants(variant, rng):
     tile = ado.transpose.problem(source[:, :1024], device="cuda")
     if reason := tile.why_not(variant.name):
         with pytest.raises(ValueError, match=r"^transpose\["):
-            ado.stream(variant, source, memory=memory)
+            ado.out_of_core(variant, source, memory=memory)
         pytest.skip(reason)
-    np.testing.assert_array_equal(ado.stream(variant, source, memory=memory), source.T)
+    np.testing.assert_array_equal(ado.out_of_core(variant, source, memory=memory), source.T)
 
 
 def test_strided_source_and_sink(rng):
     source = images(rng, 4000, 6000)[::-1, ::2]
     sink = np.zeros((8000, 3000), np.uint8)[1::2]
-    ado.stream("sobel", source, sink, memory=48 * MIB, device="cuda")
+    ado.out_of_core("sobel", source, sink, memory=48 * MIB, device="cuda")
     expected = ado.sobel(np.ascontiguousarray(source), device="cpu")
     np.testing.assert_array_equal(sink, expected)
 
@@ -84,7 +86,7 @@ def test_memory_mapped_files(tmp_path, rng):
         tmp_path / "out.npy", mode="w+", dtype=np.uint8, shape=source.shape[:2]
     )
     mapped = np.load(tmp_path / "in.npy", mmap_mode="r")
-    ado.stream(ado.edge_detect, mapped, sink, memory=48 * MIB, device="cuda")
+    ado.out_of_core(ado.edge_detect, mapped, sink, memory=48 * MIB, device="cuda")
     np.testing.assert_array_equal(
         np.load(tmp_path / "out.npy"), ado.edge_detect(source, device="cpu")
     )
@@ -113,7 +115,7 @@ def test_several_threads(rng):
     results = [None] * 4
 
     def work(i):
-        results[i] = ado.stream("edge_detect", source, memory=60 * MIB, device="cuda")
+        results[i] = ado.out_of_core("edge_detect", source, memory=60 * MIB, device="cuda")
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
     for thread in threads:
@@ -196,7 +198,7 @@ def test_a_failed_call_ends_the_copies(rng):
 
     with pytest.raises(KeyboardInterrupt):
         streaming._overlapped(call, copies, plan, source, np.empty_like(source), {})
-    result = ado.stream("sobel", source, memory=30 * MIB, device="cuda")
+    result = ado.out_of_core("sobel", source, memory=30 * MIB, device="cuda")
     np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))
 
 
@@ -211,7 +213,7 @@ def test_page_locked_arrays(pinned, rng):
         sink[...] = 7
     for memory in (15 * MIB, 45 * MIB):  # for tiles, which are not contiguous
         sink[...] = 0
-        ado.stream("transpose", source, sink, memory=memory, device="cuda")
+        ado.out_of_core("transpose", source, sink, memory=memory, device="cuda")
         np.testing.assert_array_equal(sink, source.T)
     assert ado.to_device(source[::2]).numpy().tobytes() == source[::2].tobytes()
 
@@ -222,7 +224,9 @@ def test_large_arrays_at_any_address(rng):
         part = source[first:].reshape(1, -1)
         np.testing.assert_array_equal(ado.to_device(part).numpy(), part)
         sink = np.zeros(part.size + 100, np.uint8)
-        ado.stream("transpose", part, sink[first : first + part.size].reshape(-1, 1), device="cuda")
+        ado.out_of_core(
+            "transpose", part, sink[first : first + part.size].reshape(-1, 1), device="cuda"
+        )
         np.testing.assert_array_equal(sink[first : first + part.size], part[0])
         assert not sink[:first].any()
         assert not sink[first + part.size :].any()
@@ -231,5 +235,5 @@ def test_large_arrays_at_any_address(rng):
 @pytest.mark.usefixtures("two_gpus")
 def test_second_device(rng):
     source = images(rng, 3000, 4000)
-    result = ado.stream("sobel", source, memory=48 * MIB, device="cuda:1")
+    result = ado.out_of_core("sobel", source, memory=48 * MIB, device="cuda:1")
     np.testing.assert_array_equal(result, ado.sobel(source, device="cpu"))

@@ -25,7 +25,7 @@ def test_every_stride(variant, dtype, rng):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_results_larger_than_the_cache(isa, dtype, rng, isa_restored):
     """Past the size at which stores become non-temporal, with results at any alignment."""
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     x = random_of(rng, (40 << 20) // np.dtype(dtype).itemsize + 13, dtype)
     for variant in ("streaming", "threaded"):
         for stride, offset in [(2, 0), (3, 2), (4, 5), (1, 1)]:

@@ -61,7 +61,7 @@ def test_the_short_tour(run, tmp_path, monkeypatch, small_photograph):
     names = {p.name for p in folder.iterdir()}
     for name in ["cpu-photograph", *(f"{device}-{name}" for name in QUICK)]:
         assert {f"{name}.json", f"{name}.png"} <= names
-        sweep = ado.Sweep.load(folder / f"{name}.json")
+        sweep = ado.records.Sweep.load(folder / f"{name}.json")
         assert len(sweep.variants) > 1
         assert f"\n{tour.summary(sweep)}\n" in out
     assert {"edges.png", "report.html"} <= names

@@ -161,7 +161,7 @@ def test_larger_than_the_cache(variant, rng):
 @pytest.mark.parametrize("isa", isa_levels())
 @pytest.mark.parametrize("dtype", TYPES)
 def test_large_with_every_instruction_set(isa, dtype, rng, isa_restored):
-    ado.set_isa(isa)
+    ado.settings.isa = isa
     for variant in (v.name for v in ado.transpose if v.device == "cpu" and not v.ceiling):
         check(random_of(rng, (2500, 4001), dtype), variant=variant)
 

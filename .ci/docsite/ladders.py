@@ -63,13 +63,15 @@ def write_pages(root: Path, target: Path) -> None:
     (target / "index.md").write_text(index, encoding="utf-8")
 
 
-def _stored(root: Path) -> dict[str, ado.Sweep]:
+def _stored(root: Path) -> dict[str, ado.records.Sweep]:
     paths = sorted((root / "notebooks" / "data").glob("*.json"))
     records = {path.stem: ado.load(path) for path in paths}
-    return {name: record for name, record in records.items() if isinstance(record, ado.Sweep)}
+    return {
+        name: record for name, record in records.items() if isinstance(record, ado.records.Sweep)
+    }
 
 
-def _in_order(records: Mapping[str, ado.Sweep]) -> dict[str, ado.Sweep]:
+def _in_order(records: Mapping[str, ado.records.Sweep]) -> dict[str, ado.records.Sweep]:
     """Sort by the number of variants, the size of the problem and the date, all descending."""
 
     def rank(name: str) -> tuple[int, float, str]:
@@ -79,7 +81,7 @@ def _in_order(records: Mapping[str, ado.Sweep]) -> dict[str, ado.Sweep]:
     return {name: records[name] for name in sorted(records, key=rank, reverse=True)}
 
 
-def _time(sweep: ado.Sweep) -> str:
+def _time(sweep: ado.records.Sweep) -> str:
     return max((str(m.context.get("time", "")) for m in sweep), default="")
 
 
@@ -96,7 +98,7 @@ def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
 
 def _page(
     routine: ado.Routine,
-    records: Mapping[str, ado.Sweep],
+    records: Mapping[str, ado.records.Sweep],
     notebooks: Mapping[str, tuple[str, str]],
 ) -> Iterable[str]:
     yield f"# {routine.name}"
@@ -169,7 +171,7 @@ def _variants(routine: ado.Routine) -> str:
     return write_table(("variant", "device", "what it changes", "rounding"), rows)
 
 
-def _record(name: str, sweep: ado.Sweep) -> Iterable[str]:
+def _record(name: str, sweep: ado.records.Sweep) -> Iterable[str]:
     """The chart, the tables and the diagnosis of a stored sweep."""
     yield f"![{sweep.title}]({name}.svg)"
     yield write_rich_table(sweep_table(sweep))
@@ -197,7 +199,7 @@ def _folded(title: str, content: str) -> str:
     return f":::::{{dropdown}} {title}\n{content}\n:::::"
 
 
-def _draw(sweep: ado.Sweep, path: Path) -> None:
+def _draw(sweep: ado.records.Sweep, path: Path) -> None:
     axes = picture(sweep)
     figure = axes.get_figure()
     assert isinstance(figure, Figure)

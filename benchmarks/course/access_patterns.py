@@ -64,17 +64,21 @@ METRICS = (
 )
 
 
-def counted(variant: ado.Variant, *args: Any, seconds: float, **options: Any) -> ado.Measurement:
+def counted(
+    variant: ado.Variant, *args: Any, seconds: float, **options: Any
+) -> ado.records.Measurement:
     """Time a variant, and read the counters of the scans."""
     m = ado.measure(variant, *args, seconds=seconds, **options)
     profile = ado.profile(variant, *args, metrics=METRICS, **options)
     return dataclasses.replace(m, profile=profile)
 
 
-def together(measurements: Iterator[ado.Measurement]) -> ado.Sweep:
+def together(measurements: Iterator[ado.records.Measurement]) -> ado.records.Sweep:
     """Store measurements of different problems as one record."""
     found = tuple(measurements)
-    return ado.Sweep(routine=found[0].routine, measurements=found, machine=ado.machine("cuda"))
+    return ado.records.Sweep(
+        routine=found[0].routine, measurements=found, machine=ado.machine("cuda")
+    )
 
 
 def numbers(count: int, dtype: str = "float32") -> Any:
@@ -83,12 +87,12 @@ def numbers(count: int, dtype: str = "float32") -> Any:
     return np.resize(block, count)
 
 
-def strides(seconds: float) -> ado.Sweep:
+def strides(seconds: float) -> ado.records.Sweep:
     x, naive = numbers(ELEMENTS), ado.strided_copy["naive"]
     return together(counted(naive, x, stride=n, offset=0, seconds=seconds) for n in STRIDES)
 
 
-def offsets(seconds: float) -> ado.Sweep:
+def offsets(seconds: float) -> ado.records.Sweep:
     x, naive = numbers(OFFSET_ELEMENTS), ado.strided_copy["naive"]
     return together(counted(naive, x, stride=1, offset=n, seconds=seconds) for n in OFFSETS)
 
@@ -106,8 +110,8 @@ def pattern_index(lanes: Any) -> tuple[Any, int]:
     return index.reshape(-1).astype(np.int32), each * WARPS
 
 
-def patterns(seconds: float) -> ado.Sweep:
-    def measured() -> Iterator[ado.Measurement]:
+def patterns(seconds: float) -> ado.records.Sweep:
+    def measured() -> Iterator[ado.records.Measurement]:
         for dtype, lanes_of in PATTERNS.items():
             for name, lanes in lanes_of.items():
                 index, extent = pattern_index(lanes)
@@ -117,7 +121,7 @@ def patterns(seconds: float) -> ado.Sweep:
     return together(measured())
 
 
-def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> ado.Sweep:
+def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> ado.records.Sweep:
     """The variants of a ladder on the GPU with all counters."""
     return ado.sweep(
         routine, *args, device="cuda", counters=True, seconds=seconds, progress=False, **options
@@ -129,14 +133,14 @@ def points() -> Any:
     return numbers(POINTS * 3).reshape(POINTS, 3)
 
 
-def gathered(width: int, seconds: float) -> ado.Sweep:
+def gathered(width: int, seconds: float) -> ado.records.Sweep:
     """The ladder of gather, with an index that is random within blocks of `width` elements."""
     lane = np.random.default_rng(7).integers(0, width, ELEMENTS, dtype=np.int32)
     index = lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
     return ladder(ado.gather, numbers(ELEMENTS), index, seconds=seconds)
 
 
-RECORDS: dict[str, Callable[[float], ado.Sweep]] = {
+RECORDS: dict[str, Callable[[float], ado.records.Sweep]] = {
     "strided_copy-strides": strides,
     "strided_copy-offsets": offsets,
     "gather-patterns": patterns,

@@ -27,7 +27,7 @@ from recording import Recorder, run
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.cuda_variant import packed_argument
+from adokernels.model.cuda_variant import CudaVariant, packed_argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def ones_and_twos(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def work_of(
-    variant: ado.CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
+    variant: CudaVariant, vectors: ado.DeviceArray, matrix: ado.DeviceArray
 ) -> Callable[[], ado.DeviceArray]:
     """A function that launches a control and returns its result."""
     sets, length, samples = vectors.shape
@@ -80,7 +80,7 @@ def work_of(
 def record(recorder: Recorder) -> None:
     """Measure everything that the notebook shows."""
     plain = definitions(NOTEBOOK)["plain"]
-    controls = {v.name: v for v in plain if isinstance(v, ado.CudaVariant)}
+    controls = {v.name: v for v in plain if isinstance(v, CudaVariant)}
     for control in controls.values():
         checked = ado.check(
             control, ado.average_matvec, ones_and_twos(ODD), ones_and_twos(ODD[1:]), timed=False

@@ -18,7 +18,7 @@ import adokernels as ado
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 
 
-def measured(name: str, seconds: float) -> ado.Sweep:
+def measured(name: str, seconds: float) -> ado.records.Sweep:
     """The variants of an exercise, timed in the same rounds, with counters."""
     exercise = course.exercise(name, folder=SOURCES)
     versions = {"starter": exercise.starter, "solution": exercise.solution}

@@ -75,7 +75,7 @@ def staging() -> ado.Ladder:
     ladder = ado.ladder("staging", reference=lambda x: x.copy())
     for method, name in enumerate(METHODS):
         for vectors in VECTORS:
-            ladder.cuda(
+            ladder.cuda_variant(
                 f"{name}_{vectors}",
                 source=SOURCE.read_text(encoding="utf-8"),
                 kernel=f"staging<{method}, {vectors}>",
@@ -86,7 +86,7 @@ def staging() -> ado.Ladder:
     return ladder
 
 
-def rates_of_operands() -> ado.Machine:
+def rates_of_operands() -> ado.records.Machine:
     """The ceilings of the GPU, and the rates of FP64 instructions by the source of operands."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def rates_of_operands() -> ado.Machine:
     rates = re.findall(r"^(.+?) +([0-9.]+) T FP64", text, re.MULTILINE)
     machine = ado.machine("cuda")
     found = tuple(
-        ado.Ceiling(
+        ado.records.Ceiling(
             kind="instructions",
             level="FP64",
             operation=name,
@@ -112,7 +112,7 @@ def rates_of_operands() -> ado.Machine:
 
 def record(recorder: Recorder) -> None:
     """Write the records."""
-    small = ado.gpp_problem(SMALL, seed=0)
+    small = ado.gpp_operands(SMALL, seed=0)
     for name in SAMPLED:
         variant = ado.gpp[name]
         recorder.attempt(
@@ -123,7 +123,7 @@ def record(recorder: Recorder) -> None:
 
     metrics = _core.existing_metrics(list(METRICS), _core.chip("cuda"))
     print("not on this chip:", ", ".join(m for m in METRICS if m not in metrics) or "none")
-    operands = [ado.to_device(a) for a in ado.gpp_problem(SI214, seed=0)]
+    operands = [ado.to_device(a) for a in ado.gpp_operands(SI214, seed=0)]
     for name in TRAFFIC:
         recorder.attempt(
             f"gpp-traffic-{name}",

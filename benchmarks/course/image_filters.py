@@ -66,7 +66,7 @@ def steps_of(rgba: Any) -> dict[str, Callable[[], Any]]:
     return {**steps, WHOLE: application}
 
 
-def application(seconds: float) -> ado.Sweep:
+def application(seconds: float) -> ado.records.Sweep:
     """Time the steps; the result of all steps is checked."""
     rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
     cpu = [v.name for v in ado.edge_detect if v.device == "cpu" and not v.ceiling]
@@ -95,7 +95,7 @@ def records(seconds: float) -> dict[str, Callable[[], Any]]:
 
 def is_complete(record: Any) -> bool:
     """Whether a sweep has all steps, or hot spots have lines."""
-    if isinstance(record, ado.Sweep):
+    if isinstance(record, ado.records.Sweep):
         return {p.variant for p in record.peers} == {*STEPS, WHOLE}
     return bool(record.lines)
 

@@ -50,7 +50,7 @@ class Recorder:
         self.save(name, record)
         self.require(complete(record), f"{name}: incomplete")
 
-    def sweep(self, name: str, sweep: ado.Sweep, names: Sequence[str]) -> None:
+    def sweep(self, name: str, sweep: ado.records.Sweep, names: Sequence[str]) -> None:
         """Save a sweep that must contain these variants or peers."""
         self.save(name, sweep)
         measured = [m.variant for m in (*sweep.measurements, *sweep.peers)]

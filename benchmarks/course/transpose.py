@@ -28,13 +28,13 @@ BRANCHES = ("smsp__inst_executed_op_branch.sum", "smsp__sass_branch_targets_thre
 SAMPLED = ("naive", "tiled", "padded")
 
 
-def counters(a: Any, block: tuple[int, ...]) -> ado.Profile:
+def counters(a: Any, block: tuple[int, ...]) -> ado.records.Profile:
     """The counters of the naive kernel with a block shape."""
     names = _core.existing_metrics([*METRIC_SETS["default"], *BRANCHES], _core.chip("cuda"))
     return ado.profile(ado.transpose["naive"], a, block=block, metrics=names)
 
 
-def naive_blocks(a: Any, seconds: float) -> ado.Sweep:
+def naive_blocks(a: Any, seconds: float) -> ado.records.Sweep:
     """The naive kernel with each of the blocks, as a sweep with counters."""
     tuning = ado.tune(ado.transpose["naive"], a, seconds=seconds, progress=False)
     by_block = {m.block: m for m in tuning.sweep}

@@ -192,7 +192,7 @@ class Score:
     _repr_markdown_ = __repr__
 
 
-def score(sweeps: Iterable[ado.Sweep]) -> Score:
+def score(sweeps: Iterable[ado.records.Sweep]) -> Score:
     """Compare the diagnoses of ladders with the changes and gains of the next variants.
 
     Parameters
@@ -204,7 +204,7 @@ def score(sweeps: Iterable[ado.Sweep]) -> Score:
     return Score(rows=tuple(row for sweep in sweeps for row in _rows(sweep)))
 
 
-def _rows(sweep: ado.Sweep) -> Iterator[Row]:
+def _rows(sweep: ado.records.Sweep) -> Iterator[Row]:
     ladder = ", ".join([sweep.routine, *dict.fromkeys(str(m.problem) for m in sweep)])
     for finding in ado.diagnose(sweep):
         outcome, advice = finding.outcome, finding.advice

@@ -41,7 +41,7 @@ def step(
         changes = _changes(sweep, name)
         return Text(f"**{name}** — {changes} There is no measurement of it here: {why}.")
     m = sweep[name]
-    baseline = sweep[before] if before else sweep.steps().get(m)
+    baseline = sweep[before] if before else sweep.step_pairs().get(m)
     parts = [
         f"**{name}** — {m.changes} It takes **{quantity(m.seconds, 's')}**{_of_roof(sweep, m)}."
     ]

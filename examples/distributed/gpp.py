@@ -22,15 +22,15 @@ else:
     comm, rank = MPI.COMM_WORLD, MPI.COMM_WORLD.rank
 
 try:
-    ado.set_device("cuda")
+    ado.settings.device = "cuda"
     local_rank = int(os.environ.get("LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
     device = f"cuda:{local_rank}"
 except ado.Unavailable:
-    ado.set_device("cpu")
+    ado.settings.device = "cpu"
     device = None
 
 # Only rank 0 has the operands.
-operands = ado.gpp_problem((200, 256, 1024, 2), seed=1) if rank == 0 else None
+operands = ado.gpp_operands((200, 256, 1024, 2), seed=1) if rank == 0 else None
 share = ado.distributed.split(operands, comm, root=0, device=device)
 asx, ach = ado.distributed.gpp(share, comm=comm)
 

@@ -44,14 +44,16 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     """Import a name at its first use, so that ``import adokernels`` takes as long as NumPy's."""
-    if name in PUBLIC or name in FORMER:
-        value = find(FORMER.get(name, name))
+    if name in PUBLIC:
+        value = find(name)
     elif name in SUBPACKAGES:
         value = importlib.import_module(f"adokernels.{name}")
     elif name == "__version__":
         from importlib.metadata import version
 
         value = version("adokernels")
+    elif name in FORMER:
+        raise AttributeError(f"adokernels.{name} has a new name: {FORMER[name]}")
     else:
         raise AttributeError(f"adokernels has no {name!r}{_core.suggest(name, __all__)}")
     globals()[name] = value  # later uses do not call this function

@@ -8,15 +8,14 @@ the method's own package, as in :mod:`adokernels.conveniences`. ``make generate`
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, NoReturn
 
 from adokernels import _core
 
+#: Functions, routines' bases, arrays and errors: ``ado.NAME``.
 _DEFINED_IN = {
-    "adokernels._core": (
-        "Cost CudaError DeviceArray Unavailable empty_pinned set_device set_isa synchronize "
-        "to_device"
-    ),
+    "adokernels._core": "CudaError DeviceArray Unavailable empty_pinned synchronize to_device",
+    "adokernels.process": "settings",
     "adokernels.pictures": "read_image",
     "adokernels.charts.memory": "memory_chart",
     "adokernels.charts.picture": "plot",
@@ -24,49 +23,61 @@ _DEFINED_IN = {
     "adokernels.charts.speed_of_light": "speed_of_light",
     "adokernels.charts.steps": "steps",
     "adokernels.charts.warp_states": "warp_states",
-    "adokernels.records.changes": "Change Changes compare",
-    "adokernels.records.hotspots": "Hotspots",
-    "adokernels.records.profile": "KernelProfile Profile",
-    "adokernels.model.compiler": "CompilationError",
-    "adokernels.model.cuda_variant": "CudaVariant cuda_variant",
-    "adokernels.model.function_variant": "FunctionVariant variant",
-    "adokernels.model.own_ladder": "OwnLadder ladder",
-    "adokernels.diagnosis.cards": "Card cards",
-    "adokernels.diagnosis.diagnosis": "Diagnosis diagnose",
-    "adokernels.diagnosis.limiter": "limiter",
-    "adokernels.model.choice": "Choice",
-    "adokernels.records.limiter": "Limiter",
-    "adokernels.records.kernels": "Kernel Resources",
-    "adokernels.model.ladder": "Ladder Variant",
-    "adokernels.model.routine": "Routine",
-    "adokernels.model.source": "Source",
-    "adokernels.model.source_diff": "Diff",
-    "adokernels.records.sass": "KernelSass Sass",
-    "adokernels.records.checked": "Checked",
+    "adokernels.diagnosis.cards": "cards",
+    "adokernels.diagnosis.diagnosis": "diagnose",
     "adokernels.measuring.checking": "check",
     "adokernels.measuring.hotspots": "hotspots",
-    "adokernels.records.loading": "load",
     "adokernels.measuring.machine": "machine",
-    "adokernels.records.inputs": "Inputs",
     "adokernels.measuring.profiling": "profile",
     "adokernels.measuring.protocol": "measure sweep",
+    "adokernels.measuring.scanning": "scan",
+    "adokernels.measuring.tuning": "tune",
+    "adokernels.model.compiler": "CompilationError",
+    "adokernels.model.cuda_variant": "cuda_variant",
+    "adokernels.model.function_variant": "variant",
+    "adokernels.model.ladder": "Ladder Variant",
+    "adokernels.model.own_ladder": "ladder",
+    "adokernels.model.routine": "Routine",
+    "adokernels.model.tasks.gpp": "gpp_operands",
+    "adokernels.patterns.banks": "bank_conflicts",
+    "adokernels.patterns.divergence": "divergence",
+    "adokernels.patterns.sectors": "sectors",
+    "adokernels.records.changes": "compare",
+    "adokernels.records.loading": "load",
+    "adokernels.report.page": "write_report",
+    "adokernels.streaming.stream": "out_of_core",
+}
+#: Classes of what functions return: ``ado.records.NAME``.
+_RETURNED = {
+    "adokernels._core": "Cost",
+    "adokernels.diagnosis.cards": "Card",
+    "adokernels.diagnosis.diagnosis": "Diagnosis",
+    "adokernels.measuring.tuning": "Setting Tuning",
+    "adokernels.model.choice": "Choice",
+    "adokernels.model.source": "Source",
+    "adokernels.model.source_diff": "Diff",
+    "adokernels.model.tasks.gpp": "GppOperands",
+    "adokernels.patterns.banks": "BankConflicts",
+    "adokernels.patterns.divergence": "Divergence",
+    "adokernels.patterns.sectors": "Sectors",
+    "adokernels.records.changes": "ComparedVariant SweepComparison",
+    "adokernels.records.checked": "CheckResult",
+    "adokernels.records.hotspots": "Hotspots",
+    "adokernels.records.inputs": "Inputs",
+    "adokernels.records.kernels": "Kernel Resources",
+    "adokernels.records.limiter": "Limiter",
     "adokernels.records.machine": "Ceiling Machine",
     "adokernels.records.measurement": "Measurement",
-    "adokernels.records.sweep": "Sweep",
-    "adokernels.measuring.scanning": "scan",
+    "adokernels.records.profile": "KernelProfile Profile",
+    "adokernels.records.sass": "KernelSass Sass",
     "adokernels.records.scan": "Scan",
     "adokernels.records.statistics": "Comparison Verdict",
-    "adokernels.measuring.tuning": "Setting Tuning tune",
-    "adokernels.patterns.banks": "BankConflicts bank_conflicts",
-    "adokernels.patterns.divergence": "Divergence divergence",
-    "adokernels.patterns.sectors": "Sectors sectors",
-    "adokernels.report.page": "write_report",
-    "adokernels.streaming.stream": "stream",
-    "adokernels.model.tasks.gpp": "GppProblem gpp_problem",
+    "adokernels.records.sweep": "Sweep",
 }
 #: Names that are not public, but that methods of a lower package use: those of records that explain
 #: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
+    "limiter": "adokernels.diagnosis.limiter",
     "lazy_call": "adokernels.dask_arrays.calls",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
@@ -84,20 +95,51 @@ def computing_routines() -> list[str]:
     return [r.name for r in computing if r.name not in _PARTS]
 
 
-#: The module of each name that users import.
+def _modules_of(defined: dict[str, str]) -> dict[str, str]:
+    """The module of each name."""
+    return {name: module for module, names in defined.items() for name in names.split()}
+
+
+#: The module of each name that users import: of ``ado.NAME``, and of ``ado.records.NAME``.
 PUBLIC = {
     **dict.fromkeys([*computing_routines(), "routines"], "adokernels.model.registry"),
-    **{name: module for module, names in _DEFINED_IN.items() for name in names.split()},
+    **_modules_of(_DEFINED_IN),
 }
-
-
-#: Former names of public names.
-FORMER = {"Problem": "Inputs"}
-
+RECORDS = _modules_of(_RETURNED)
+#: Names of version 0.4 and what replaces them. Using one raises an error that says so.
+FORMER = {
+    **{name: f"ado.records.{name}" for name in RECORDS if name not in ("Inputs", "GppOperands")},
+    "Change": "ado.records.ComparedVariant",
+    "Changes": "ado.records.SweepComparison",
+    "Checked": "ado.records.CheckResult",
+    "CudaVariant": "ado.Variant",
+    "ExtendedRoutine": "ado.Ladder",
+    "FunctionVariant": "ado.Variant",
+    "GppProblem": "ado.records.GppOperands",
+    "Problem": "ado.records.Inputs",
+    "gpp_problem": "ado.gpp_operands",
+    "limiter": "the attribute `limiter` of a measurement",
+    "set_device": "ado.settings.device",
+    "set_isa": "ado.settings.isa",
+    "stream": "ado.out_of_core",
+}
 #: Packages that ``ado.NAME`` imports.
-SUBPACKAGES = ("distributed",)
+SUBPACKAGES = ("distributed", "records")
 
 
 def find(name: str) -> Any:
     """Import the object with this name."""
-    return getattr(importlib.import_module((PUBLIC | _USED_FROM_BELOW)[name]), name)
+    return getattr(importlib.import_module((PUBLIC | RECORDS | _USED_FROM_BELOW)[name]), name)
+
+
+class Renamed:
+    """A former name of a method. Using it raises an AttributeError with the new name."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"{owner.__name__}.{name}"
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{self._name} has a new name: {self._new}")

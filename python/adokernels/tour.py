@@ -82,7 +82,7 @@ def tour(
     problems = list(_problems(photo, size, everything=everything))
     # Overwriting a large cache before each sample takes longer than most variants.
     cache: Literal["cold", "warm"] = "cold" if everything else "warm"
-    sweeps: list[ado.Sweep] = []
+    sweeps: list[ado.records.Sweep] = []
     interrupted = False
     with ProgressDisplay(measurements=len(problems), console=console) as display:
         for name, routine, device, operands in problems:
@@ -135,14 +135,14 @@ def _problems(
                 yield name, routine, device, partial(random_operands, routine, lengths)
 
 
-def _save_sweep(sweep: ado.Sweep, path: Path) -> None:
+def _save_sweep(sweep: ado.records.Sweep, path: Path) -> None:
     sweep.save(path)
     if len(sweep):
         with closing(picture, sweep) as figure:
             save(figure, path.with_suffix(".png"), dpi=120)
 
 
-def summary(sweep: ado.Sweep) -> str:
+def summary(sweep: ado.records.Sweep) -> str:
     """Describe a sweep in one line: the fastest variant, its time, speed-up and share of the roof.
 
     For example ``transpose on EPYC 9654: threaded 21.3 ms, 14.5 times as fast as naive_loops, 92 %

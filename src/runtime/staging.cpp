@@ -65,7 +65,7 @@ cuda::ChunkedCopy download_in_chunks(const Array& host, const std::byte* device,
 }
 
 // With at least this number of threads, chunks are faster than direct copies of page-locked rows
-// with gaps. For ado.stream with a transpose of 8 GiB of float32 (H200), they reached 0.86 and 0.88
+// with gaps. For ado.out_of_core with a transpose of 8 GiB of float32 (H200), they reached 0.86 and 0.88
 // of the link's bandwidth. Direct copies reached 0.64, and 0.80 with blocks of 512 MiB.
 constexpr int kManyThreads = 12;
 

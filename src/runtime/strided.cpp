@@ -29,7 +29,7 @@ namespace avx512 = baseline;
 namespace {
 
 // Copies with non-temporal stores. Stores of 64 bytes are faster than stores of 16 bytes: 0.87
-// instead of 0.82 of the link's bandwidth for ado.stream (gaussian_blur, H200, 12 threads).
+// instead of 0.82 of the link's bandwidth for ado.out_of_core (gaussian_blur, H200, 12 threads).
 void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   static constexpr decltype(&baseline::stream_bytes) kOfLevel[kIsaLevels] = {
       baseline::stream_bytes, avx2::stream_bytes, avx512::stream_bytes};

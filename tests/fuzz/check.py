@@ -107,6 +107,6 @@ def require_untouched(case: Case, did: str, *, outs: bool = True) -> None:
 
 def run(case: Case) -> str:
     """Set instruction set and threads, make the call and check it."""
-    ado.set_isa(case.isa)
+    ado.settings.isa = case.isa
     _core.set_max_threads(case.threads, at_any_size=True)
     return check(case)

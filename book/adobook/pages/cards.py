@@ -13,7 +13,7 @@ from adokernels.tables.cards import evidence_table
 from adokernels.text import ratio
 
 
-def text(stored: Mapping[str, ado.Sweep]) -> str:
+def text(stored: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown."""
     used = {e.stored for card in ado.cards.values() for e in card.examples}
     return fill_template(
@@ -24,16 +24,16 @@ def text(stored: Mapping[str, ado.Sweep]) -> str:
     )
 
 
-def anchor(card: ado.Card) -> str:
+def anchor(card: ado.records.Card) -> str:
     """The anchor of the section of a card."""
     return slug(_title(card))
 
 
-def _title(card: ado.Card) -> str:
+def _title(card: ado.records.Card) -> str:
     return f"{card.key}: {card.title}, {card.category}"
 
 
-def _summary(stored: Mapping[str, ado.Sweep]) -> str:
+def _summary(stored: Mapping[str, ado.records.Sweep]) -> str:
     seconds = {p.variant: p.value for p in image_filters.TIMES}
     rows = []
     for card in ado.cards.values():
@@ -55,7 +55,7 @@ def _summary(stored: Mapping[str, ado.Sweep]) -> str:
     return write_table(headers, rows)
 
 
-def _card(card: ado.Card, stored: Mapping[str, ado.Sweep]) -> Iterator[str]:
+def _card(card: ado.records.Card, stored: Mapping[str, ado.records.Sweep]) -> Iterator[str]:
     """The paragraphs of the section of a card."""
     yield f"## `{card.key}`: {card.title}, {card.category}"
     yield f"**Problem.** {card.problem}"
@@ -75,6 +75,8 @@ def _card(card: ado.Card, stored: Mapping[str, ado.Sweep]) -> Iterator[str]:
     yield "\n".join(found or ["- none"])
 
 
-def _evidence(card: ado.Card, example: Example, stored: Mapping[str, ado.Sweep]) -> CardEvidence:
+def _evidence(
+    card: ado.records.Card, example: Example, stored: Mapping[str, ado.records.Sweep]
+) -> CardEvidence:
     sweep = stored[example.stored]
     return card.evidence(sweep, before=example.before, after=example.after)

@@ -16,7 +16,7 @@ from adokernels.text import percent, ratio
 GOAL = 0.7
 
 
-def text(sweeps: Mapping[str, ado.Sweep]) -> str:
+def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown."""
     scores = {name: found for name, sweep in sweeps.items() if len(found := score([sweep]))}
     light = {name for name in scores if _is_light(sweeps[name])}
@@ -44,12 +44,12 @@ def text(sweeps: Mapping[str, ado.Sweep]) -> str:
     )
 
 
-def record(sweeps: Mapping[str, ado.Sweep]) -> str:
+def record(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """Return the score of all ladders as a JSON document."""
     return to_json("score", score(sweeps.values()).to_dict())
 
 
-def _is_light(sweep: ado.Sweep) -> bool:
+def _is_light(sweep: ado.records.Sweep) -> bool:
     names = [name for m in sweep for k in (m.profile or ()) for name in k.values]
     return bool(names) and not any("sass" in name for name in names)
 

@@ -65,10 +65,10 @@ class Document:
         """The part of the names of records that the table omits."""
         return self.ladder.partition("-")[0] + "-"
 
-    def sweep_of(self, row: Row) -> ado.Sweep:
+    def sweep_of(self, row: Row) -> ado.records.Sweep:
         """The stored ladder of a row."""
         sweep = self.records[row.stored or self.ladder]
-        assert isinstance(sweep, ado.Sweep)
+        assert isinstance(sweep, ado.records.Sweep)
         return sweep
 
     def published(self, row: Row) -> list[Published]:
@@ -147,7 +147,7 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
     )
 
 
-def text(sweeps: Mapping[str, ado.Sweep]) -> str:
+def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """Return the page in Markdown.
 
     Raises

@@ -60,18 +60,18 @@ def title_of(key: str) -> str:
     return f"stall {q.title}" if key.startswith("stall_") else q.title
 
 
-def _profile(m: ado.Measurement) -> ado.Profile:
+def _profile(m: ado.records.Measurement) -> ado.records.Profile:
     if m.profile is None:
         raise KeyError(f"{m.variant} has no counters")
     return m.profile
 
 
-def _main_loop(kernel: ado.KernelSass) -> Loop:
+def _main_loop(kernel: ado.records.KernelSass) -> Loop:
     assert kernel.main_loop is not None
     return kernel.main_loop
 
 
-def _dominant_stall(profile: ado.Profile) -> str:
+def _dominant_stall(profile: ado.records.Profile) -> str:
     cycles = {k: v for k, v in profile.longest.quantities.items() if k.startswith("stall_")}
     cycles.pop("stall_selected", None)
     return BY_KEY[max(cycles, key=cycles.__getitem__)].title
@@ -81,16 +81,16 @@ def _size(lengths: Iterable[int], unit: str) -> str:
     return f"{' x '.join(map(str, lengths))} {unit}"
 
 
-def _rate(level: str) -> Callable[[ado.Profile], str]:
+def _rate(level: str) -> Callable[[ado.records.Profile], str]:
     return lambda profile: quantity(profile[f"{level}_bytes"] / profile["seconds"], "B/s")
 
 
-def _intensity(level: str) -> Callable[[ado.Measurement], str]:
+def _intensity(level: str) -> Callable[[ado.records.Measurement], str]:
     return lambda m: written(m.executed_flops / _profile(m)[f"{level}_bytes"], "FLOP/B")
 
 
 #: Quantities that are computed from counters: title, and text for a profile.
-_FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.Profile], str]]] = {
+_FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.records.Profile], str]]] = {
     "max_warps": (
         "warps that fit on a multiprocessor",
         lambda p: str(p.longest.kernel.max_warps),
@@ -114,7 +114,7 @@ _FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.Profile], str]]] = {
     "rate_DRAM": ("DRAM", _rate("dram")),
 }
 #: Quantities that are computed from more than counters: title, and text for a measurement.
-_FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = {
+_FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], str]]] = {
     "seconds": ("time", lambda m: quantity(m.seconds, "s")),
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
     "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
@@ -127,12 +127,12 @@ _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.Measurement], str]]] = 
 COMPUTED = {**_FROM_PROFILE, **_FROM_MEASUREMENT}
 
 
-def _measured(machine: ado.Machine, name: str) -> float:
+def _measured(machine: ado.records.Machine, name: str) -> float:
     return machine[name].measured
 
 
 #: Figures of the machine.
-_MACHINE: Mapping[str, Callable[[ado.Machine], str]] = {
+_MACHINE: Mapping[str, Callable[[ado.records.Machine], str]] = {
     "machine": lambda machine: machine.name,
     "machine multiprocessors": lambda machine: (
         f"{machine.context['cuda']['multiprocessors']} multiprocessors"
@@ -154,7 +154,7 @@ def _widths(accesses: Mapping[int, int]) -> str:
 
 
 #: Figures of the machine code of a kernel.
-_MACHINE_CODE: Mapping[str, Callable[[ado.KernelSass], str]] = {
+_MACHINE_CODE: Mapping[str, Callable[[ado.records.KernelSass], str]] = {
     "registers_unused": lambda kernel: f"registers left unused {kernel.registers_unused}",
     "accesses": lambda kernel: f"loads {_widths(kernel.loads)}, stores {_widths(kernel.stores)}",
     "loop": lambda kernel: (
@@ -179,16 +179,16 @@ def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
         if match := re.fullmatch(r"ranks of (\w+)", name):
             return _ranks(stored, match[1])
         record = stored[place]
-        if isinstance(record, ado.Hotspots):
+        if isinstance(record, ado.records.Hotspots):
             return Figure("", _of_samples(record, name), place)
-        if isinstance(record, ado.Profile):
+        if isinstance(record, ado.records.Profile):
             return Figure("", _counted(record, name), place)
         return _without_record(record, name) or _of_ladder(record, name)._replace(place=place)
     except KeyError as error:
         raise ValueError(f"no figure {name!r} in {place}: {error}") from None
 
 
-def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]:
+def counterparts(theirs: Iterable[Published], sweep: ado.records.Sweep) -> Iterator[str]:
     """Names of our figures that correspond to published ones."""
     known = {m.variant: m for m in sweep}
     for p in theirs:
@@ -201,15 +201,15 @@ def counterparts(theirs: Iterable[Published], sweep: ado.Sweep) -> Iterator[str]
 def _ranks(stored: Mapping[str, Record], variant: str) -> Figure:
     """The ranks of the filters with a variant of the Gaussian, as notebook 02 shows them."""
     pipeline, blur = stored[f"edge_detect-{_IMAGE}"], stored[f"{_RANKED}-{_IMAGE}"]
-    assert isinstance(pipeline, ado.Sweep)
-    assert isinstance(blur, ado.Sweep)
+    assert isinstance(pipeline, ado.records.Sweep)
+    assert isinstance(blur, ado.records.Sweep)
     assert pipeline.roof is not None
     others = [m for m in pipeline.stages_of(pipeline["pipeline_naive"]) if m.routine != _RANKED]
     found = ranks([blur[variant], *others], pipeline.roof)
     return Figure(variant, "; ".join(f"rank of {name} {rank:.0f}" for name, rank in found.items()))
 
 
-def _without_record(sweep: ado.Sweep, name: str) -> Figure | None:
+def _without_record(sweep: ado.records.Sweep, name: str) -> Figure | None:
     """A figure of the machine, of machine code or of a model."""
     if name in _MACHINE and sweep.machine:
         return Figure("", _MACHINE[name](sweep.machine))
@@ -238,11 +238,11 @@ def _of_machine_code(name: str, key: str) -> Figure:
     if not path.is_file() or key not in _MACHINE_CODE:
         raise KeyError(f"{key!r} of {path.name}")
     record = ado.load(path)
-    assert isinstance(record, ado.Sass)
+    assert isinstance(record, ado.records.Sass)
     return Figure(record.variant, _MACHINE_CODE[key](record.kernels[0]))
 
 
-def _of_ladder(sweep: ado.Sweep, name: str) -> Figure:
+def _of_ladder(sweep: ado.records.Sweep, name: str) -> Figure:
     if match := GAIN.fullmatch(name):
         before, after = (sweep[variant] for variant in match.groups())
         gain = ratio(before.seconds / after.seconds)
@@ -254,7 +254,9 @@ def _of_ladder(sweep: ado.Sweep, name: str) -> Figure:
     return Figure(variant, _of_variant(sweep, sweep[variant], key))
 
 
-def _chosen(sweep: ado.Sweep, variant: str, option: str, value: str) -> ado.Measurement:
+def _chosen(
+    sweep: ado.records.Sweep, variant: str, option: str, value: str
+) -> ado.records.Measurement:
     """The first measurement with an option of the problem or an entry of the context."""
     for m in sweep:
         settings = {**m.context, **m.problem.options}
@@ -263,7 +265,7 @@ def _chosen(sweep: ado.Sweep, variant: str, option: str, value: str) -> ado.Meas
     raise KeyError(f"{variant} with {option} {value}")
 
 
-def _of_samples(hot: ado.Hotspots, name: str) -> str:
+def _of_samples(hot: ado.records.Hotspots, name: str) -> str:
     if name == "hottest":
         return "; ".join(
             f"{percent(line.share)} of samples at {line.place} ({line.reason})"
@@ -272,7 +274,7 @@ def _of_samples(hot: ado.Hotspots, name: str) -> str:
     return f"in {name.replace('_', ' ')} {percent(hot.reasons[name] / hot.samples)} of samples"
 
 
-def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
+def _of_variant(sweep: ado.records.Sweep, m: ado.records.Measurement, key: str) -> str:
     if key in ("limiter", "next_step"):
         finding = ado.diagnose(sweep)[m.variant]
         step = str(finding.advice.step) if finding.advice else "none"
@@ -283,7 +285,7 @@ def _of_variant(sweep: ado.Sweep, m: ado.Measurement, key: str) -> str:
     return _counted(_profile(m), key)
 
 
-def _counted(profile: ado.Profile, key: str) -> str:
+def _counted(profile: ado.records.Profile, key: str) -> str:
     if key in _FROM_PROFILE:
         title, text = _FROM_PROFILE[key]
         return named(title, text(profile))

@@ -32,7 +32,7 @@ class Page:
     notes: Mapping[str, str] = field(default_factory=dict)
     peers: bool = False
 
-    def names(self, sweeps: Mapping[str, ado.Sweep]) -> list[str]:
+    def names(self, sweeps: Mapping[str, ado.records.Sweep]) -> list[str]:
         """The records of the page, in the order of its routines and of their tasks."""
 
         def place(name: str) -> tuple[int, int, str]:
@@ -50,7 +50,7 @@ PAGES = tuple(Page(**page) for page in _SETTINGS["pages"])
 HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
-def pages(sweeps: Mapping[str, ado.Sweep]) -> dict[str, str]:
+def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
     """Return the pages in Markdown, by file name.
 
     Raises
@@ -67,7 +67,7 @@ def pages(sweeps: Mapping[str, ado.Sweep]) -> dict[str, str]:
     return {"index.md": index} | {page.file: _page(page, sweeps) for page in PAGES}
 
 
-def best_results(sweeps: Mapping[str, ado.Sweep]) -> str:
+def best_results(sweeps: Mapping[str, ado.records.Sweep]) -> str:
     """Return the README's table: one ladder per routine."""
     rows = []
     for name, notebook in HEADLINES.items():
@@ -85,7 +85,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return write_table(header, rows, rules)
 
 
-def _part_of_index(page: Page, sweeps: Mapping[str, ado.Sweep]) -> str:
+def _part_of_index(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
     figures = ("fastest peer",) if page.peers else ("speed-up", "of roof")
     rows = []
     for name in page.names(sweeps):
@@ -99,7 +99,7 @@ def _part_of_index(page: Page, sweeps: Mapping[str, ado.Sweep]) -> str:
     return f"## {page.title}\n\n{page.summary}\n\n{_table(header, rows)}"
 
 
-def _page(page: Page, sweeps: Mapping[str, ado.Sweep]) -> str:
+def _page(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
     parts = [f"# {page.title}", _GENERATED, page.summary, page.introduction]
     for name in page.names(sweeps):
         sweep, data = sweeps[name], f"../../notebooks/data/{name}"
@@ -119,7 +119,7 @@ def _command(name: str, routine: str) -> str:
     return f"```sh\nadokernels bench {routine} --device cuda {arguments}{counters}\n```"
 
 
-def _problem(sweep: ado.Sweep) -> str:
+def _problem(sweep: ado.records.Sweep) -> str:
     """The first operand, which is the largest, and the options."""
     problem = sweep.fastest.problem
     first = problem.operands[0]
@@ -127,7 +127,7 @@ def _problem(sweep: ado.Sweep) -> str:
     return ", ".join([f"{' x '.join(map(str, first.shape))} {first.dtype}", *options])
 
 
-def _row_of_ladder(sweep: ado.Sweep) -> tuple[str, ...]:
+def _row_of_ladder(sweep: ado.records.Sweep) -> tuple[str, ...]:
     """The best variant, its speed-up over the first one and its share of the roof."""
     best = sweep.fastest
     record = next(r for r in sweep.records() if r["variant"] == best.variant)
@@ -136,10 +136,10 @@ def _row_of_ladder(sweep: ado.Sweep) -> tuple[str, ...]:
     return _time(best), shown, percent(share) if share else ""
 
 
-def _row_of_peers(sweep: ado.Sweep) -> tuple[str, ...]:
+def _row_of_peers(sweep: ado.records.Sweep) -> tuple[str, ...]:
     """The best variant and the fastest peer."""
     return _time(sweep.fastest), _time(min(sweep.peers, key=lambda m: m.seconds))
 
 
-def _time(m: ado.Measurement) -> str:
+def _time(m: ado.records.Measurement) -> str:
     return f"`{m.variant}`, {quantity(m.seconds, 's')}"

@@ -13,12 +13,12 @@ import adokernels as ado
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "notebooks" / "data"
 #: A stored record that the page of the documents shows.
-Record = ado.Sweep | ado.Profile | ado.Hotspots
+Record = ado.records.Sweep | ado.records.Profile | ado.records.Hotspots
 
 
-def sweeps() -> dict[str, ado.Sweep]:
+def sweeps() -> dict[str, ado.records.Sweep]:
     """The sweeps of notebooks/data, by name."""
-    return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.Sweep)}
+    return {name: s for name, s in _records(DATA).items() if isinstance(s, ado.records.Sweep)}
 
 
 def course_records() -> dict[str, Record]:
@@ -59,7 +59,7 @@ def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
 def contexts_of(records: Iterable[Record]) -> Iterator[Mapping[str, Any]]:
     """The contexts of all measurements in `records`."""
     for record in records:
-        if isinstance(record, ado.Sweep):
+        if isinstance(record, ado.records.Sweep):
             yield from (m.context for m in (*record, *record.peers))
         else:
             yield record.context

@@ -75,7 +75,8 @@ def _card(target: str, key: str) -> str:
 def _name(target: str, package: str, dotted: str) -> str:
     found: object = ado if package == "ado" else course
     for name in dotted.split("."):
-        if not hasattr(found, name) or (inspect.ismodule(found) and name not in found.__all__):
+        public = (*found.__all__, "records") if inspect.ismodule(found) else (name,)
+        if name not in public or not hasattr(found, name):
             raise ValueError(f"no name {target!r}")
         found = getattr(found, name)
     return f"`{target}`"

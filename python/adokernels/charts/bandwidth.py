@@ -310,7 +310,7 @@ def _steps(canvas: Canvas, group: _Group) -> None:
         return
     column = canvas.ax.get_yaxis_transform()
     rows = {m: row + _BAR for m, row in group.rows.items()}
-    for m, before in group.series.sweep.steps().items():
+    for m, before in group.series.sweep.step_pairs().items():
         verdict, gain, _ = m.compare(before)
         clear = verdict in (Verdict.FASTER, Verdict.SLOWER)
         start, end = (_STEP_COLUMN, rows[before]), (_STEP_COLUMN, rows[m])

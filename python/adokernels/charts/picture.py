@@ -15,7 +15,7 @@ from adokernels.charts.steps import steps
 from adokernels.patterns.banks import BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import Sectors
-from adokernels.records.changes import Changes
+from adokernels.records.changes import SweepComparison
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 
@@ -24,7 +24,7 @@ _WIDEST_SPAN = 20
 
 
 def plot(
-    what: Sweep | Scan | Changes | Sectors | BankConflicts | Divergence,
+    what: Sweep | Scan | SweepComparison | Sectors | BankConflicts | Divergence,
     *arguments: Any,
     **options: Any,
 ) -> Axes:
@@ -35,10 +35,10 @@ def plot(
     what
         A sweep: its steps if the times span more than a factor of 20, else its roofline, or without
         the ceilings of a machine its bandwidths. A scan: bandwidth and time against the compulsory
-        bytes, with the sizes of the caches. Changes: one line per variant from its time before to
-        its time after. Sectors and bank conflicts: the lanes of a request over the sectors that
-        they touch, or over the 32 banks. Divergence: the active and the masked lanes of each pass
-        of the first warps.
+        bytes, with the sizes of the caches. Compared sweeps: one line per variant from its time
+        before to its time after. Sectors and bank conflicts: the lanes of a request over the
+        sectors that they touch, or over the 32 banks. Divergence: the active and the masked lanes
+        of each pass of the first warps.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; by default those of a new figure, whose size suits the record.
     kind : str, optional
@@ -81,7 +81,7 @@ def picture(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
 _CHARTS: dict[type, Callable[..., Axes]] = {
     Sweep: picture,
     Scan: draw_scan,
-    Changes: draw_slopes,
+    SweepComparison: draw_slopes,
     Sectors: draw_sectors,
     BankConflicts: draw_banks,
     Divergence: draw_divergence,

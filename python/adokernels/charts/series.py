@@ -267,7 +267,7 @@ def _default_highlight(sweep: Sweep, *, alone: bool) -> frozenset[str]:
         return frozenset([sweep.fastest.variant])
     if len(variants) <= _FEW:
         return frozenset(m.variant for m in variants)
-    gains = {m: m.speedup_over(before) for m, before in sweep.steps().items()}
+    gains = {m: m.speedup_over(before) for m, before in sweep.step_pairs().items()}
     largest = max(gains, key=lambda m: gains[m], default=variants[0])
     return frozenset({variants[0].variant, sweep.fastest.variant, largest.variant})
 

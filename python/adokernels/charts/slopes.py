@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from adokernels.charts.canvas import FADED, LITERAL, Canvas
 from adokernels.charts.verdicts import line_of, text_of, verdict_entries
-from adokernels.records.changes import Changes
+from adokernels.records.changes import SweepComparison
 from adokernels.records.statistics import Verdict
 from adokernels.text import printable, quantity, ratio
 
@@ -23,7 +23,7 @@ _LINE = 1.5
 _ROW, _REST = 0.26, 1.6  # inches
 
 
-def draw_slopes(changes: Changes, ax: Axes | None = None) -> Axes:
+def draw_slopes(changes: SweepComparison, ax: Axes | None = None) -> Axes:
     """Draw the times before on the left and the times after on the right, logarithmically."""
     if not len(changes):
         raise ValueError("changes must contain at least one variant, got none")

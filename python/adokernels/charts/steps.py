@@ -77,7 +77,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     _frame(canvas, [m.seconds for m in rows] + ([limit] if limit else []), len(rows), table)
     if limit:
         canvas.line([limit, limit], [-0.5, len(rows) - 0.5], lw=1.2, color=_VARIANT)
-    before = sweep.steps()
+    before = sweep.step_pairs()
     for row, m in enumerate(rows):
         if m in before:
             style = line_of(m.compare(before[m]).verdict, canvas.ink)
@@ -141,7 +141,7 @@ def _dot(canvas: Canvas, sweep: Sweep, m: Measurement) -> dict[str, Any]:
 def _table(canvas: Canvas, sweep: Sweep, rows: Sequence[Measurement]) -> _Table:
     """Make the table, without the columns that have no cells or for which there is no space."""
     table: _Table = {name: [(-1, name, {"fontweight": "bold"})] for name in _COLUMNS}
-    before = sweep.steps()
+    before = sweep.step_pairs()
     for row, m in enumerate(rows):
         fastest = not m.ceiling and m in sweep.variants and m is sweep.fastest
         bold = {"fontweight": "bold"} if fastest else {}
@@ -187,7 +187,7 @@ def _key(canvas: Canvas, sweep: Sweep, table: _Table) -> list[Line2D]:
     if sweep.peers:
         key.append(entry("peer: code of another library", marker="s", color=_PEER))
     if _VERDICT not in table:
-        found = {m.compare(before).verdict for m, before in sweep.steps().items()}
+        found = {m.compare(before).verdict for m, before in sweep.step_pairs().items()}
         key += verdict_entries(found, canvas.ink, "step is ")
     return key if len(key) > 1 else []
 

@@ -162,7 +162,9 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
             **settings,
         )
     except ado.CompilationError as error:
-        result = ado.Checked(routine.name, name, False, f"it does not compile\n{error.log}")
+        result = ado.records.CheckResult(
+            routine.name, name, False, f"it does not compile\n{error.log}"
+        )
     console.print(repr(result), markup=False, highlight=False)
     write_files(result, options, console)
     return 0 if result else WRONG

@@ -65,10 +65,10 @@ def _run_compare(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
-    console.print(ado.diagnose(ado.Sweep.load(options.measurements)))
+    console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
 
 
 def _run_report(options: argparse.Namespace, console: Console) -> None:
-    sweeps = [ado.Sweep.load(path) for path in options.measurements]
+    sweeps = [ado.records.Sweep.load(path) for path in options.measurements]
     ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
     console.print(f"wrote {options.out}")

@@ -9,7 +9,7 @@ from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step, changed_by
-from adokernels.diagnosis.targets import Change, change
+from adokernels.diagnosis.targets import MetricChange, change
 from adokernels.records.entries import Entries
 from adokernels.records.limiter import Limiter
 from adokernels.records.shown import ShownAsTables
@@ -42,7 +42,7 @@ class Outcome:
     changes: frozenset[Step] | None
     ratio: float
     interval: tuple[float, float]
-    metric: Change | None
+    metric: MetricChange | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     """
     if not isinstance(sweep, Sweep):
         raise TypeError(f"sweep must be a Sweep, got {type(sweep).__name__}")
-    after = {before: m for m, before in sweep.steps().items()}
+    after = {before: m for m, before in sweep.step_pairs().items()}
     machine = sweep.machine
     findings = tuple(
         Finding(

@@ -93,7 +93,7 @@ TARGETS: dict[Step, Target] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class MetricChange:
     """The target metric before and after a step."""
 
     title: str
@@ -103,7 +103,7 @@ class Change:
     text: str
 
 
-def change(step: Step, before: Profile | None, after: Profile | None) -> Change | None:
+def change(step: Step, before: Profile | None, after: Profile | None) -> MetricChange | None:
     """Compare the target metric of `step`; None if there is none or it is unknown."""
     target = TARGETS.get(step)
     if target is None:
@@ -113,4 +113,4 @@ def change(step: Step, before: Profile | None, after: Profile | None) -> Change 
         return None
     better = second < first * (1 - _MOVED) if target.lower else second > first * (1 + _MOVED)
     text = f"{target.title}: {target.shown(first)} to {target.shown(second)}"
-    return Change(title=target.title, before=first, after=second, moved=better, text=text)
+    return MetricChange(title=target.title, before=first, after=second, moved=better, text=text)

@@ -9,7 +9,7 @@ import numpy as np
 from adokernels import _core
 from adokernels.distributed.communicators import communicator_of
 from adokernels.distributed.failures import on_all_ranks
-from adokernels.model.tasks.gpp import GppProblem
+from adokernels.model.tasks.gpp import GppOperands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
 
 def split(
     operands: Sequence[Any] | None, comm: Any, *, root: int | None = None, device: str | None = None
-) -> GppProblem:
+) -> GppOperands:
     """Return the share of the operands of ``ado.gpp`` that this rank computes.
 
     All ranks must call it. The parts of `wtilde`, `i_eps`, `aqsm` and `vcoul` are packed copies, so
@@ -92,7 +92,7 @@ def split(
 
     Returns
     -------
-    GppProblem
+    GppOperands
         The operands of :func:`gpp` on this rank.
 
     Raises
@@ -115,7 +115,7 @@ def split(
     def on_device() -> list[Any]:
         return [_core.to_device(operand, device) for operand in share]
 
-    return GppProblem(*on_all_ranks(communicator, on_device))
+    return GppOperands(*on_all_ranks(communicator, on_device))
 
 
 #: The axis along which each operand is split. Operands without an entry are needed on all ranks.
@@ -143,7 +143,7 @@ class _Lengths(NamedTuple):
         bands, rows, columns, frequencies = self
         matrices = (rows, columns), (rows, columns), (bands, columns), (bands, rows)
         vectors = (bands, frequencies), (rows,), (bands,)
-        return dict(zip(GppProblem._fields, matrices + vectors, strict=True))
+        return dict(zip(GppOperands._fields, matrices + vectors, strict=True))
 
 
 def _type_of(name: str) -> np.dtype[Any]:
@@ -152,7 +152,7 @@ def _type_of(name: str) -> np.dtype[Any]:
 
 def _checked(operands: Sequence[Any] | None) -> tuple[dict[str, Any], _Lengths]:
     """Check the operands before they are sliced or sent."""
-    names = GppProblem._fields
+    names = GppOperands._fields
     if operands is None or len(operands) != len(names):
         got = "None" if operands is None else f"{len(operands)} operands"
         raise ValueError(f"operands must be {', '.join(names)}, got {got}")
@@ -179,7 +179,7 @@ def _part(operand: Any, axis: int, rows: slice) -> Any:
     return part.contiguous() if hasattr(part, "contiguous") else part.copy()
 
 
-def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> GppProblem:
+def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> GppOperands:
     """The share of a rank that has all operands."""
     whole, lengths = on_all_ranks(communicator, lambda: _checked(operands))
     first, *others = communicator.all_gather(np.array(lengths, np.int64)).tolist()
@@ -199,12 +199,12 @@ def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> Gp
     def parts() -> dict[str, Any]:
         return {name: part_of(name, operand) for name, operand in whole.items()}
 
-    return GppProblem(**on_all_ranks(communicator, parts))
+    return GppOperands(**on_all_ranks(communicator, parts))
 
 
 def _share_from(
     root: int, operands: Sequence[Any] | None, communicator: Communicator
-) -> GppProblem:
+) -> GppOperands:
     """The share of this rank, sent by rank `root`, which has all operands."""
     is_root = communicator.rank == root
 
@@ -242,4 +242,4 @@ def _share_from(
                     communicator.send(_part(whole[name], _ROW_AXES[name], others), rank)
         else:
             communicator.receive(array, root)
-    return GppProblem(**share)
+    return GppOperands(**share)

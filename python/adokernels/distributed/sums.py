@@ -15,7 +15,7 @@ from adokernels.distributed.failures import raise_on_all_ranks
 from adokernels.distributed.shares import TILE_ROWS
 from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles
-from adokernels.model.tasks.gpp import GppProblem
+from adokernels.model.tasks.gpp import GppOperands
 
 
 def gpp(
@@ -119,7 +119,7 @@ class _Header(NamedTuple):
     def of(
         cls, operands: Sequence[Any], digest: int, gamma: float, sexcut: float, tol: float
     ) -> _Header:
-        problem = GppProblem(*operands)
+        problem = GppOperands(*operands)
         rows, columns = problem.wtilde.shape
         bands, frequencies = problem.wx.shape
         return cls(rows, bands, columns, frequencies, gamma, sexcut, tol, digest)
@@ -127,11 +127,11 @@ class _Header(NamedTuple):
 
 def _digest(operands: Sequence[Any]) -> int:
     """A checksum of wx and occ, which must be the same on all ranks."""
-    if len(operands) != len(GppProblem._fields):
+    if len(operands) != len(GppOperands._fields):
         raise ValueError(
-            f"local_operands must be {', '.join(GppProblem._fields)}, got {len(operands)} operands"
+            f"local_operands must be {', '.join(GppOperands._fields)}, got {len(operands)} operands"
         )
-    problem = GppProblem(*operands)
+    problem = GppOperands(*operands)
     energies, occupations = (np.ascontiguousarray(on_host(a)) for a in (problem.wx, problem.occ))
     return zlib.crc32(occupations.tobytes(), zlib.crc32(energies.tobytes()))
 

@@ -10,7 +10,7 @@ from adokernels.measuring.protocol import sweep
 from adokernels.model.call_checks import check_options
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder
-from adokernels.records.checked import Checked
+from adokernels.records.checked import CheckResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ def check(
     ceilings: bool = True,
     progress: bool | ProgressDisplay = True,
     **options: Any,
-) -> Checked:
+) -> CheckResult:
     """Check an own variant: its correctness, then its speed relative to a ladder.
 
     Output arrays are filled with sentinel bytes before each check. The results are compared with
@@ -53,7 +53,7 @@ def check(
 
     Returns
     -------
-    Checked
+    CheckResult
         True if the variant is correct. It contains the first failing problem, or the comparisons.
 
     Raises
@@ -80,8 +80,8 @@ def check(
             checker.before(call)
             checker.after(call)
         except ValueError as error:
-            return Checked(ladder.name, ours.name, False, str(error))
-        return Checked(ladder.name, ours.name, True)
+            return CheckResult(ladder.name, ours.name, False, str(error))
+        return CheckResult(ladder.name, ours.name, True)
     if against is None:
         others = [
             v.name for v in ladder if v.device == ours.device and v.available and not v.ceiling
@@ -98,5 +98,5 @@ def check(
     if timings.interrupted:
         raise KeyboardInterrupt
     if ours.name in timings.skipped:
-        return Checked(ladder.name, ours.name, False, timings.skipped[ours.name])
-    return Checked(ladder.name, ours.name, True, sweep=timings)
+        return CheckResult(ladder.name, ours.name, False, timings.skipped[ours.name])
+    return CheckResult(ladder.name, ours.name, True, sweep=timings)

@@ -31,7 +31,7 @@ def docstring_of(routine: _core.Routine) -> str:
         "device : str, optional",
         '    ``"cpu"``, ``"cuda"``, or a GPU such as ``"cuda:1"``. Default: the device of the'
         " operands,",
-        "    else the device set by ``ado.set_device``.",
+        "    else the device set by ``ado.settings.device``.",
         "out : array or tuple of arrays, optional",
         "    Array for the result, or one array per result. Arrays of any library are accepted, as",
         "    for operands.",

@@ -14,6 +14,7 @@ from adokernels.model.function_variant import variant as function_variant
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_variant import OwnVariant
 from adokernels.model.task import Number, Signature, Task
+from adokernels.names import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ class OwnLadder(Ladder):
         self.add(function_variant(function, **settings))
         return function
 
-    def cuda(self, name: str, **settings: Any) -> CudaVariant:
+    def cuda_variant(self, name: str, **settings: Any) -> CudaVariant:
         """Append a kernel in CUDA C++ source to the ladder.
 
         The parameters are those of :func:`adokernels.cuda_variant`.
@@ -88,6 +89,8 @@ class OwnLadder(Ladder):
         added = self._variants[name]
         assert isinstance(added, CudaVariant)
         return added
+
+    cuda = Renamed("cuda_variant")
 
     def with_variants(self, *variants: Any) -> OwnLadder:
         """Return the ladder with further variants; this ladder does not change."""
@@ -168,7 +171,8 @@ def ladder(
     Returns
     -------
     OwnLadder
-        A ladder without variants; add them with ``.variant`` and ``.cuda``.
+        A ladder without variants; add them with ``.variant`` and
+        ``.cuda_variant``.
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"name must be a non-empty str, got {name!r}")

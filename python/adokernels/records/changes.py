@@ -16,7 +16,7 @@ from adokernels.records.sweep import Sweep
 
 
 @dataclass(frozen=True)
-class Change:
+class ComparedVariant:
     """One variant, measured twice.
 
     Attributes
@@ -39,8 +39,8 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Changes(ShownAsTables, Plotted, Entries[Change]):
-    """The variants that two sweeps have in common, compared; a sequence of :class:`Change`.
+class SweepComparison(ShownAsTables, Plotted, Entries[ComparedVariant]):
+    """The variants that two sweeps have in common; a sequence of :class:`ComparedVariant`.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Changes(ShownAsTables, Plotted, Entries[Change]):
 
     _ENTRIES = ("changes",)
 
-    changes: tuple[Change, ...]
+    changes: tuple[ComparedVariant, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     title: str
     labels: tuple[str, str]
 
-    def slower(self, share: float = 0.0) -> tuple[Change, ...]:
+    def slower(self, share: float = 0.0) -> tuple[ComparedVariant, ...]:
         """The variants that became slower by more than a share of their time.
 
         Only variants with the verdict ``"slower"`` are included, so noise is not reported.
@@ -84,7 +84,7 @@ def compare(
     after: Sweep | Measurement | str | Path,
     *,
     across_machines: bool = False,
-) -> Changes:
+) -> SweepComparison:
     """Compare two sweeps of the same problem, variant by variant.
 
     Samples of two runs are never paired, so a difference of less than 5 % is neither "faster" nor
@@ -99,7 +99,7 @@ def compare(
 
     Returns
     -------
-    Changes
+    SweepComparison
         One comparison per variant that both contain, ceilings and peers included.
 
     Raises
@@ -119,7 +119,7 @@ def compare(
             f"{', '.join(theirs) or 'none'} and {', '.join(ours) or 'none'}"
         )
     changes = tuple(
-        Change(
+        ComparedVariant(
             before=theirs[name],
             after=ours[name],
             comparison=ours[name].compare(theirs[name], across_machines=across_machines),
@@ -130,7 +130,7 @@ def compare(
     machines = [changes[0].before.machine_title, first.machine_title]
     same = machines[0] == machines[1]
     parts = [first.routine, str(first.problem), *(machines[:1] if same else []), first.cache]
-    return Changes(
+    return SweepComparison(
         changes=changes,
         only_before=tuple(name for name in theirs if name not in ours),
         only_after=tuple(name for name in ours if name not in theirs),

@@ -13,7 +13,7 @@ _LONGEST_NAME, _LONGEST_REASON = 200, 10_000  # characters
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Checked(StoredRecord):
+class CheckResult(StoredRecord):
     """The result of :func:`adokernels.check`; true if the variant is correct.
 
     Attributes

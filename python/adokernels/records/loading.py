@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from adokernels.names import find
-from adokernels.records.checked import Checked
+from adokernels.records.checked import CheckResult
 from adokernels.records.forms import InvalidField
 from adokernels.records.hotspots import Hotspots
 from adokernels.records.machine import Machine
@@ -18,11 +18,11 @@ from adokernels.records.scan import Scan
 from adokernels.records.schema_one import converted
 from adokernels.records.sweep import Sweep
 
-Record = Measurement | Machine | Sweep | Profile | Hotspots | Checked | Scan | Sass
+Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass
 #: The class of each kind of stored record.
 KINDS: dict[str, type[Record]] = {
     kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, Checked, Scan, Sass)
+    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, CheckResult, Scan, Sass)
 }
 #: Kinds of records of packages above this one: the names of the classes.
 _ABOVE = {"score": "Score"}

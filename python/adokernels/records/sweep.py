@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from adokernels.names import Renamed
 from adokernels.records.entries import Entries
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
@@ -114,9 +115,11 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         parts += [*dict.fromkeys(m.cache for m in self), *(["interrupted"] * self.interrupted)]
         return ", ".join(parts)
 
-    def steps(self) -> dict[Measurement, Measurement]:
+    def step_pairs(self) -> dict[Measurement, Measurement]:
         """Pair each variant with the previous one, without ceilings."""
         return steps(self.measurements)
+
+    steps = Renamed("step_pairs")
 
     def share_of_roof(self, m: Measurement) -> float | None:
         """The share of the nearer limit, bandwidth or arithmetic; None if neither is known."""
@@ -135,7 +138,7 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
         ``ci_high``. ``share_of_roof`` is the larger of the shares of bandwidth (compulsory bytes)
         and of arithmetic (executed FLOPs). A value that does not apply is None.
         """
-        before = self.steps()
+        before = self.step_pairs()
         records = [_record(self, m, before.get(m)) for m in self]
         # The FLOPs that a peer executes are unknown.
         unknown = {"peer": True, "flops_per_second": None, "intensity": None}

@@ -82,7 +82,7 @@ def stream(
     >>> edges = np.lib.format.open_memmap(
     ...     "edges.npy", mode="w+", dtype=np.uint8, shape=image.shape[:2]
     ... )  # doctest: +SKIP
-    >>> ado.stream(ado.edge_detect, image, edges, memory="2 GiB")  # doctest: +SKIP
+    >>> ado.out_of_core(ado.edge_detect, image, edges, memory="2 GiB")  # doctest: +SKIP
     """
     for name in ("out", "stream", "variant"):
         if name in options:

@@ -15,7 +15,7 @@ _BUILDERS = {
     "Card": ("cards", "card_table"),
     "CardEvidence": ("cards", "evidence_table"),
     "Cards": ("cards", "cards_table"),
-    "Changes": ("measurements", "changes_table"),
+    "SweepComparison": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
     "Ladder": ("ladders", "ladder_table"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from adokernels.measuring.tuning import Tuning
-    from adokernels.records.changes import Changes
+    from adokernels.records.changes import SweepComparison
     from adokernels.records.kernels import Resources
     from adokernels.records.machine import Machine
     from adokernels.records.measurement import Measurement
@@ -108,7 +108,7 @@ def _time_cell(found: Sweep, m: Measurement) -> str:
     return words if share is None else f"{words}, {share_of_limit(share)}"
 
 
-def changes_table(changes: Changes) -> Table:
+def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
     labels = changes.labels
     headers = [("variant", True), (labels[0], False), (labels[1], False), ("speed-up", False)]

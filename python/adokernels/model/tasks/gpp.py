@@ -75,7 +75,7 @@ class GppTerms:
         return sch, ssx, np.where(pole, POLE, np.where(near, NEAR, NOTHING))
 
 
-class GppProblem(NamedTuple):
+class GppOperands(NamedTuple):
     """The operands of ``ado.gpp`` in order: ``ado.gpp(*problem)``."""
 
     wtilde: NDArray[np.complex128]
@@ -129,9 +129,9 @@ class GppProblem(NamedTuple):
         return {kind: float(np.mean(those)) for kind, those in kinds.items()}
 
 
-def gpp_problem(
+def gpp_operands(
     size: str | Sequence[int] = "small", seed: int | None = None, *, near: bool = True
-) -> GppProblem:
+) -> GppOperands:
     """Make random, realistic operands of ``ado.gpp`` that take every branch.
 
     Re wtilde lies in [0.5, 5.5] and Im wtilde in [-0.51, -0.01]. wx lies in [3, 9] for occupied
@@ -153,7 +153,7 @@ def gpp_problem(
 
     Returns
     -------
-    GppProblem
+    GppOperands
         A named tuple of the operands.
 
     Raises
@@ -166,7 +166,7 @@ def gpp_problem(
     Examples
     --------
     >>> import adokernels as ado
-    >>> asx, ach = ado.gpp(*ado.gpp_problem("test", seed=1))
+    >>> asx, ach = ado.gpp(*ado.gpp_operands("test", seed=1))
     >>> asx.shape
     (2,)
     """
@@ -207,7 +207,7 @@ def gpp_problem(
         wtilde.flat[close] = rng.choice(wx.ravel(), some) * (1 + _TINY * 1j)
         # Tiny poles take the third branch only at energies near the origin.
         wx[origin] = 0.1
-    return GppProblem(
+    return GppOperands(
         wtilde=wtilde,
         i_eps=numbers(rows, columns),
         aqsn=numbers(bands, columns),
@@ -230,7 +230,7 @@ def error_unit(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[
     It is 32 roundings, and one more per band up to 2048, because variants add up to 2048 bands
     without compensation.
     """
-    bands = len(operands[GppProblem._fields.index("aqsm")])
+    bands = len(operands[GppOperands._fields.index("aqsm")])
     rounding = (32 + min(bands, 2048)) * float(np.finfo(np.float64).epsneg)
     asx, ach = _sums(np.float64, np.abs, *operands, **options)
     return rounding * asx.real, rounding * ach.real
@@ -273,7 +273,7 @@ def _sums(
 
 def sparsified(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
     """Set aqsm to 0 except for a sample of pairs of band and igp that includes the corners."""
-    arrays = dict(zip(GppProblem._fields, map(np.asarray, operands), strict=True))
+    arrays = dict(zip(GppOperands._fields, map(np.asarray, operands), strict=True))
     aqsm, each = arrays["aqsm"], arrays["aqsn"].shape[1] * arrays["wx"].shape[1]
     if aqsm.size * each <= _MAX_TERMS:
         return None
@@ -290,7 +290,7 @@ TASK = Task(
     tolerance=1,
     error_unit=error_unit,
     lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
-    operands=gpp_problem,
+    operands=gpp_operands,
     sparsified=sparsified,
     sanitizer=SanitizerCases(
         shapes=(

@@ -1,0 +1,73 @@
+"""Settings of the process: the default device, the instruction set and the number of threads."""
+
+from __future__ import annotations
+
+from adokernels import _core
+
+
+class Settings:
+    """Settings of the process; an attribute is read or assigned.
+
+    The environment variables ``ADOKERNELS_DEVICE``, ``ADOKERNELS_ISA`` and
+    ``ADOKERNELS_NUM_THREADS`` set their values when the package is imported.
+    """
+
+    @property
+    def device(self) -> str:
+        """The device of calls with host operands: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+
+        Raises
+        ------
+        ValueError
+            If there is no such device.
+        Unavailable
+            If the device cannot be used; the message contains the reason.
+        """
+        return _core.device()
+
+    @device.setter
+    def device(self, name: str) -> None:
+        _core.set_device(name)
+
+    @property
+    def isa(self) -> str:
+        """The instruction set of CPU variants: ``"baseline"``, ``"avx2"`` or ``"avx512"``.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown, or the processor does not support the instruction set.
+        """
+        return _core.isa()
+
+    @isa.setter
+    def isa(self, name: str) -> None:
+        _core.set_isa(name)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that CPU variants use on large problems, at least 1.
+
+        Raises
+        ------
+        ValueError
+            If the number is less than 1.
+        """
+        return _core.max_threads()
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        _core.set_max_threads(count)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not hasattr(type(self), name):
+            known = ["device", "isa", "threads"]
+            raise AttributeError(f"settings has no {name!r}{_core.suggest(name, known)}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"device={self.device!r}, isa={self.isa!r}, threads={self.threads}"
+
+
+#: The settings of this process.
+settings = Settings()
