@@ -39,7 +39,7 @@ import numpy as np
 
 import adokernels as ado
 from adokernels.distributed import exact, shares, sums
-from adokernels.distributed.communicators import Communicator, communicator_of
+from adokernels.distributed.communicators import Communicator, communicator_of, on_all_ranks
 from adokernels.ladders.registry import gpp_tiles
 from adokernels.tasks.gpp import GPP_SIZES
 
@@ -120,7 +120,7 @@ def projected_seconds(terms: Terms, tiles: int, ranks: int) -> float:
     """The time of a call with `tiles` tiles on all ranks together.
 
     The exchange is proportional to log2 of the number of ranks, as for tree algorithms. Its
-    messages have the same size for any number of ranks, except for 72 bytes per rank. The model
+    messages have the same size for any number of ranks, except for 64 bytes per rank. The model
     assumes no network contention and equally fast ranks.
     """
     exchange = 0.0
@@ -233,8 +233,9 @@ class Benchmark:
         tiles = np.random.default_rng(1).random((self.whole_tiles, 4 * frequencies))
 
         def exchange() -> None:
-            self.comm.all_gather(np.zeros(9))
-            limbs = exact.to_limbs(tiles)
+            on_all_ranks(self.comm, lambda: None)
+            self.comm.all_gather(np.zeros(8))
+            limbs = on_all_ranks(self.comm, lambda: exact.to_limbs(tiles))
             self.comm.all_sum(limbs)
             exact.from_limbs(limbs)
 
@@ -292,7 +293,7 @@ def main() -> None:
                 *run.problem.wtilde.shape,
                 run.problem.wx.shape[1],
             ],
-            "tiles": shares.tile_count(len(run.problem.wtilde)),
+            "tiles": -(-len(run.problem.wtilde) // shares.TILE_ROWS),
             "serial": {"median": one, "times": serial},
             "strong": {
                 n: {

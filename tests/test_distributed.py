@@ -377,7 +377,7 @@ def test_long_texts_of_errors(monkeypatch):
             if comm.rank:
                 raise ValueError("x" * 10_000)
 
-        return adokernels.distributed.failures.on_all_ranks(comm, function)
+        return adokernels.distributed.communicators.on_all_ranks(comm, function)
 
     other, own = run_ranks(2, fail)
     assert str(own) == "x" * 10_000

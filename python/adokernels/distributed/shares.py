@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adokernels import _core
-from adokernels.distributed.communicators import communicator_of
-from adokernels.distributed.failures import on_all_ranks
+from adokernels.distributed.communicators import communicator_of, on_all_ranks
 from adokernels.tasks.gpp import GppProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from adokernels.distributed.communicators import Communicator
 
@@ -22,10 +19,29 @@ if TYPE_CHECKING:
 #: tiles, so that their sums have the same bits for any number of ranks.
 TILE_ROWS = 8
 
+#: The axes of each operand. An operand without rows is needed on all ranks.
+_AXES: Mapping[str, tuple[str, ...]] = {
+    "wtilde": ("rows", "columns"),
+    "i_eps": ("rows", "columns"),
+    "aqsn": ("bands", "columns"),
+    "aqsm": ("bands", "rows"),
+    "wx": ("bands", "frequencies"),
+    "vcoul": ("rows",),
+    "occ": ("bands",),
+}
+_REAL = ("wx", "vcoul", "occ")
 
-def tile_count(rows: int) -> int:
-    """Number of tiles that contain `rows` rows; the last tile can be incomplete."""
-    return -(-rows // TILE_ROWS)
+
+class _Lengths(NamedTuple):
+    """The lengths of the axes."""
+
+    bands: int
+    rows: int
+    columns: int
+    frequencies: int
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        return tuple(getattr(self, axis) for axis in _AXES[name])
 
 
 def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
@@ -62,7 +78,7 @@ def rows_of_rank(ngpown: int, comm: Any, rank: int | None = None) -> slice:
     index = communicator.rank if rank is None else rank
     if not 0 <= index < communicator.size:
         raise ValueError(f"rank must be from 0 to {communicator.size - 1}, got {index}")
-    tiles = tile_count(ngpown)
+    tiles = -(-ngpown // TILE_ROWS)  # the last one can be incomplete
     first, last = (
         min(tiles * i // communicator.size * TILE_ROWS, ngpown) for i in (index, index + 1)
     )
@@ -105,141 +121,95 @@ def split(
     communicator = communicator_of(comm)
     if root is not None and not 0 <= root < communicator.size:
         raise ValueError(f"root must be from 0 to {communicator.size - 1}, got {root}")
-    if root is None:
-        share = _own_share(operands, communicator)
-    else:
-        share = _share_from(root, operands, communicator)
-    if device is None:
-        return share
+    sends = root is not None
+    has_operands = root in (None, communicator.rank)
 
-    def on_device() -> list[Any]:
-        return [_core.to_device(operand, device) for operand in share]
+    def check() -> tuple[Mapping[str, Any], _Lengths]:
+        return _checked(operands, sends) if has_operands else ({}, _Lengths(0, 0, 0, 0))
 
-    return GppProblem(*on_all_ranks(communicator, on_device))
+    whole, own = on_all_ranks(communicator, check)
+    lengths = _common_lengths(communicator, own, root)
+    rows = rows_of_rank(lengths.rows, communicator)
+    local = lengths._replace(rows=rows.stop - rows.start)
 
+    def parts() -> dict[str, Any]:
+        if has_operands:
+            return {name: _part(name, whole[name], rows, copied=sends) for name in _AXES}
+        return {name: np.empty(local.shape_of(name), _type_of(name)) for name in _AXES}
 
-#: The axis along which each operand is split. Operands without an entry are needed on all ranks.
-_ROW_AXES = {"wtilde": 0, "i_eps": 0, "aqsm": 1, "vcoul": 0}
-
-
-class _Lengths(NamedTuple):
-    bands: int
-    rows: int
-    columns: int
-    frequencies: int
-
-    @classmethod
-    def of(cls, whole: Mapping[str, Any]) -> _Lengths:
-        for name in ("wtilde", "wx"):
-            if len(whole[name].shape) != 2:
-                raise ValueError(
-                    f"{name} must have 2 dimensions, got shape {tuple(whole[name].shape)}"
-                )
-        (rows, columns), (bands, frequencies) = whole["wtilde"].shape, whole["wx"].shape
-        return cls(bands, rows, columns, frequencies)
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each operand."""
-        bands, rows, columns, frequencies = self
-        matrices = (rows, columns), (rows, columns), (bands, columns), (bands, rows)
-        vectors = (bands, frequencies), (rows,), (bands,)
-        return dict(zip(GppProblem._fields, matrices + vectors, strict=True))
+    share = on_all_ranks(communicator, parts)
+    if root is not None:
+        for name, array in share.items():
+            if "rows" not in _AXES[name]:
+                communicator.broadcast(array, root)
+            elif not has_operands:
+                communicator.receive(array, root)
+            else:
+                for rank in (r for r in range(communicator.size) if r != root):
+                    others = rows_of_rank(lengths.rows, communicator, rank)
+                    communicator.send(_part(name, whole[name], others), rank)
+    if device is not None:
+        share = on_all_ranks(
+            communicator, lambda: {n: _core.to_device(share[n], device) for n in share}
+        )
+    return GppProblem(**share)
 
 
 def _type_of(name: str) -> np.dtype[Any]:
-    return np.dtype(np.float64 if name in ("wx", "vcoul", "occ") else np.complex128)
+    return np.dtype(np.float64 if name in _REAL else np.complex128)
 
 
-def _checked(operands: Sequence[Any] | None) -> tuple[dict[str, Any], _Lengths]:
-    """Check the operands before they are sliced or sent."""
-    names = GppProblem._fields
-    if operands is None or len(operands) != len(names):
+def _checked(operands: Sequence[Any] | None, sends: bool) -> tuple[Mapping[str, Any], _Lengths]:
+    """Check the operands before they are sliced or sent, and return them by name."""
+    if operands is None or len(operands) != len(_AXES):
         got = "None" if operands is None else f"{len(operands)} operands"
-        raise ValueError(f"operands must be {', '.join(names)}, got {got}")
-    whole = dict(zip(names, operands, strict=True))
+        raise ValueError(f"operands must be {', '.join(_AXES)}, got {got}")
+    whole = dict(zip(_AXES, operands, strict=True))
     for name, operand in whole.items():
         if not hasattr(operand, "shape"):
             raise TypeError(f"{name} must be an array, got {type(operand).__name__}")
-        if isinstance(operand, np.ndarray) and operand.dtype != _type_of(name):
-            raise TypeError(
-                f"{name} must have elements of type {_type_of(name)}, got {operand.dtype}"
-            )
-    lengths = _Lengths.of(whole)
-    for name, shape in lengths.shapes().items():
-        if tuple(whole[name].shape) != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {tuple(whole[name].shape)}")
+        if isinstance(operand, np.ndarray):
+            if operand.dtype != _type_of(name):
+                raise TypeError(
+                    f"{name} must have elements of type {_type_of(name)}, got {operand.dtype}"
+                )
+        elif sends:
+            kind = type(operand).__name__
+            raise TypeError(f"{name} must be a NumPy array to be sent, got {kind}")
+    shapes = {name: tuple(operand.shape) for name, operand in whole.items()}
+    for name in ("wtilde", "wx"):
+        if len(shapes[name]) != 2:
+            raise ValueError(f"{name} must have 2 dimensions, got shape {shapes[name]}")
+    (rows, columns), (bands, frequencies) = shapes["wtilde"], shapes["wx"]
+    lengths = _Lengths(bands, rows, columns, frequencies)
+    for name, shape in shapes.items():
+        if shape != lengths.shape_of(name):
+            raise ValueError(f"{name} must have shape {lengths.shape_of(name)}, got {shape}")
     return whole, lengths
 
 
-def _part(operand: Any, axis: int, rows: slice) -> Any:
-    """A packed copy of the rows of an operand."""
-    part = operand[rows] if axis == 0 else operand[:, rows]
-    if isinstance(operand, np.ndarray):
-        return np.array(part, order="C", subok=False)
-    return part.contiguous() if hasattr(part, "contiguous") else part.copy()
-
-
-def _own_share(operands: Sequence[Any] | None, communicator: Communicator) -> GppProblem:
-    """The share of a rank that has all operands."""
-    whole, lengths = on_all_ranks(communicator, lambda: _checked(operands))
-    first, *others = communicator.all_gather(np.array(lengths, np.int64)).tolist()
-    for rank, other in enumerate(others, start=1):
-        if other != first:
+def _common_lengths(communicator: Communicator, own: _Lengths, root: int | None) -> _Lengths:
+    """The lengths of rank `root`, or those that all ranks must have."""
+    every = communicator.all_gather(np.array(own, np.int64)).tolist()
+    common = every[root or 0]
+    for rank, other in enumerate(every):
+        if root is None and other != common:
             raise ValueError(
                 "operands must have the same shapes on all ranks, got (bands, rows, columns, "
-                f"frequencies) = {tuple(first)} on rank 0 and {tuple(other)} on rank {rank}"
+                f"frequencies) = {tuple(common)} on rank 0 and {tuple(other)} on rank {rank}"
             )
-    rows = rows_of_rank(lengths.rows, communicator)
-
-    def part_of(name: str, operand: Any) -> Any:
-        if name in _ROW_AXES:
-            return _part(operand, _ROW_AXES[name], rows)
-        return np.array(operand, subok=False) if isinstance(operand, np.memmap) else operand
-
-    def parts() -> dict[str, Any]:
-        return {name: part_of(name, operand) for name, operand in whole.items()}
-
-    return GppProblem(**on_all_ranks(communicator, parts))
+    return _Lengths(*common)
 
 
-def _share_from(
-    root: int, operands: Sequence[Any] | None, communicator: Communicator
-) -> GppProblem:
-    """The share of this rank, sent by rank `root`, which has all operands."""
-    is_root = communicator.rank == root
+def _part(name: str, operand: Any, rows: slice, *, copied: bool = False) -> Any:
+    """A packed copy of the rows of an operand.
 
-    def check() -> tuple[dict[str, Any], _Lengths]:
-        if not is_root:
-            return {}, _Lengths(0, 0, 0, 0)
-        whole, lengths = _checked(operands)
-        for name, operand in whole.items():
-            if not isinstance(operand, np.ndarray):
-                kind = type(operand).__name__
-                raise TypeError(f"{name} must be a NumPy array to be sent, got {kind}")
-        return whole, lengths
-
-    whole, lengths = on_all_ranks(communicator, check)
-    counts = np.array(lengths, np.int64)
-    communicator.broadcast(counts, root)
-    lengths = _Lengths(*counts.tolist())
-    rows = rows_of_rank(lengths.rows, communicator)
-    shapes = lengths._replace(rows=rows.stop - rows.start).shapes()
-
-    def allocate() -> dict[str, NDArray[Any]]:
-        return {name: np.empty(shape, _type_of(name)) for name, shape in shapes.items()}
-
-    share = on_all_ranks(communicator, allocate)
-    for name, array in share.items():
-        if name not in _ROW_AXES:
-            if is_root:
-                array[...] = whole[name]
-            communicator.broadcast(array, root)
-        elif is_root:
-            array[...] = _part(whole[name], _ROW_AXES[name], rows)
-            for rank in range(communicator.size):
-                others = rows_of_rank(lengths.rows, communicator, rank)
-                if rank != root:
-                    communicator.send(_part(whole[name], _ROW_AXES[name], others), rank)
-        else:
-            communicator.receive(array, root)
-    return GppProblem(**share)
+    An operand without rows is copied only if `copied`, or if it is memory-mapped.
+    """
+    if "rows" in _AXES[name]:
+        operand = operand[rows] if _AXES[name][0] == "rows" else operand[:, rows]
+    elif not (copied or isinstance(operand, np.memmap)):
+        return operand
+    if isinstance(operand, np.ndarray):
+        return np.array(operand, order="C", subok=False)
+    return operand.contiguous() if hasattr(operand, "contiguous") else operand.copy()
