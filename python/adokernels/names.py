@@ -65,7 +65,7 @@ _DEFINED_IN = {
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
-    "lazy_call": "adokernels.dask_arrays.calls",
+    "lazy_call": "adokernels.dask_arrays",
 }
 
 
