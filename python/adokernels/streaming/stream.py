@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from adokernels.ladders.routine import Routine, Variant
 from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -205,24 +203,9 @@ def _in_turn(
         stored[...] = result.reshape(-1)[block.first : last].reshape(stored.shape)
 
 
-class _PendingCopy(Protocol):
-    def wait(self) -> None: ...
-
-
-class _Copies(Protocol):
-    """The members of BlockCopies that `_overlapped` uses."""
-
-    @property
-    def stream(self) -> int: ...
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
-    def upload(self, to: Any, source: Any) -> _PendingCopy: ...
-    def download(self, sink: Any, from_: Any, first: int) -> _PendingCopy: ...
-    def close(self) -> None: ...
-
-
 def _overlapped(
     call: Any,
-    copies: _Copies,
+    copies: _core.BlockCopies,
     plan: Plan,
     source: NDArray[Any],
     sink: NDArray[Any],
@@ -234,8 +217,8 @@ def _overlapped(
     therefore has work in both directions at all times.
     """
     count = len(plan.blocks)
-    uploads: deque[_PendingCopy] = deque()
-    downloads: deque[_PendingCopy] = deque()
+    uploads: deque[_core.PendingCopy] = deque()
+    downloads: deque[_core.PendingCopy] = deque()
     try:
         blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
         results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]
