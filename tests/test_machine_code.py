@@ -14,10 +14,9 @@ from adokernels import _core
 from adokernels.custom.compiler import compile_cuda, why_no_compiler
 from adokernels.machine_code import disassembly
 from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import kernels_of_module
+from adokernels.machine_code.disassembly import architectures, kernels_of_module, tool
 from adokernels.machine_code.instructions import Access, cleaned, parsed
 from adokernels.machine_code.loops import loops_in
-from adokernels.machine_code.tools import architectures, tool
 
 DATA = Path(__file__).parent / "data"
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
