@@ -18,20 +18,17 @@ from adokernels.ladders.source import sources_folder
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.problem import Problem
-from adokernels.measuring.stored_call import StoredCall, environment, save_settings
+from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from adokernels.measuring.source_launch import SourceLaunch
 
-_CHILD = "adokernels.measuring.hotspot_run"
+#: The errors of the sampled process that are raised here.
 _ERRORS: Mapping[str, type[Exception]] = {
-    "Unavailable": _core.Unavailable,
-    "CudaError": _core.CudaError,
-    "ValueError": ValueError,
-    "TypeError": TypeError,
-    "MemoryError": MemoryError,
+    error.__name__: error
+    for error in (_core.Unavailable, _core.CudaError, ValueError, TypeError, MemoryError)
 }
 
 
@@ -83,28 +80,14 @@ def hotspots(
             f"{variant.device}; for the CPU, use perf record"
         )
     check_options(variant.ladder, args, options, hotspots)
-    _check_seconds(seconds)
-    _check_available(variant.why_unavailable)
-    if not isinstance(variant, Variant):
-        return _hotspots_of_source(variant, args, block, seconds, options)
-    call = StoredCall.of(variant, args, options, block)
-    return hotspots_of(
-        _sampled(call, seconds),
-        variant,
-        call.problem,
-        block,
-        {**context("cuda"), "seconds": seconds},
-    )
-
-
-def _hotspots_of_source(
-    variant: AnyVariant,
-    args: Sequence[Any],
-    block: tuple[int, ...] | None,
-    seconds: float,
-    options: Mapping[str, Any],
-) -> Hotspots:
-    """The hot spots of a kernel in CUDA C++ source."""
+    _check(seconds, variant.why_unavailable)
+    labels = {"routine": variant.ladder.name, "variant": variant.name}
+    if isinstance(variant, Variant):
+        call = StoredCall.of(variant, args, options, block)
+        shipped = Sources(root=sources_folder())
+        return _sampled(
+            call.save, shipped, seconds, **labels, problem=str(call.problem), block=block
+        )
     problem = variant.ladder.problem(*args, variant=variant.name, **options)
     launch = problem.prepare(variant.name, block).source_launch()
     if launch is None:
@@ -115,8 +98,7 @@ def _hotspots_of_source(
     return hotspots_of_launch(
         launch,
         sources={part.path: part.text for part in variant.source.parts},
-        routine=variant.ladder.name,
-        variant=variant.name,
+        **labels,
         problem=str(Problem.of(problem.operands, problem.options)),
         seconds=seconds,
     )
@@ -151,91 +133,33 @@ def hotspots_of_launch(
     Unavailable
         If the device cannot be sampled; the message contains the reason and the remedy.
     """
-    _check_seconds(seconds)
-    _check_available(_core.why_no_cuda())
-
-    def write(folder: Path) -> None:
-        launch.save(folder)
-        save_settings(folder, {"seconds": float(seconds)})
-
-    return _hotspots(
-        _in_fresh_process(write),
-        Sources(texts=sources),
-        routine=routine,
-        variant=variant,
-        problem=problem,
-        block=launch.block,
-        context={**context("cuda"), "seconds": seconds},
-    )
+    _check(seconds, _core.why_no_cuda())
+    labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}
+    return _sampled(launch.save, Sources(texts=sources), seconds, **labels)
 
 
-def hotspots_of(
-    samples: Mapping[str, Any],
-    variant: Variant,
-    problem: Problem,
-    block: tuple[int, ...] | None,
-    facts: dict[str, Any],
-) -> Hotspots:
-    """Make the record from the samples that the process wrote."""
-    return _hotspots(
-        samples,
-        Sources(root=sources_folder()),
-        routine=variant.routine.name,
-        variant=variant.name,
-        problem=str(problem),
-        block=block,
-        context=facts,
-    )
-
-
-def _hotspots(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> Hotspots:
-    entries = []
-    for kernel, recorded, line, counts in samples["lines"]:
-        path = sources.path_of(recorded)
-        reasons, not_issued = split_reasons(samples["reasons"], counts)
-        if not reasons:
-            continue
-        entries.append(
-            LineSamples(
-                kernel=kernel,
-                path=path,
-                line=line,
-                text=sources.line_of(path, line) if path else "",
-                reasons=reasons,
-                not_issued=not_issued,
-            )
-        )
-    return Hotspots(
-        entries=tuple(entries),
-        excerpts=tuple(sources.excerpts_of(entries)),
-        dropped=samples["dropped"],
-        unattributed=samples["unattributed"],
-        **labels,
-    )
-
-
-def _check_seconds(seconds: float) -> None:
+def _check(seconds: float, why_unavailable: str) -> None:
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
+    if why_unavailable:
+        raise _core.Unavailable(f"hot spots cannot be sampled: {why_unavailable}")
 
 
-def _check_available(reason: str) -> None:
-    if reason:
-        raise _core.Unavailable(f"hot spots cannot be sampled: {reason}")
+def _sampled(
+    save: Callable[[Path], None], sources: Sources, seconds: float, **labels: Any
+) -> Hotspots:
+    """The hot spots of the call that `save` writes to a folder."""
+    samples = samples_of(save, seconds)
+    return hotspots_of(samples, sources, **labels, context={**context("cuda"), "seconds": seconds})
 
 
-def _sampled(call: StoredCall, seconds: float) -> dict[str, Any]:
-    """Run the call of a variant in a fresh process, and return its samples."""
-    return _in_fresh_process(lambda folder: call.save(folder, seconds=float(seconds)))
-
-
-def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
-    """Write a call to a folder with `write`, sample it in a new process, and return the samples."""
+def samples_of(save: Callable[[Path], None], seconds: float) -> dict[str, Any]:
+    """Sample the call that `save` writes to a folder, in a fresh process."""
     # Modules are loaded at the first launch, when the sampler exists.
     variables = environment(CUDA_MODULE_LOADING="LAZY")
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder))
-        command = [sys.executable, "-m", _CHILD, folder]
+        save(Path(folder))
+        command = [sys.executable, "-m", CHILD, "sample", folder, str(float(seconds))]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         output = Path(folder) / "samples.json"
         if not output.exists():
@@ -245,3 +169,30 @@ def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
     if error := result.get("error"):
         raise _ERRORS.get(error["type"], RuntimeError)(error["message"])
     return result
+
+
+def hotspots_of(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> Hotspots:
+    """Make the record with these labels from the samples that the process wrote."""
+    entries = []
+    for kernel, recorded, line, counts in samples["lines"]:
+        path = sources.path_of(recorded)
+        reasons, not_issued = split_reasons(samples["reasons"], counts)
+        if reasons:
+            text = sources.line_of(path, line) if path else ""
+            entries.append(
+                LineSamples(
+                    kernel=kernel,
+                    path=path,
+                    line=line,
+                    text=text,
+                    reasons=reasons,
+                    not_issued=not_issued,
+                )
+            )
+    return Hotspots(
+        entries=tuple(entries),
+        excerpts=tuple(sources.excerpts_of(entries)),
+        dropped=samples["dropped"],
+        unattributed=samples["unattributed"],
+        **labels,
+    )
