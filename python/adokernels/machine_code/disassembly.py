@@ -119,10 +119,7 @@ def kernels_of_module(
 ) -> Mapping[str, tuple[bytes, CubinKernel]]:
     """The kernels of an extension module for one architecture, by readable name, with their cubins.
 
-    Parameters
-    ----------
-    module, arch, source
-        As in :func:`sass_of_module`.
+    See :func:`sass_of_module` for `source`.
     """
     found = dict[str, tuple[bytes, CubinKernel]]()
     cubins = cubins_of(module, arch)
@@ -144,38 +141,20 @@ def _arch_on_device(known: Sequence[str]) -> str:
 
 
 def tool(name: str) -> str:
-    """The path of a disassembler.
-
-    Raises
-    ------
-    Unavailable
-        If it is not installed.
-    """
+    """The path of a disassembler; Unavailable is raised if it is not installed."""
     if found := toolkit.program(name):
         return found
     raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_REMEDY}")
 
 
 def architectures(module: Path) -> list[str]:
-    """The architectures for which an extension module contains machine code, in order.
-
-    Raises
-    ------
-    Unavailable
-        If the tool is missing or fails.
-    """
+    """The architectures for which an extension module contains machine code, in order."""
     listed = _run([tool("cuobjdump"), "-lelf", str(module)], accepted=_NO_CODE)
     return list(dict.fromkeys(match["arch"] for match in _CUBIN.finditer(listed)))
 
 
 def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
-    """The cubins of an extension module for one architecture, by the name of the source file.
-
-    Raises
-    ------
-    Unavailable
-        If the tool is missing or fails.
-    """
+    """The cubins of an extension module for one architecture, by the name of the source file."""
     with tempfile.TemporaryDirectory() as folder:
         _run([tool("cuobjdump"), "-xelf", f".{arch}.cubin", str(module.resolve())], folder)
         files = sorted(Path(folder).iterdir())
@@ -184,13 +163,7 @@ def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
 
 
 def listing_of(cubin: bytes, kernel: CubinKernel) -> str:
-    """The listing of a kernel in a cubin, with source lines if the cubin has them.
-
-    Raises
-    ------
-    Unavailable
-        If the tool is missing or fails.
-    """
+    """The listing of a kernel in a cubin, with source lines if the cubin has them."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
@@ -199,7 +172,13 @@ def listing_of(cubin: bytes, kernel: CubinKernel) -> str:
 
 
 def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:
-    """Run a tool and return its output; empty if it fails with the message `accepted`."""
+    """Run a tool and return its output; empty if it fails with the message `accepted`.
+
+    Raises
+    ------
+    Unavailable
+        If the tool cannot be run, or fails with another message.
+    """
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:

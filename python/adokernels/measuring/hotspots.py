@@ -115,23 +115,8 @@ def hotspots_of_launch(
 ) -> Hotspots:
     """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
 
-    Parameters
-    ----------
-    launch : SourceLaunch
-        The kernel, its launch configuration and its arguments.
-    sources : mapping of str to str
-        The sources of the kernel, by the names with which they were compiled.
-    routine, variant, problem : str
-        The labels of the record.
-    seconds : float
-        Sampling time.
-
-    Raises
-    ------
-    ValueError
-        If the GPU cannot launch the kernel.
-    Unavailable
-        If the device cannot be sampled; the message contains the reason and the remedy.
+    The keys of `sources` are the names with which they were compiled. `routine`, `variant` and
+    `problem` are labels of the record.
     """
     _check(seconds, _core.why_no_cuda())
     labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}

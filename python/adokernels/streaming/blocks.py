@@ -61,13 +61,7 @@ def _windows(length: int, extent: int, halo: int = 0) -> list[tuple[slice, slice
 
 
 def _bytes_per_block(memory: int, smallest: int) -> int:
-    """The number of bytes of a block and its result, at least `smallest`.
-
-    Raises
-    ------
-    ValueError
-        If the smallest blocks do not fit into the memory.
-    """
+    """The number of bytes of a block and its result, at least `smallest`."""
     if memory < SLOTS * smallest:
         raise ValueError(
             f"stream: memory must be at least {SLOTS * smallest} bytes for these arrays, "
@@ -92,12 +86,8 @@ def image_plan(
     halo
         A result pixel depends on the pixels up to this distance.
     memory
-        Bytes of memory for SLOTS blocks and their results. Elements have one byte.
-
-    Raises
-    ------
-    ValueError
-        If the smallest blocks do not fit into the memory.
+        Bytes of memory for SLOTS blocks and their results. Elements have one byte. ValueError is
+        raised if the smallest blocks do not fit.
     """
     rows, cols = pixels
     row_bytes = cols * ((channels or 1) + 1)
@@ -119,22 +109,7 @@ def image_plan(
 
 
 def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
-    """Divide a matrix into approximately square tiles.
-
-    Parameters
-    ----------
-    shape
-        Rows and columns of the source.
-    itemsize
-        Bytes per element.
-    memory
-        Bytes of memory for SLOTS tiles and their results.
-
-    Raises
-    ------
-    ValueError
-        If the smallest tiles do not fit into the memory.
-    """
+    """Divide a matrix into approximately square tiles; `memory` is as for :func:`image_plan`."""
     rows, cols = shape
     smallest = min(rows, SMALLEST_TILE) * min(cols, SMALLEST_TILE)
     elements = _bytes_per_block(memory, 2 * itemsize * smallest) // (2 * itemsize)
