@@ -38,9 +38,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import adokernels as ado
-from adokernels.distributed import exact, shares, sums
-from adokernels.distributed.communicators import Communicator, communicator_of, on_all_ranks
 from adokernels.ladders.registry import gpp_tiles
+from adokernels.large import gpp_sums
+from adokernels.large.communicators import Communicator, communicator_of, on_all_ranks
+from adokernels.large.exact_sums import from_limbs, to_limbs
+from adokernels.large.gpp_shares import TILE_ROWS
 from adokernels.tasks.gpp import GPP_SIZES
 
 #: Share of the FP64 peak that BerkeleyGW reached on 9,408 nodes of Frontier (arXiv:2509.23018).
@@ -104,7 +106,7 @@ def slowest(comm: Communicator, call: Callable[[], Any], repeats: int) -> list[f
 
 def to_host(results: Iterable[Any]) -> bytes:
     """Wait for the results, and return their bits."""
-    return b"".join(sums.on_host(result).tobytes() for result in results)
+    return b"".join(gpp_sums.on_host(result).tobytes() for result in results)
 
 
 class Terms(NamedTuple):
@@ -186,7 +188,7 @@ class Benchmark:
 
     def share_of_tiles(self, tiles: int) -> Any:
         """The operands of the first tiles, on the device."""
-        rows = slice(0, tiles * shares.TILE_ROWS)
+        rows = slice(0, tiles * TILE_ROWS)
         whole = self.problem
         return self.on_device(
             whole._replace(
@@ -200,7 +202,7 @@ class Benchmark:
     @property
     def whole_tiles(self) -> int:
         """The number of tiles of the problem with all their rows."""
-        return max(1, len(self.problem.wtilde) // shares.TILE_ROWS)
+        return max(1, len(self.problem.wtilde) // TILE_ROWS)
 
     def weak(self) -> dict[int, list[float]]:
         """Times on the first n ranks, each of which has the whole tiles of the problem."""
@@ -235,9 +237,9 @@ class Benchmark:
         def exchange() -> None:
             on_all_ranks(self.comm, lambda: None)
             self.comm.all_gather(np.zeros(8))
-            limbs = on_all_ranks(self.comm, lambda: exact.to_limbs(tiles))
+            limbs = on_all_ranks(self.comm, lambda: to_limbs(tiles))
             self.comm.all_sum(limbs)
-            exact.from_limbs(limbs)
+            from_limbs(limbs)
 
         times = slowest(self.comm, exchange, 10 * self.repeats)
         return Terms(fixed, per_tile, statistics.median(times), self.comm.size)
@@ -293,7 +295,7 @@ def main() -> None:
                 *run.problem.wtilde.shape,
                 run.problem.wx.shape[1],
             ],
-            "tiles": -(-len(run.problem.wtilde) // shares.TILE_ROWS),
+            "tiles": -(-len(run.problem.wtilde) // TILE_ROWS),
             "serial": {"median": one, "times": serial},
             "strong": {
                 n: {

@@ -43,6 +43,7 @@ from adokernels.ladders.routine import Routine as Routine
 from adokernels.ladders.routine import Variant as Variant
 from adokernels.ladders.source import Source as Source
 from adokernels.ladders.source_diff import Diff as Diff
+from adokernels.large.stream import stream as stream
 from adokernels.machine_code.records import KernelSass as KernelSass
 from adokernels.machine_code.records import Sass as Sass
 from adokernels.measuring.checked import Checked as Checked
@@ -72,7 +73,6 @@ from adokernels.patterns.divergence import divergence as divergence
 from adokernels.patterns.sectors import Sectors as Sectors
 from adokernels.patterns.sectors import sectors as sectors
 from adokernels.report.page import write_report as write_report
-from adokernels.streaming.stream import stream as stream
 from adokernels.tasks.gpp import GppProblem as GppProblem
 from adokernels.tasks.gpp import gpp_problem as gpp_problem
 

@@ -40,6 +40,7 @@ _DEFINED_IN = {
     "adokernels.ladders.routine": "Routine Variant",
     "adokernels.ladders.source": "Source",
     "adokernels.ladders.source_diff": "Diff",
+    "adokernels.large.stream": "stream",
     "adokernels.machine_code.records": "KernelSass Sass",
     "adokernels.measuring.checked": "Checked",
     "adokernels.measuring.checking": "check",
@@ -58,14 +59,13 @@ _DEFINED_IN = {
     "adokernels.patterns.divergence": "Divergence divergence",
     "adokernels.patterns.sectors": "Sectors sectors",
     "adokernels.report.page": "write_report",
-    "adokernels.streaming.stream": "stream",
     "adokernels.tasks.gpp": "GppProblem gpp_problem",
 }
 #: Names that are not public, but that methods of a lower package use.
 _USED_FROM_BELOW = {
     "ResultChecker": "adokernels.measuring.correctness",
     "draw_scan": "adokernels.charts.scans",
-    "lazy_call": "adokernels.dask_arrays",
+    "lazy_call": "adokernels.large.dask_arrays",
 }
 
 
@@ -86,7 +86,7 @@ PUBLIC = {
 }
 
 
-#: Packages that ``ado.NAME`` imports.
+#: Modules that ``ado.NAME`` imports.
 SUBPACKAGES = ("distributed",)
 
 

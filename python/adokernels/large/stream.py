@@ -13,7 +13,7 @@ from adokernels import _core
 from adokernels.ladders.checks import check_types, has_channels
 from adokernels.ladders.registry import routines, transpose
 from adokernels.ladders.routine import Routine, Variant
-from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
+from adokernels.large.blocks import SLOTS, Plan, image_plan, transpose_plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

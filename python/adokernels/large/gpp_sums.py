@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adokernels.arrays.libraries import on_host
-from adokernels.distributed.communicators import communicator_of, on_all_ranks
-from adokernels.distributed.exact import from_limbs, to_limbs
-from adokernels.distributed.shares import TILE_ROWS
 from adokernels.ladders.registry import gpp_tiles
+from adokernels.large.communicators import communicator_of, on_all_ranks
+from adokernels.large.exact_sums import from_limbs, to_limbs
+from adokernels.large.gpp_shares import TILE_ROWS
 from adokernels.tasks.gpp import GppProblem
 
 

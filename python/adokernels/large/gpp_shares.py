@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adokernels import _core
-from adokernels.distributed.communicators import communicator_of, on_all_ranks
+from adokernels.large.communicators import communicator_of, on_all_ranks
 from adokernels.tasks.gpp import GppProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from adokernels.distributed.communicators import Communicator
+    from adokernels.large.communicators import Communicator
 
 #: Rows per tile: ``GppTiles::kTileRows`` in `src/routines/gpp_tiles.hpp`. A rank computes whole
 #: tiles, so that their sums have the same bits for any number of ranks.
