@@ -38,8 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import adokernels as ado
-from adokernels.distributed import exact, shares, sums
-from adokernels.distributed.communicators import Communicator, communicator_of
+from adokernels.large import gpp_sums
+from adokernels.large.communicators import Communicator, communicator_of, on_all_ranks
+from adokernels.large.exact_sums import from_limbs, to_limbs
+from adokernels.large.gpp_shares import TILE_ROWS
 from adokernels.model.registry import gpp_tiles
 from adokernels.model.tasks.gpp import GPP_SIZES
 
@@ -104,7 +106,7 @@ def slowest(comm: Communicator, call: Callable[[], Any], repeats: int) -> list[f
 
 def to_host(results: Iterable[Any]) -> bytes:
     """Wait for the results, and return their bits."""
-    return b"".join(sums.on_host(result).tobytes() for result in results)
+    return b"".join(gpp_sums.on_host(result).tobytes() for result in results)
 
 
 class Terms(NamedTuple):
@@ -120,7 +122,7 @@ def projected_seconds(terms: Terms, tiles: int, ranks: int) -> float:
     """The time of a call with `tiles` tiles on all ranks together.
 
     The exchange is proportional to log2 of the number of ranks, as for tree algorithms. Its
-    messages have the same size for any number of ranks, except for 72 bytes per rank. The model
+    messages have the same size for any number of ranks, except for 64 bytes per rank. The model
     assumes no network contention and equally fast ranks.
     """
     exchange = 0.0
@@ -186,7 +188,7 @@ class Benchmark:
 
     def share_of_tiles(self, tiles: int) -> Any:
         """The operands of the first tiles, on the device."""
-        rows = slice(0, tiles * shares.TILE_ROWS)
+        rows = slice(0, tiles * TILE_ROWS)
         whole = self.problem
         return self.on_device(
             whole._replace(
@@ -200,7 +202,7 @@ class Benchmark:
     @property
     def whole_tiles(self) -> int:
         """The number of tiles of the problem with all their rows."""
-        return max(1, len(self.problem.wtilde) // shares.TILE_ROWS)
+        return max(1, len(self.problem.wtilde) // TILE_ROWS)
 
     def weak(self) -> dict[int, list[float]]:
         """Times on the first n ranks, each of which has the whole tiles of the problem."""
@@ -233,10 +235,11 @@ class Benchmark:
         tiles = np.random.default_rng(1).random((self.whole_tiles, 4 * frequencies))
 
         def exchange() -> None:
-            self.comm.all_gather(np.zeros(9))
-            limbs = exact.to_limbs(tiles)
+            on_all_ranks(self.comm, lambda: None)
+            self.comm.all_gather(np.zeros(8))
+            limbs = on_all_ranks(self.comm, lambda: to_limbs(tiles))
             self.comm.all_sum(limbs)
-            exact.from_limbs(limbs)
+            from_limbs(limbs)
 
         times = slowest(self.comm, exchange, 10 * self.repeats)
         return Terms(fixed, per_tile, statistics.median(times), self.comm.size)
@@ -292,7 +295,7 @@ def main() -> None:
                 *run.problem.wtilde.shape,
                 run.problem.wx.shape[1],
             ],
-            "tiles": shares.tile_count(len(run.problem.wtilde)),
+            "tiles": -(-len(run.problem.wtilde) // TILE_ROWS),
             "serial": {"median": one, "times": serial},
             "strong": {
                 n: {

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.streaming import stream as streaming
+from adokernels.large import stream as streaming
 
 #: Columns of the sources; the number of rows follows from their size.
 COLUMNS = 32768

@@ -66,7 +66,7 @@ ORDER = (
     *("names", "process", "conveniences", "text", "code_text", "storage", "toolkit", "pictures"),
     "records",
     *("machine_code", "model"),
-    *("measuring", "dask_arrays", "streaming", "distributed"),
+    *("measuring", "large", "distributed"),
     "diagnosis",  # explain
     *("tables", "patterns", "charts", "report"),  # show
     *("tour", "cli"),

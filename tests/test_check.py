@@ -8,7 +8,7 @@ import pytest
 from charting import Lab
 
 import adokernels as ado
-from adokernels.cli import main
+from adokernels.cli.program import main
 from adokernels.measuring.tuning import Tuning
 from adokernels.model.cuda_variant import packed_argument
 from adokernels.records.sweep import Sweep

@@ -9,7 +9,7 @@ import pytest
 from charting import CPU, SIZES, clashes, make_gpp, make_transpose, new_figure, with_peers
 
 import adokernels as ado
-from adokernels.cli import main
+from adokernels.cli.program import main
 
 
 def run_again(sweep, machine="NVIDIA H200", **factors):

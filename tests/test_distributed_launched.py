@@ -20,6 +20,7 @@ RESULT = """
 import sys
 import numpy as np
 import adokernels as ado
+from adokernels.large.communicators import communicator_of
 
 if sys.argv[1] == "mpi":
     from mpi4py import MPI
@@ -29,7 +30,7 @@ else:
     torch.distributed.init_process_group("gloo")
     comm = torch.distributed.group.WORLD
 problem = ado.gpp_operands((24, 131, 67, 2), seed=1)
-communicator = ado.distributed.communicators.communicator_of(comm)
+communicator = communicator_of(comm)
 rank, size = communicator.rank, communicator.size
 seen = set()
 for root in (None, size - 1):

@@ -45,10 +45,15 @@ SAMPLES = {
 }
 
 
+def record(samples, shape, **labels):
+    problem = str(Inputs.of([("a", shape, "float64")]))
+    names = {"routine": "transpose", "variant": "naive", "problem": problem}
+    return measured.hotspots_of(samples, Sources(root=sources_folder()), **names, **labels)
+
+
 @pytest.fixture
 def found():
-    problem = Inputs.of([("a", (8, 8), "float64")])
-    return measured.hotspots_of(SAMPLES, ado.transpose["naive"], problem, (32, 8), {"seconds": 0.5})
+    return record(SAMPLES, (8, 8), block=(32, 8), context={"seconds": 0.5})
 
 
 def test_lines_are_summed_and_sorted(found):
@@ -153,9 +158,8 @@ def test_shown_in_jupyter(found):
 
 
 def test_nothing_sampled():
-    problem = Inputs.of([("a", (0, 0), "float64")])
     none = {"reasons": REASONS, "lines": [], "dropped": 0, "unattributed": 0}
-    empty = measured.hotspots_of(none, ado.transpose["naive"], problem, None, {})
+    empty = record(none, (0, 0), block=None, context={})
     assert empty.samples == 0
     assert not empty.lines
     assert "0 samples" in repr(empty)
@@ -188,7 +192,7 @@ def test_without_a_gpu_the_reason_is_given():
         measured.hotspots(ado.transpose["naive"], np.zeros((4, 4)))
     call = StoredCall.of(ado.transpose["naive"], [np.zeros((4, 4))], {}, None)
     with pytest.raises(ado.Unavailable):  # raised in the other process
-        measured._sampled(call, 0.1)
+        measured.samples_of(call.save, 0.1)
 
 
 class OnDevice:

@@ -7,7 +7,6 @@ from conftest import NO_CUDA
 import adokernels as ado
 from adokernels.measuring import hotspots as measured
 from adokernels.measuring.hotspot_sources import Sources
-from adokernels.measuring.stored_call import save_settings
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.model.source_launch import Result, SourceLaunch
 from adokernels.records.hotspots import LineSamples
@@ -106,12 +105,13 @@ def test_code_with_an_unknown_layout_is_shown_by_lines():
 def test_the_record_has_the_given_labels(monkeypatch, tmp_path):
     written = []
 
-    def run(write):
-        write(tmp_path)
+    def run(save, seconds):
+        save(tmp_path)
+        assert seconds == 0.5
         written.extend(sorted(path.name for path in tmp_path.iterdir()))
         return SAMPLES
 
-    monkeypatch.setattr(measured, "_in_fresh_process", run)
+    monkeypatch.setattr(measured, "samples_of", run)
     monkeypatch.setattr(measured._core, "why_no_cuda", lambda: "")
     monkeypatch.setattr(measured, "context", lambda device: {"device": device})
     found = measured.hotspots_of_launch(
@@ -121,7 +121,7 @@ def test_the_record_has_the_given_labels(monkeypatch, tmp_path):
         variant="chase",
         problem="next: (3,) int32",
     )
-    assert written == ["arrays.npz", "call.json", "kernel.cubin", "launch.json"]
+    assert written == ["arrays.npz", "kernel.cubin", "launch.json"]
     assert (found.routine, found.variant, found.problem) == (
         "pointers",
         "chase",
@@ -145,13 +145,8 @@ def test_without_a_gpu_the_error_contains_the_reason(tmp_path):
     labels = {"routine": "r", "variant": "v", "problem": "p"}
     with pytest.raises(ado.Unavailable, match=f"hot spots cannot be sampled: {NO_CUDA}"):
         measured.hotspots_of_launch(LAUNCH, sources={}, **labels)
-
-    def write(folder):
-        LAUNCH.save(folder)
-        save_settings(folder, {"seconds": 0.1})
-
     with pytest.raises(ado.Unavailable):  # raised in the other process
-        measured._in_fresh_process(write)
+        measured.samples_of(LAUNCH.save, 0.1)
 
 
 @pytest.mark.gpu

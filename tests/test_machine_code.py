@@ -13,8 +13,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.machine_code import disassembly
 from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import kernels_of_module
-from adokernels.machine_code.tools import architectures, tool
+from adokernels.machine_code.disassembly import architectures, kernels_of_module, tool
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.records.instructions import Access, cleaned, parsed
 from adokernels.records.loops import loops_in

@@ -8,9 +8,9 @@ from conftest import NO_CUDA
 
 import adokernels as ado
 from adokernels import _core, cli, toolkit
-from adokernels.measuring import nsight_report, nsight_run
+from adokernels.measuring import nsight_report, stored_run
 from adokernels.measuring.nsight_report import write_nsight_report
-from adokernels.measuring.stored_call import StoredCall, prepared_call, saved_settings
+from adokernels.measuring.stored_call import StoredCall, prepared_call
 from adokernels.model.routine import BuiltInVariant
 from adokernels.model.source import sources_folder
 
@@ -57,7 +57,7 @@ def test_the_command(ncu, tmp_path, capsys):
     assert str(sources_folder() / "cuda") in arguments
     assert "--clock-control none --cache-control all" in text
     assert "--profile-from-start off" in text
-    assert arguments[-3:-1] == ["-m", "adokernels.measuring.nsight_run"]
+    assert arguments[-4:-1] == ["-m", "adokernels.measuring.stored_run", "profile"]
     assert '"routine": "transpose", "variant": "naive", "block": null' in settings
 
 
@@ -147,7 +147,7 @@ def test_json_excludes_ncu(capsys):
 
 def test_the_second_run_is_profiled(tmp_path, monkeypatch):
     StoredCall.of(ado.transpose["naive_loops"], [np.zeros((3, 4))], {}, None).save(tmp_path)
-    call = prepared_call(saved_settings(tmp_path), tmp_path)
+    call = prepared_call(tmp_path)
     assert (call.variant, call.device) == ("naive_loops", "cpu")
     events = []
 
@@ -156,9 +156,9 @@ def test_the_second_run_is_profiled(tmp_path, monkeypatch):
             call.run()
             events.append("run")
 
-    monkeypatch.setattr(nsight_run, "_profiler", events.append)
+    monkeypatch.setattr(stored_run, "_profiler", events.append)
     monkeypatch.setattr(_core, "synchronize", lambda: events.append("wait"))
-    nsight_run.run_profiled(Recorded())
+    stored_run.run_profiled(Recorded())
     assert events == ["run", "wait", "cuProfilerStart", "run", "wait", "cuProfilerStop"]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.streaming import stream as streaming
-from adokernels.streaming.blocks import LARGEST_BLOCK, SLOTS, image_plan, transpose_plan
+from adokernels.large import stream as streaming
+from adokernels.large.blocks import LARGEST_BLOCK, SLOTS, image_plan, transpose_plan
 
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 BORDERS = ("constant", "replicate", "reflect101")

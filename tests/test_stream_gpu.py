@@ -7,8 +7,8 @@ import pytest
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.streaming import stream as streaming
-from adokernels.streaming.blocks import image_plan
+from adokernels.large import stream as streaming
+from adokernels.large.blocks import image_plan
 
 pytestmark = [
     pytest.mark.gpu,

@@ -42,4 +42,4 @@ from adokernels.patterns.sectors import sectors as sectors
 from adokernels.records.changes import compare as compare
 from adokernels.records.loading import load as load
 from adokernels.report.page import write_report as write_report
-from adokernels.streaming.stream import out_of_core as out_of_core
+from adokernels.large.stream import out_of_core as out_of_core

@@ -45,7 +45,7 @@ _DEFINED_IN = {
     "adokernels.records.changes": "compare",
     "adokernels.records.loading": "load",
     "adokernels.report.page": "write_report",
-    "adokernels.streaming.stream": "out_of_core",
+    "adokernels.large.stream": "out_of_core",
 }
 #: Classes of what functions return: ``ado.records.NAME``.
 _RETURNED = {
@@ -78,7 +78,7 @@ _RETURNED = {
 #: or show the record, and those of ladders that measure or know arrays of other libraries.
 _USED_FROM_BELOW = {
     "limiter": "adokernels.diagnosis.limiter",
-    "lazy_call": "adokernels.dask_arrays.calls",
+    "lazy_call": "adokernels.large.dask_arrays",
     "tables_of": "adokernels.tables",
     "to_html": "adokernels.tables.rendering",
     "to_text": "adokernels.tables.rendering",

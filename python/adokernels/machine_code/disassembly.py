@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from adokernels import _core
+from adokernels import _core, toolkit
 from adokernels.machine_code.cubin import CubinKernel, kernels_in
-from adokernels.machine_code.tools import architectures, cubins_of, disassembly
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
 from adokernels.records.sass import KernelSass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from adokernels.records.kernels import Kernel
+
+_REMEDY = "install a CUDA toolkit, or pip install 'adokernels[kernels]'"
+#: The message of cuobjdump for a file without code for GPUs.
+_NO_CODE = "does not contain device code"
+_CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 
 
 class LaunchedKernel(NamedTuple):
@@ -111,7 +118,7 @@ def sass_of(
         registers=kernel.registers,
         register_limit=kernel.register_limit,
         most_registers=launch.most_registers,
-        listing=cleaned(disassembly(cubin, kernel), path_of),
+        listing=cleaned(listing_of(cubin, kernel), path_of),
     )
 
 
@@ -120,10 +127,7 @@ def kernels_of_module(
 ) -> Mapping[str, tuple[bytes, CubinKernel]]:
     """The kernels of an extension module for one architecture, by readable name, with their cubins.
 
-    Parameters
-    ----------
-    module, arch, source
-        As in :func:`sass_of_module`.
+    See :func:`sass_of_module` for `source`.
     """
     found = dict[str, tuple[bytes, CubinKernel]]()
     cubins = cubins_of(module, arch)
@@ -142,3 +146,59 @@ def _arch_on_device(known: Sequence[str]) -> str:
     usable = {n: arch for arch in known if (n := int(arch[3:].rstrip("af"))) <= compute}
     same = [n for n in usable if n // 10 == compute // 10]
     return usable[max(same)] if same else known[0]
+
+
+def tool(name: str) -> str:
+    """The path of a disassembler; Unavailable is raised if it is not installed."""
+    if found := toolkit.program(name):
+        return found
+    raise _core.Unavailable(f"machine code cannot be shown: {name} is missing; remedy: {_REMEDY}")
+
+
+def architectures(module: Path) -> list[str]:
+    """The architectures for which an extension module contains machine code, in order."""
+    listed = _run([tool("cuobjdump"), "-lelf", str(module)], accepted=_NO_CODE)
+    return list(dict.fromkeys(match["arch"] for match in _CUBIN.finditer(listed)))
+
+
+def cubins_of(module: Path, arch: str) -> dict[str, bytes]:
+    """The cubins of an extension module for one architecture, by the name of the source file."""
+    with tempfile.TemporaryDirectory() as folder:
+        _run([tool("cuobjdump"), "-xelf", f".{arch}.cubin", str(module.resolve())], folder)
+        files = sorted(Path(folder).iterdir())
+        named = [(match, file) for file in files if (match := _CUBIN.fullmatch(file.name))]
+        return {match["source"]: file.read_bytes() for match, file in named}
+
+
+def listing_of(cubin: bytes, kernel: CubinKernel) -> str:
+    """The listing of a kernel in a cubin, with source lines if the cubin has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        command = [tool("nvdisasm"), "-c", "-g", "-fun", str(kernel.index), str(file)]
+        return _run(command)
+
+
+def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:
+    """Run a tool and return its output; empty if it fails with the message `accepted`.
+
+    Raises
+    ------
+    Unavailable
+        If the tool cannot be run, or fails with another message.
+    """
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise _core.Unavailable(
+            f"machine code cannot be shown: {command[0]} cannot be run: {error}; remedy: {_REMEDY}"
+        ) from error
+    if done.returncode and accepted and accepted in done.stdout + done.stderr:
+        return ""
+    if done.returncode:
+        reason = " ".join((done.stderr or done.stdout).split())[-500:]
+        raise _core.Unavailable(
+            f"machine code cannot be shown: {command[0]} ended with status {done.returncode}: "
+            f"{reason}; remedy: use tools that are at least as new as the compiler: {_REMEDY}"
+        )
+    return done.stdout

@@ -56,27 +56,10 @@ def last_level_cache_bytes(device: str) -> int:
     return int(_core.cuda_properties(device)["l2_bytes"])
 
 
-@cache
-def cache_bytes(device: str) -> dict[str, int]:
-    """Sizes of the data caches by level, nearest first; for a CPU, as its system reports them."""
-    if device != "cpu":
-        return {"L2": int(_core.cuda_properties(device)["l2_bytes"])}
-    found: dict[str, int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = (
-                (folder / name).read_text(encoding="ascii").strip()
-                for name in ("level", "type", "size")
-            )
-        except OSError:
-            continue
-        if kind != "Instruction" and size.endswith("K"):
-            found[f"L{level}"] = 1024 * int(size[:-1])
-    return found
-
-
 def context(device: str) -> dict[str, Any]:
     """Properties that comparable measurements should share, and the time."""
+    cuda = None if device == "cpu" else _core.cuda_properties(device)
+    caches = {"L2": cuda["l2_bytes"]} if cuda else {f"L{n}": size for n, size, _ in _core.caches()}
     facts: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "device_name": device_name(device),
@@ -84,16 +67,16 @@ def context(device: str) -> dict[str, Any]:
         "numpy": np.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "threads": _core.max_threads() if device == "cpu" else 0,
+        "threads": 0 if cuda else _core.max_threads(),
         "isa": _core.isa(),
         "load": os.getloadavg()[0],
         "last_level_cache_bytes": last_level_cache_bytes(device),
-        "cache_bytes": dict(cache_bytes(device)),
+        "cache_bytes": caches,
     }
-    if device != "cpu":
+    if cuda:
         facts["device"] = _core.resolve_device(device)
-        facts["cuda"] = _core.cuda_properties(device)
-        facts["nvidia_smi"] = _nvidia_smi(facts["cuda"]["uuid"])
+        facts["cuda"] = cuda
+        facts["nvidia_smi"] = _nvidia_smi(cuda["uuid"])
     return facts
 
 

@@ -13,7 +13,7 @@ from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
-from adokernels.measuring.stored_call import StoredCall, environment, save_settings
+from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Variant
 from adokernels.model.source import sources_folder
@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from adokernels.model.source_launch import SourceLaunch
     from adokernels.records.inputs import Inputs as Inputs
 
-_CHILD = "adokernels.measuring.hotspot_run"
+#: The errors of the sampled process that are raised here.
 _ERRORS: Mapping[str, type[Exception]] = {
-    "Unavailable": _core.Unavailable,
-    "CudaError": _core.CudaError,
-    "ValueError": ValueError,
-    "TypeError": TypeError,
-    "MemoryError": MemoryError,
+    error.__name__: error
+    for error in (_core.Unavailable, _core.CudaError, ValueError, TypeError, MemoryError)
 }
 
 
@@ -84,21 +81,20 @@ def hotspots(
             f"{variant.device}; for the CPU, use perf record"
         )
     check_options(variant.ladder, args, options, hotspots)
-    _check_seconds(seconds)
-    _check_available(variant.why_unavailable)
+    _check(seconds, variant.why_unavailable)
+    labels = {"routine": variant.ladder.name, "variant": variant.name}
     if launch := variant.source_launch(args, options, block):
         problem = variant.ladder.problem(*args, variant=variant.name, **options)
         return hotspots_of_launch(
             launch,
             sources={part.path: part.text for part in variant.source.parts},
-            routine=variant.ladder.name,
-            variant=variant.name,
+            **labels,
             problem=str(inputs_of(problem)),
             seconds=seconds,
         )
     call = StoredCall.of(variant, args, options, block)
-    facts = {**context("cuda"), "seconds": seconds}
-    return hotspots_of(_sampled(call, seconds), variant, call.problem, block, facts)
+    shipped = Sources(root=sources_folder())
+    return _sampled(call.save, shipped, seconds, **labels, problem=str(call.problem), block=block)
 
 
 def hotspots_of_launch(
@@ -112,109 +108,36 @@ def hotspots_of_launch(
 ) -> Hotspots:
     """Find the hot spots of a kernel that was compiled at run time; see :func:`hotspots`.
 
-    Parameters
-    ----------
-    launch : SourceLaunch
-        The kernel, its launch configuration and its arguments.
-    sources : mapping of str to str
-        The sources of the kernel, by the names with which they were compiled.
-    routine, variant, problem : str
-        The labels of the record.
-    seconds : float
-        Sampling time.
-
-    Raises
-    ------
-    ValueError
-        If the GPU cannot launch the kernel.
-    Unavailable
-        If the device cannot be sampled; the message contains the reason and the remedy.
+    The keys of `sources` are the names with which they were compiled. `routine`, `variant` and
+    `problem` are labels of the record.
     """
-    _check_seconds(seconds)
-    _check_available(_core.why_no_cuda())
-
-    def write(folder: Path) -> None:
-        launch.save(folder)
-        save_settings(folder, {"seconds": float(seconds)})
-
-    return _hotspots(
-        _in_fresh_process(write),
-        Sources(texts=sources),
-        routine=routine,
-        variant=variant,
-        problem=problem,
-        block=launch.block,
-        context={**context("cuda"), "seconds": seconds},
-    )
+    _check(seconds, _core.why_no_cuda())
+    labels = {"routine": routine, "variant": variant, "problem": problem, "block": launch.block}
+    return _sampled(launch.save, Sources(texts=sources), seconds, **labels)
 
 
-def hotspots_of(
-    samples: Mapping[str, Any],
-    variant: Variant,
-    problem: Inputs,
-    block: tuple[int, ...] | None,
-    facts: dict[str, Any],
-) -> Hotspots:
-    """Make the record from the samples that the process wrote."""
-    return _hotspots(
-        samples,
-        Sources(root=sources_folder()),
-        routine=variant.ladder.name,
-        variant=variant.name,
-        problem=str(problem),
-        block=block,
-        context=facts,
-    )
-
-
-def _hotspots(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> Hotspots:
-    entries = []
-    for kernel, recorded, line, counts in samples["lines"]:
-        path = sources.path_of(recorded)
-        reasons, not_issued = split_reasons(samples["reasons"], counts)
-        if not reasons:
-            continue
-        entries.append(
-            LineSamples(
-                kernel=kernel,
-                path=path,
-                line=line,
-                text=sources.line_of(path, line) if path else "",
-                reasons=reasons,
-                not_issued=not_issued,
-            )
-        )
-    return Hotspots(
-        entries=tuple(entries),
-        excerpts=tuple(sources.excerpts_of(entries)),
-        dropped=samples["dropped"],
-        unattributed=samples["unattributed"],
-        **labels,
-    )
-
-
-def _check_seconds(seconds: float) -> None:
+def _check(seconds: float, why_unavailable: str) -> None:
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds}")
+    if why_unavailable:
+        raise _core.Unavailable(f"hot spots cannot be sampled: {why_unavailable}")
 
 
-def _check_available(reason: str) -> None:
-    if reason:
-        raise _core.Unavailable(f"hot spots cannot be sampled: {reason}")
+def _sampled(
+    save: Callable[[Path], None], sources: Sources, seconds: float, **labels: Any
+) -> Hotspots:
+    """The hot spots of the call that `save` writes to a folder."""
+    samples = samples_of(save, seconds)
+    return hotspots_of(samples, sources, **labels, context={**context("cuda"), "seconds": seconds})
 
 
-def _sampled(call: StoredCall, seconds: float) -> dict[str, Any]:
-    """Run the call of a variant in a fresh process, and return its samples."""
-    return _in_fresh_process(lambda folder: call.save(folder, seconds=float(seconds)))
-
-
-def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
-    """Write a call to a folder with `write`, sample it in a new process, and return the samples."""
+def samples_of(save: Callable[[Path], None], seconds: float) -> dict[str, Any]:
+    """Sample the call that `save` writes to a folder, in a fresh process."""
     # Modules are loaded at the first launch, when the sampler exists.
     variables = environment(CUDA_MODULE_LOADING="LAZY")
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder))
-        command = [sys.executable, "-m", _CHILD, folder]
+        save(Path(folder))
+        command = [sys.executable, "-m", CHILD, "sample", folder, str(float(seconds))]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         output = Path(folder) / "samples.json"
         if not output.exists():
@@ -224,3 +147,30 @@ def _in_fresh_process(write: Callable[[Path], None]) -> dict[str, Any]:
     if error := result.get("error"):
         raise _ERRORS.get(error["type"], RuntimeError)(error["message"])
     return result
+
+
+def hotspots_of(samples: Mapping[str, Any], sources: Sources, **labels: Any) -> Hotspots:
+    """Make the record with these labels from the samples that the process wrote."""
+    entries = []
+    for kernel, recorded, line, counts in samples["lines"]:
+        path = sources.path_of(recorded)
+        reasons, not_issued = split_reasons(samples["reasons"], counts)
+        if reasons:
+            text = sources.line_of(path, line) if path else ""
+            entries.append(
+                LineSamples(
+                    kernel=kernel,
+                    path=path,
+                    line=line,
+                    text=text,
+                    reasons=reasons,
+                    not_issued=not_issued,
+                )
+            )
+    return Hotspots(
+        entries=tuple(entries),
+        excerpts=tuple(sources.excerpts_of(entries)),
+        dropped=samples["dropped"],
+        unattributed=samples["unattributed"],
+        **labels,
+    )

@@ -212,29 +212,19 @@ def _cases(device: str) -> Iterator[_Case]:
 
 def _cpu_cases() -> Iterator[_Case]:
     threads = _core.max_threads()
-    caches = _core.caches()
-    last = last_level_cache_bytes("cpu")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    large = min(max(4 * last, 256 << 20), memory // 8)
+    large = min(max(4 * last_level_cache_bytes("cpu"), 256 << 20), memory // 8)
     for operation in ("copy", "read", "write"):
         yield _Case(operation, "bandwidth", "DRAM", operation, large)
-    for number, size, shared_by in reversed(caches):
+    for number, size, shared_by in reversed(_core.caches()):
         instances = math.ceil(threads / shared_by)
         yield _Case("read", "bandwidth", f"L{number}", "read", size * instances // 2)
     # Lanes of the instruction set. Two FMA pipes per core are assumed; they cannot be queried.
     lanes = {"baseline": 2, "avx2": 4, "avx512": 8}[_core.isa()]
     clock, cores = _cpu_clock(), min(threads, _core.cores())
     for level, width in (("FP64", lanes), ("FP32", 2 * lanes)):
-        for operation, flops in (("fma", 2), ("add", 1)):
-            peak = cores * clock * 2 * width * flops if clock else None
-            basis = (
-                f"{cores} cores x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
-                f" x {flops}"
-                if clock
-                else ""
-            )
-            name = f"{operation}_{level.lower()}"
-            yield _Case(name, "compute", level, operation, 4096, peak, basis)
+        basis = f"{cores} cores x {clock / 1e9:.2f} GHz x 2 pipes (assumed) x {width} lanes"
+        yield from _compute_cases("", level, 4096, cores * clock * 2 * width, basis)
 
 
 def _cpu_clock() -> float:
@@ -258,26 +248,24 @@ def _cuda_cases(device: str) -> Iterator[_Case]:
     # lines of the other, so a larger set might not fit. There is no theoretical figure, because
     # the clock of L2 cannot be queried.
     yield _Case("cuda_read_l2", "bandwidth", "L2", "read", gpu["l2_bytes"] // 4)
-    lanes = _LANES.get(gpu["compute"])
-    eight_waves = gpu["multiprocessors"] * 2048 * 8 * 8  # one thread per 8 bytes
-    nearest = _NEAREST_BYTES.get(gpu["compute"])
+    units, hertz = gpu["multiprocessors"], gpu["core_hertz"]
+    eight_waves = units * 2048 * 8 * 8  # one thread per 8 bytes
+    nearest = _NEAREST_BYTES.get(gpu["compute"], 0)
+    basis = f"{units} multiprocessors x {nearest} B x {hertz / 1e9:.2f} GHz" if nearest else ""
     for level in ("L1", "shared"):
-        peak, basis = None, ""
-        if nearest:
-            peak = gpu["multiprocessors"] * nearest * gpu["core_hertz"]
-            basis = (
-                f"{gpu['multiprocessors']} multiprocessors x {nearest} B"
-                f" x {gpu['core_hertz'] / 1e9:.2f} GHz"
-            )
-        name = f"cuda_read_{level.lower()}"
+        name, peak = f"cuda_read_{level.lower()}", units * nearest * hertz or None
         yield _Case(name, "bandwidth", level, "read", eight_waves, peak, basis)
-    for index, level in ((1, "FP64"), (0, "FP32")):
-        for operation, flops in (("fma", 2), ("add", 1)):
-            name, peak, basis = f"cuda_{operation}_{level.lower()}", None, ""
-            if lanes:
-                peak = gpu["multiprocessors"] * lanes[index] * flops * gpu["core_hertz"]
-                basis = (
-                    f"{gpu['multiprocessors']} multiprocessors x {lanes[index]} lanes x {flops}"
-                    f" x {gpu['core_hertz'] / 1e9:.2f} GHz"
-                )
-            yield _Case(name, "compute", level, operation, eight_waves, peak, basis)
+    fp32, fp64 = _LANES.get(gpu["compute"], (0, 0))
+    for level, lanes in (("FP64", fp64), ("FP32", fp32)):
+        basis = f"{units} multiprocessors x {hertz / 1e9:.2f} GHz x {lanes} lanes"
+        yield from _compute_cases("cuda_", level, eight_waves, units * hertz * lanes, basis)
+
+
+def _compute_cases(
+    prefix: str, level: str, size: int, additions: float, basis: str
+) -> Iterator[_Case]:
+    """FMAs and additions; the theoretical number of additions per second is 0 if it is unknown."""
+    for operation, flops in (("fma", 2), ("add", 1)):
+        name = f"{prefix}{operation}_{level.lower()}"
+        peak, text = (flops * additions, f"{basis} x {flops}") if additions else (None, "")
+        yield _Case(name, "compute", level, operation, size, peak, text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core, toolkit
-from adokernels.measuring.stored_call import StoredCall, environment
+from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.call_checks import check_options
 from adokernels.model.source import sources_folder
 from adokernels.storage import replace_file
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from adokernels.records.measurement import Cache
 
 SUFFIX = ".ncu-rep"
-_CHILD = "adokernels.measuring.nsight_run"
 #: The name of the error in the output of ncu, and the remedy.
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 _PERMISSION = (
@@ -84,7 +83,8 @@ def write_nsight_report(
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / f"report{SUFFIX}"
         call.save(Path(folder))
-        _run([ncu, *_options(report, cache), sys.executable, "-m", _CHILD, folder], report)
+        child = [sys.executable, "-m", CHILD, "profile", folder]
+        _run([ncu, *_options(report, cache), *child], report)
         replace_file(target, report.read_bytes())
 
 

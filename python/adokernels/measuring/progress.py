@@ -71,7 +71,10 @@ class ProgressDisplay:
             redirect_stdout=sys.stdout.isatty(),
             disable=in_jupyter or not self._shown,
         )
-        self._output = _JupyterOutput() if in_jupyter else None
+        self._output: Any = None  # an output of the current cell that can be replaced
+        if in_jupyter:
+            display = importlib.import_module("IPython.display").display
+            self._output = display(_bundle(""), raw=True, display_id=True)
         self._task = self._bar.add_task("", visible=False, doing="", count="", budget=None)
         self._phase, self._items = "", 0
         self._updated = 0.0
@@ -92,7 +95,7 @@ class ProgressDisplay:
             self._thread.join()
         self._bar.stop()
         if self._output:
-            self._output.show("")
+            self._output.update(_bundle(""), raw=True)
 
     def print(self, *what: Any) -> None:
         """Print above the line, or normally if the line is not shown."""
@@ -167,7 +170,7 @@ class ProgressDisplay:
             plain = Console(file=io.StringIO(), width=_JUPYTER_WIDTH, force_jupyter=False)
             with plain.capture() as captured:
                 plain.print(self._bar.get_renderable())
-            self._output.show(captured.get().rstrip())
+            self._output.update(_bundle(captured.get().rstrip()), raw=True)
         else:
             self._bar.refresh()
 
@@ -203,20 +206,10 @@ def _shortened(ratio: int) -> Column:
     return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")
 
 
-class _JupyterOutput:
-    """An output of the current cell that can be replaced.
+def _bundle(text: str) -> dict[str, str]:
+    """The text for an output of Jupyter.
 
     The display of rich requires ipywidgets, and leaves the text "Output()" in a saved notebook.
     """
-
-    def __init__(self) -> None:
-        display = importlib.import_module("IPython.display").display
-        self._handle = display(self._bundle(""), raw=True, display_id=True)
-
-    def show(self, text: str) -> None:
-        self._handle.update(self._bundle(text), raw=True)
-
-    @staticmethod
-    def _bundle(text: str) -> dict[str, str]:
-        page = f"<pre style='margin:0'>{html.escape(text)}</pre>" if text else ""
-        return {"text/plain": text, "text/html": page}
+    page = f"<pre style='margin:0'>{html.escape(text)}</pre>" if text else ""
+    return {"text/plain": text, "text/html": page}

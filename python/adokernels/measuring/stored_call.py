@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from adokernels.model.problem import Block, Call
     from adokernels.records.inputs import Inputs as Inputs
 
+#: The module that runs a stored call in a fresh process.
+CHILD = "adokernels.measuring.stored_run"
 _CALL, _OPERANDS = "call.json", "operands.npz"
 
 
@@ -71,31 +73,26 @@ class StoredCall:
         problem = ladder.problem(*arrays, device="cpu", **options)
         return cls(variant, problem.host_arguments, inputs_of(problem), block)
 
-    def save(self, folder: Path, **settings: Any) -> None:
-        """Write the call and further settings to files in a folder."""
+    def save(self, folder: Path) -> None:
+        """Write the call to files in a folder, which :func:`prepared_call` reads."""
         call = {
             "routine": self.variant.ladder.name,
             "variant": self.variant.name,
             "block": self.block,
             "options": self.problem.options,
         }
-        save_settings(folder, {**call, **settings})
+        (folder / _CALL).write_text(json.dumps(call), encoding="utf-8")
         np.savez(folder / _OPERANDS, *self.arrays)
 
 
-def save_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write settings to a folder."""
-    (folder / _CALL).write_text(json.dumps(settings), encoding="utf-8")
+def is_stored_call(folder: Path) -> bool:
+    """Whether the folder contains the files of a :class:`StoredCall`."""
+    return (folder / _CALL).exists()
 
 
-def saved_settings(folder: Path) -> dict[str, Any]:
-    """Read what :func:`save_settings` or :meth:`StoredCall.save` wrote, except for the operands."""
-    settings: dict[str, Any] = json.loads((folder / _CALL).read_text(encoding="utf-8"))
-    return settings
-
-
-def prepared_call(call: Mapping[str, Any], folder: Path) -> Call:
-    """Prepare the call of saved settings with the operands in the folder."""
+def prepared_call(folder: Path) -> Call:
+    """Prepare the call that :meth:`StoredCall.save` wrote."""
+    call = json.loads((folder / _CALL).read_text(encoding="utf-8"))
     with np.load(folder / _OPERANDS) as stored:
         arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
     options: dict[str, Any] = {

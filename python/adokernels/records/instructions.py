@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ _INSTRUCTION = re.compile(
 )
 _LABEL = re.compile(r"(\.L_\w+):")
 _NAMED = re.compile(r"\.L_\w+")
+_REFERENCE = re.compile(r"`\((\.L_\w+)\)")
 #: The position in the source of the next instructions: as nvdisasm writes it, and as it is stored.
 _RECORDED = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 _PLACE = re.compile(r"// (.+):(\d+)")
@@ -25,31 +27,23 @@ _REGISTER = re.compile(r"\bR(\d+)\b")
 
 Kind = Literal["load", "store", "copy", "atomic"]
 Space = Literal["global", "shared", "local", "constant", "generic"]
-#: What the memory instructions do. A copy moves data between global and shared memory.
-_ACCESSES: Mapping[str, tuple[Kind, Space]] = {
-    "LDG": ("load", "global"),
-    "STG": ("store", "global"),
-    "ATOMG": ("atomic", "global"),
-    "RED": ("atomic", "global"),
-    "REDG": ("atomic", "global"),
-    "LDGSTS": ("copy", "global"),
-    "UBLKCP": ("copy", "global"),
-    "UTMALDG": ("copy", "global"),
-    "UTMASTG": ("copy", "global"),
-    "LDS": ("load", "shared"),
-    "LDSM": ("load", "shared"),
-    "STS": ("store", "shared"),
-    "STSM": ("store", "shared"),
-    "ATOMS": ("atomic", "shared"),
-    "LDL": ("load", "local"),
-    "STL": ("store", "local"),
-    "LDC": ("load", "constant"),
-    "LDCU": ("load", "constant"),
-    "ULDC": ("load", "constant"),
-    "LD": ("load", "generic"),
-    "ST": ("store", "generic"),
-    "ATOM": ("atomic", "generic"),
+#: The instructions per kind of access. A copy moves data between global and shared memory.
+_OPCODES: Mapping[tuple[Kind, Space], str] = {
+    ("load", "global"): "LDG",
+    ("store", "global"): "STG",
+    ("copy", "global"): "LDGSTS UBLKCP UTMALDG UTMASTG",
+    ("atomic", "global"): "ATOMG RED REDG",
+    ("load", "shared"): "LDS LDSM",
+    ("store", "shared"): "STS STSM",
+    ("atomic", "shared"): "ATOMS",
+    ("load", "local"): "LDL",
+    ("store", "local"): "STL",
+    ("load", "constant"): "LDC LDCU ULDC",
+    ("load", "generic"): "LD",
+    ("store", "generic"): "ST",
+    ("atomic", "generic"): "ATOM",
 }
+_ACCESSES = {opcode: access for access, names in _OPCODES.items() for opcode in names.split()}
 _BULK = ("UBLKCP", "UTMALDG", "UTMASTG")
 _WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
 _REGISTER_BITS = 32
@@ -199,7 +193,11 @@ class Code:
     @property
     def text(self) -> str:
         """The instructions, one per line, with the source line above each group."""
-        return "\n".join(_lines(self.instructions))
+        lines = []
+        for (path, line), group in groupby(self.instructions, lambda i: (i.path, i.line)):
+            lines += [f"      // {path}:{line}"] if path else []
+            lines += map(str, group)
+        return "\n".join(lines)
 
 
 def parsed(listing: str) -> tuple[Instruction, ...]:
@@ -207,28 +205,27 @@ def parsed(listing: str) -> tuple[Instruction, ...]:
 
     Lines that contain no instruction are ignored.
     """
-    rows = [_row(line) for line in listing.splitlines()]
-    addresses, waiting = dict[str, int](), list[str]()
-    for row in rows:
+    rows, addresses, labels = list[tuple[re.Match[str], str, int]](), dict[str, int](), list[str]()
+    path, line = "", 0
+    for row in map(_row, listing.splitlines()):
         if isinstance(row, str):
-            waiting.append(row)
-        elif isinstance(row, re.Match):
-            addresses.update((label, int(row[1], 16)) for label in waiting)
-            waiting.clear()
-    found, path, line = list[Instruction](), "", 0
-    for row in rows:
-        if isinstance(row, tuple):
+            labels.append(row)
+        elif isinstance(row, tuple):
             path, line = row
-        elif isinstance(row, re.Match):
-            labels = _NAMED.findall(row[4])
-            operands = _NOTE.sub("", row[4]).strip()
-            targets = tuple(addresses[label] for label in labels if label in addresses)
-            for label in labels:
-                if label in addresses:
-                    operands = operands.replace(f"`({label})", f"{addresses[label]:#x}")
-            found.append(
-                Instruction(int(row[1], 16), row[2] or "", row[3], operands, targets, path, line)
-            )
+        elif row:
+            addresses |= dict.fromkeys(labels, int(row[1], 16))
+            labels.clear()
+            rows.append((row, path, line))
+
+    def resolved(label: re.Match[str]) -> str:
+        return f"{addresses[label[1]]:#x}" if label[1] in addresses else label[0]
+
+    found = []
+    for row, path, line in rows:
+        targets = tuple(addresses[label] for label in _NAMED.findall(row[4]) if label in addresses)
+        operands = _REFERENCE.sub(resolved, _NOTE.sub("", row[4])).strip()
+        address, predicate, opcode = int(row[1], 16), row[2] or "", row[3]
+        found.append(Instruction(address, predicate, opcode, operands, targets, path, line))
     while found and found[-1].opcode == "NOP":
         found.pop()
     return tuple(found)
@@ -267,12 +264,3 @@ def cleaned(listing: str, path_of: Callable[[str], str]) -> str:
                 yield " ".join(line.split())
 
     return "\n".join(lines())
-
-
-def _lines(instructions: tuple[Instruction, ...]) -> Iterator[str]:
-    place = ("", 0)
-    for instruction in instructions:
-        if (instruction.path, instruction.line) != place:
-            place = (instruction.path, instruction.line)
-            yield f"      // {instruction.path}:{instruction.line}"
-        yield str(instruction)

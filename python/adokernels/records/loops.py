@@ -81,30 +81,45 @@ def loops_in(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     """The loops of a kernel, in order of their first addresses."""
     blocks = _blocks(instructions)
     next_of = _successors(blocks)
-    dominators = _dominators(next_of)
-    bodies = dict[int, set[int]]()
-    latches = dict[int, int]()
+    before = [list[int]() for _ in blocks]
     for block, targets in enumerate(next_of):
-        for header in targets:
-            if dominators[block] >> header & 1:
-                bodies.setdefault(header, {header}).update(_body(header, block, next_of))
-                latches[header] = max(latches.get(header, 0), block)
+        for target in targets:
+            before[target].append(block)
+    # The kernel begins with the first block. Functions in its section have no predecessors.
+    starts = [block for block, others in enumerate(before) if not (block and others)]
+    bodies, latches = dict[int, set[int]](), dict[int, int]()
+    for header, others in enumerate(before):
+        # A block that is reached only through the header branches back to it.
+        elsewhere = _reached(starts, next_of, without=header)
+        if back := [block for block in others if block not in elsewhere]:
+            bodies[header] = {header} | _reached(back, before, without=header)
+            latches[header] = max(back)
     found = []
-    for header, body in sorted(bodies.items()):
-        if sum(len(blocks[block]) for block in body) == 1:
-            continue  # the endless branch after the end of a kernel
-        outer = [other for other in bodies if other != header and header in bodies[other]]
+    for header, body in bodies.items():
         inside = tuple(i for block in sorted(body) for i in blocks[block])
+        if len(inside) == 1:
+            continue  # the endless branch after the end of a kernel
         found.append(
             Loop(
                 first=blocks[header][0].address,
                 last=blocks[latches[header]][-1].address,
-                depth=1 + len(outer),
-                innermost=not any(o in body for o in bodies if o != header),
+                depth=sum(header in other for other in bodies.values()),
+                innermost=not any(other in body for other in bodies if other != header),
                 instructions=inside,
             )
         )
     return tuple(found)
+
+
+def _reached(starts: Sequence[int], next_of: Sequence[Sequence[int]], without: int) -> set[int]:
+    """The blocks that are reached from any of the first ones without passing through a block."""
+    found, waiting = set[int](), list(starts)
+    while waiting:
+        block = waiting.pop()
+        if block != without and block not in found:
+            found.add(block)
+            waiting += next_of[block]
+    return found
 
 
 def _blocks(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
@@ -138,42 +153,3 @@ def _is_conditional(branch: Instruction) -> bool:
     """Whether an operand or modifier decides if the branch is taken."""
     divergent = {"DIV", "CONV"} & set(branch.opcode.split("."))
     return bool(divergent) or bool(_PREDICATE.match(branch.operands))
-
-
-def _dominators(next_of: Sequence[Sequence[int]]) -> list[int]:
-    """For each block, the blocks that every path to it contains, as the bits of an integer."""
-    before = [list[int]() for _ in next_of]
-    for block, targets in enumerate(next_of):
-        for target in targets:
-            before[target].append(block)
-    everything = (1 << len(next_of)) - 1
-    # The kernel begins with the first block. Functions in its section have no predecessors.
-    found = [everything if block and before[block] else 1 << block for block in range(len(next_of))]
-    changed = True
-    while changed:
-        changed = False
-        for block in range(1, len(next_of)):
-            if not before[block]:
-                continue
-            common = everything
-            for other in before[block]:
-                common &= found[other]
-            common |= 1 << block
-            if common != found[block]:
-                found[block], changed = common, True
-    return found
-
-
-def _body(header: int, latch: int, next_of: Sequence[Sequence[int]]) -> set[int]:
-    """The blocks from which a block is reached without passing through the header."""
-    before = dict[int, list[int]]()
-    for block, targets in enumerate(next_of):
-        for target in targets:
-            before.setdefault(target, []).append(block)
-    found, open_blocks = {header}, [latch]
-    while open_blocks:
-        block = open_blocks.pop()
-        if block not in found:
-            found.add(block)
-            open_blocks += before.get(block, [])
-    return found

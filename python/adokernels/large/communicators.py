@@ -1,16 +1,20 @@
-"""Communication between processes, through mpi4py or ``torch.distributed``."""
+"""Communication between processes, through mpi4py or ``torch.distributed``, and its errors."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 #: Maximum size of a message in bytes. MPI counts elements with 32-bit integers.
 _MOST_BYTES = 1 << 30
+#: Size in bytes of the message with the text of an error.
+_TEXT_BYTES = 512
+
+_Result = TypeVar("_Result")
 
 
 @runtime_checkable
@@ -58,12 +62,13 @@ def communicator_of(comm: Any) -> Communicator:
     mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
     if mpi is not None and isinstance(comm, mpi.Comm):
         return _MpiCommunicator(comm, mpi)
-    if torch is not None and comm is getattr(torch, "GroupMember", _NoGroups).NON_GROUP_MEMBER:
-        raise ValueError(
-            "comm must be a process group that contains this process, got NON_GROUP_MEMBER"
-        )
-    if torch is not None and isinstance(comm, getattr(torch, "ProcessGroup", ())):
-        return _TorchCommunicator(comm, torch)
+    if torch is not None and torch.is_available():
+        if comm is torch.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError(
+                "comm must be a process group that contains this process, got NON_GROUP_MEMBER"
+            )
+        if isinstance(comm, torch.ProcessGroup):
+            return _TorchCommunicator(comm, torch)
     if isinstance(comm, type) or not isinstance(comm, Communicator):
         raise TypeError(
             "comm must be a communicator of mpi4py, a process group of torch.distributed or an "
@@ -72,10 +77,34 @@ def communicator_of(comm: Any) -> Communicator:
     return comm
 
 
-class _NoGroups:
-    """Replaces ``GroupMember`` if torch was built without distributed support."""
+def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) -> _Result:
+    """Call a function that does not communicate; raise on all ranks if it raises on any rank.
 
-    NON_GROUP_MEMBER = object()
+    Without the common error, the other ranks would wait forever for a failed one.
+
+    Raises
+    ------
+    Exception
+        The error of this rank.
+    RuntimeError
+        On ranks without an error, with the text of the first failed rank.
+    """
+    error: Exception | None = None
+    try:
+        result = function()
+    except Exception as failure:
+        error = failure
+    failures = np.array([error is not None], np.int64)
+    communicator.all_sum(failures)
+    if not failures[0]:
+        return result
+    text = f"{type(error).__name__}: {error}".encode() if error is not None else b""
+    own = np.array([text], f"S{_TEXT_BYTES}")
+    texts = communicator.all_gather(own.view(np.uint8)).view(own.dtype)[:, 0]
+    if error is not None:
+        raise error
+    rank = int(np.flatnonzero(texts)[0])
+    raise RuntimeError(f"rank {rank} failed with {texts[rank].decode(errors='replace')}")
 
 
 def _messages(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:

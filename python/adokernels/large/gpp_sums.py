@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.distributed.communicators import communicator_of
-from adokernels.distributed.exact import LIMBS_PER_SUM, from_limbs, to_limbs
-from adokernels.distributed.failures import raise_on_all_ranks
-from adokernels.distributed.shares import TILE_ROWS
+from adokernels.large.communicators import communicator_of, on_all_ranks
+from adokernels.large.exact_sums import from_limbs, to_limbs
+from adokernels.large.gpp_shares import TILE_ROWS
 from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles
 from adokernels.model.tasks.gpp import GppOperands
@@ -73,56 +72,35 @@ def gpp(
     >>> asx, ach = ado.distributed.gpp(share, comm=MPI.COMM_WORLD)  # doctest: +SKIP
     """
     communicator = communicator_of(comm)
-    error: Exception | None = None
-    header = np.zeros(1 + len(_Header._fields))
-    results: Sequence[Any] = ()
-    try:
+
+    def start() -> tuple[Sequence[Any], _Header]:
         digest = _digest(local_operands)
         results = gpp_tiles(
             *local_operands, gamma=gamma, sexcut=sexcut, tol=tol, device=device, stream=stream
         )
-        header[1:] = _Header.of(local_operands, digest, gamma, sexcut, tol)
-    except Exception as failure:
-        error, header[0] = failure, 1
+        (rows, columns), (bands, frequencies) = (local_operands[i].shape for i in (0, 4))
+        return results, _Header(rows, bands, columns, frequencies, gamma, sexcut, tol, digest)
+
+    results, header = on_all_ranks(communicator, start)
     # While a GPU computes, the host compares the shapes.
-    headers = communicator.all_gather(header)
-    if headers[:, 0].any():
-        raise_on_all_ranks(communicator, error)
-    _require_matching(headers[:, 1:])
-    frequencies = int(_Header(*headers[0, 1:].tolist()).nfreqs)
-    message = np.zeros(1 + 4 * frequencies * LIMBS_PER_SUM, np.int64)
-    try:
-        message[1:] = to_limbs(_parts(results)).ravel()
-    except Exception as failure:
-        error, message[0] = failure, 1
-    communicator.all_sum(message)
-    if message[0]:
-        raise_on_all_ranks(communicator, error)
-    totals = from_limbs(message[1:].reshape(-1, LIMBS_PER_SUM))
-    asx, ach = totals.view(np.complex128).reshape(2, frequencies)
+    _require_matching(communicator.all_gather(np.array(header, np.float64)))
+    limbs = on_all_ranks(communicator, lambda: to_limbs(_parts(results)))
+    communicator.all_sum(limbs)
+    asx, ach = from_limbs(limbs).view(np.complex128).reshape(2, header.nfreqs)
     return asx, ach
 
 
 class _Header(NamedTuple):
     """The values that the ranks compare. All of them are exact in float64."""
 
-    rows: float
-    nbands: float
-    ncouls: float
-    nfreqs: float
+    rows: int
+    nbands: int
+    ncouls: int
+    nfreqs: int
     gamma: float
     sexcut: float
     tol: float
-    digest: float
-
-    @classmethod
-    def of(
-        cls, operands: Sequence[Any], digest: int, gamma: float, sexcut: float, tol: float
-    ) -> _Header:
-        problem = GppOperands(*operands)
-        rows, columns = problem.wtilde.shape
-        bands, frequencies = problem.wx.shape
-        return cls(rows, bands, columns, frequencies, gamma, sexcut, tol, digest)
+    digest: int
 
 
 def _digest(operands: Sequence[Any]) -> int:

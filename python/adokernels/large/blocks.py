@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 #: The number of block arrays and of result arrays on the device. While the kernel uses one of each,
 #: the next block is uploaded and the previous result is downloaded. The third array of each kind
@@ -48,32 +48,20 @@ class Plan(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-class _Window(NamedTuple):
-    """A range of indices along one axis, and the range of the results that are stored."""
-
-    start: int
-    kept: slice
-
-
-def _windows(length: int, extent: int, halo: int = 0) -> Iterator[_Window]:
-    """Ranges of `extent` indices whose stored results cover an axis."""
+def _windows(length: int, extent: int, halo: int = 0) -> list[tuple[slice, slice]]:
+    """Windows of `extent` indices along an axis: what is read, and which results are stored."""
     if extent == length:
-        yield _Window(0, slice(0, length))
-        return
-    step = extent - 2 * halo
-    for first in range(0, length, step):
-        last = min(first + step, length)
-        yield _Window(min(max(first - halo, 0), length - extent), slice(first, last))
+        return [(slice(0, length), slice(0, length))]
+    windows = []
+    for first in range(0, length, extent - 2 * halo):
+        start = min(max(first - halo, 0), length - extent)
+        last = min(first + extent - 2 * halo, length)
+        windows.append((slice(start, start + extent), slice(first, last)))
+    return windows
 
 
 def _bytes_per_block(memory: int, smallest: int) -> int:
-    """The number of bytes of a block and its result, at least `smallest`.
-
-    Raises
-    ------
-    ValueError
-        If the smallest blocks do not fit into the memory.
-    """
+    """The number of bytes of a block and its result, at least `smallest`."""
     if memory < SLOTS * smallest:
         raise ValueError(
             f"stream: memory must be at least {SLOTS * smallest} bytes for these arrays, "
@@ -98,12 +86,8 @@ def image_plan(
     halo
         A result pixel depends on the pixels up to this distance.
     memory
-        Bytes of memory for SLOTS blocks and their results. Elements have one byte.
-
-    Raises
-    ------
-    ValueError
-        If the smallest blocks do not fit into the memory.
+        Bytes of memory for SLOTS blocks and their results. Elements have one byte. ValueError is
+        raised if the smallest blocks do not fit.
     """
     rows, cols = pixels
     row_bytes = cols * ((channels or 1) + 1)
@@ -114,54 +98,26 @@ def image_plan(
     for length in reversed(images):
         extents.insert(0, max(1, min(length, left)))
         left //= length
-    tail = () if channels is None else (channels,)
-    everything = tuple(slice(0, length) for length in tail)
-    axes = [list(_windows(length, extent)) for length, extent in zip(images, extents, strict=True)]
+    axes = [_windows(length, extent) for length, extent in zip(images, extents, strict=True)]
     blocks = []
-    for *batch, row in itertools.product(*axes, list(_windows(rows, band, halo))):
-        outer = tuple(
-            slice(w.start, w.start + extent) for w, extent in zip(batch, extents, strict=True)
-        )
-        blocks.append(
-            Block(
-                (*outer, slice(row.start, row.start + band), slice(0, cols), *everything),
-                (row.kept.start - row.start) * cols,
-                (*outer, row.kept, slice(0, cols)),
-            )
-        )
-    return Plan((*extents, band, cols, *tail), (*extents, band, cols), tuple(blocks))
+    for *batch, (read, kept) in itertools.product(*axes, _windows(rows, band, halo)):
+        outer = tuple(window for window, _ in batch)
+        blocks.append(Block((*outer, read), (kept.start - read.start) * cols, (*outer, kept)))
+    result_shape = (*extents, band, cols)
+    source_shape = result_shape if channels is None else (*result_shape, channels)
+    return Plan(source_shape, result_shape, tuple(blocks))
 
 
 def transpose_plan(shape: tuple[int, int], itemsize: int, memory: int) -> Plan:
-    """Divide a matrix into approximately square tiles.
-
-    Parameters
-    ----------
-    shape
-        Rows and columns of the source.
-    itemsize
-        Bytes per element.
-    memory
-        Bytes of memory for SLOTS tiles and their results.
-
-    Raises
-    ------
-    ValueError
-        If the smallest tiles do not fit into the memory.
-    """
+    """Divide a matrix into approximately square tiles; `memory` is as for :func:`image_plan`."""
     rows, cols = shape
     smallest = min(rows, SMALLEST_TILE) * min(cols, SMALLEST_TILE)
     elements = _bytes_per_block(memory, 2 * itemsize * smallest) // (2 * itemsize)
     side = math.isqrt(elements)
     tile_rows = _aligned(min(rows, max(side, elements // cols)), rows)
     tile_cols = _aligned(min(cols, elements // tile_rows), cols)
-    blocks = []
-    for down, across in itertools.product(_windows(rows, tile_rows), _windows(cols, tile_cols)):
-        part = (
-            slice(down.start, down.start + tile_rows),
-            slice(across.start, across.start + tile_cols),
-        )
-        blocks.append(Block(part, 0, part[::-1]))
+    tiles = itertools.product(_windows(rows, tile_rows), _windows(cols, tile_cols))
+    blocks = [Block((down, across), 0, (across, down)) for (down, _), (across, _) in tiles]
     return Plan((tile_rows, tile_cols), (tile_cols, tile_rows), tuple(blocks))
 
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.dask_arrays.matrices import transpose
+from adokernels.large.blocks import SLOTS, Plan, image_plan, transpose_plan
 from adokernels.model.operands import check_types, has_channels
-from adokernels.model.registry import routines
+from adokernels.model.registry import routines, transpose
 from adokernels.model.routine import BuiltInVariant, Routine
-from adokernels.streaming.blocks import SLOTS, Plan, image_plan, transpose_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _UNITS |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def stream(
+def out_of_core(
     routine: Routine | BuiltInVariant | str,
     source: NDArray[Any],
     sink: NDArray[Any] | None = None,
@@ -206,24 +203,9 @@ def _in_turn(
         stored[...] = result.reshape(-1)[block.first : last].reshape(stored.shape)
 
 
-class _PendingCopy(Protocol):
-    def wait(self) -> None: ...
-
-
-class _Copies(Protocol):
-    """The members of BlockCopies that `_overlapped` uses."""
-
-    @property
-    def stream(self) -> int: ...
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
-    def upload(self, to: Any, source: Any) -> _PendingCopy: ...
-    def download(self, sink: Any, from_: Any, first: int) -> _PendingCopy: ...
-    def close(self) -> None: ...
-
-
 def _overlapped(
     call: Any,
-    copies: _Copies,
+    copies: _core.BlockCopies,
     plan: Plan,
     source: NDArray[Any],
     sink: NDArray[Any],
@@ -235,8 +217,8 @@ def _overlapped(
     therefore has work in both directions at all times.
     """
     count = len(plan.blocks)
-    uploads: deque[_PendingCopy] = deque()
-    downloads: deque[_PendingCopy] = deque()
+    uploads: deque[_core.PendingCopy] = deque()
+    downloads: deque[_core.PendingCopy] = deque()
     try:
         blocks = [copies.empty(plan.source_shape, source.dtype) for _ in range(min(SLOTS, count))]
         results = [copies.empty(plan.result_shape, sink.dtype) for _ in blocks]

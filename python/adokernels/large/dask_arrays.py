@@ -1,0 +1,229 @@
+"""Calls of routines with Dask arrays: checks, then a lazy array with one task per block.
+
+Only a call with a Dask array imports this module, because it imports Dask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import math
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+
+from adokernels import _core
+from adokernels.model.call_checks import has_dask_array
+from adokernels.model.operands import check_types, has_channels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from adokernels.model.routine import Routine
+
+
+def lazy_call(
+    routine: Routine,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    *,
+    variant: str | None,
+    block: tuple[int, ...] | None,
+    device: str | None,
+    out: Any,
+    stream: Any,
+) -> da.Array:
+    """Return the result of a routine as a lazy Dask array.
+
+    Parameters
+    ----------
+    routine, args, options
+        The routine, its positional operands, and its keyword operands and options.
+    variant, block, device
+        As in a call with NumPy arrays. They apply to the call of each block.
+    out, stream
+        Must be None.
+
+    Raises
+    ------
+    TypeError
+        If the routine does not support Dask arrays, if `out` or `stream` is given, or if a call
+        with NumPy arrays of these types would raise it.
+    ValueError
+        If the chunk sizes are unknown, or if a call with NumPy arrays of these shapes would raise
+        it.
+    KeyError
+        If the routine has no variant of that name.
+
+    The blocks may still raise errors, for example if the device is missing or `block` is not one of
+    the variant's.
+    """
+    if routine.name == "gpp":
+        raise TypeError(
+            "gpp does not support Dask arrays; ado.distributed.gpp divides it among processes"
+        )
+    compute = _image_filter if routine.halo is not None else _MATRICES.get(routine.name)
+    if compute is None:
+        raise TypeError(
+            f"{routine.name} does not support Dask arrays: pass NumPy arrays, for example the "
+            "results of compute()"
+        )
+    for name, value in (("out", out), ("stream", stream)):
+        if value is not None:
+            raise TypeError(
+                f"{routine.name}: {name} must be None for Dask arrays, because the result is lazy"
+            )
+    _check_device(routine, variant, device)
+    operands = _checked_operands(routine, args, options)
+    # Copies, because the caller may change a list before the blocks are computed.
+    options = {name: copy.deepcopy(options[name]) for name in routine.options if name in options}
+    for name, value in options.items():
+        if has_dask_array((value,)):
+            raise TypeError(f"{routine.name}: {name} must not be a Dask array")
+    check_types(routine, operands, options)
+    return compute(_BlockCall(routine, variant, block, device, options), *operands)
+
+
+def _check_device(routine: Routine, variant: str | None, device: str | None) -> None:
+    """Check names. A device may be missing here, because other processes may compute the blocks."""
+    if device is not None:
+        if not isinstance(device, str):
+            raise TypeError(f"{routine.name}: device must be a string, got {type(device).__name__}")
+        with contextlib.suppress(_core.Unavailable):
+            _core.resolve_device(device)
+    if variant is None:
+        return
+    own = routine[variant].device
+    if device is not None and device.partition(":")[0] != own:
+        raise ValueError(f"{routine.name}[{variant}] runs on {own}, got device={device!r}")
+
+
+def _checked_operands(
+    routine: Routine, args: Sequence[Any], options: Mapping[str, Any]
+) -> list[da.Array]:
+    """All operands in the routine's order, as Dask arrays with known shapes."""
+    names = [p.name for p in routine.parameters if p.role == "input"]
+    if len(args) > len(names) or any(name in options for name in names[: len(args)]):
+        given_twice = {name: np.empty(0) for name in names if name in options}
+        routine.variants[0].cost(*[np.empty(0) for _ in args], **given_twice)  # raises TypeError
+    given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
+    if missing := [name for name in names if name not in given]:
+        raise TypeError(f"{routine.name}() needs the operand {missing[0]}")
+    operands = [_as_dask_array(f"{routine.name}: {name}", given[name]) for name in names]
+    for name, operand in zip(names, operands, strict=True):
+        if any(math.isnan(length) for length in operand.shape):
+            raise ValueError(
+                f"{routine.name}: {name} must have known chunk sizes, got shape {operand.shape}: "
+                "call its compute_chunk_sizes() first"
+            )
+    return operands
+
+
+def _as_dask_array(who: str, operand: Any) -> da.Array:
+    if isinstance(operand, da.Array):
+        return operand
+    if operand is None or isinstance(operand, (str, bytes)):
+        raise TypeError(f"{who} must be an array, not {type(operand).__name__}")
+    if not (hasattr(operand, "shape") and hasattr(operand, "dtype")):
+        operand = np.asarray(operand)
+    return da.from_array(operand, chunks=-1)
+
+
+@dataclass(frozen=True)
+class _BlockCall:
+    """A function that computes the result of one block. It can be pickled for other processes."""
+
+    routine: Routine
+    variant: str | None
+    block: tuple[int, ...] | None
+    device: str | None
+    options: Mapping[str, Any]
+
+    def __call__(self, *operands: Any) -> Any:
+        """Compute the result of one block, as an array of the library of the operands."""
+        result = self.routine(
+            *operands, variant=self.variant, block=self.block, device=self.device, **self.options
+        )
+        if isinstance(result, _core.DeviceArray):
+            # The operands are CuPy arrays, so CuPy is loaded.
+            return sys.modules["cupy"].from_dlpack(result)
+        return result
+
+    def expression_of(self, operand: da.Array, ndim: int) -> dict[str, Any]:
+        """The name, dtype and library of a result with the dtype and library of an operand."""
+        meta = meta_from_array(operand, ndim=ndim, dtype=operand.dtype)
+        return {"token": self.routine.name, "dtype": operand.dtype, "meta": meta}
+
+
+def _image_filter(call: _BlockCall, image: da.Array) -> da.Array:
+    """Filter blocks with their halos.
+
+    Blocks have no halo at the edges of the image. The kernel applies its own border there.
+    """
+    halo = call.routine.halo or 0
+    channels = [image.ndim - 1] if has_channels(call.routine) else []
+    image = image.rechunk(dict.fromkeys(channels, -1))
+    cols = image.ndim - len(channels) - 1
+    axes = [cols - 1, cols]
+    # Dask merges chunks that are smaller than the halo. It requires axes longer than the halo, so
+    # shorter axes become one chunk without a halo.
+    image = image.rechunk({axis: -1 for axis in axes if image.shape[axis] <= halo})
+    depth = {axis: halo if image.numblocks[axis] > 1 else 0 for axis in axes}
+    if "batch" in call.routine.options:
+        # The shape of the whole image has been checked. A block with 3 or 4 columns is valid.
+        call = replace(call, options={**call.options, "batch": True})
+    overlap = any(depth.values())
+    blocks = da.overlap.overlap(image, depth, boundary="none") if overlap else image
+    expression = call.expression_of(image, image.ndim - len(channels))
+    result = da.map_blocks(call, blocks, drop_axis=channels, **expression)
+    return da.overlap.trim_internal(result, depth, boundary="none") if overlap else result
+
+
+def _transpose(call: _BlockCall, a: da.Array) -> da.Array:
+    return da.blockwise(call, "ji", a, "ij", **call.expression_of(a, 2))
+
+
+def _row_of(call: _BlockCall, big: Any, small: Any) -> Any:
+    """The largest sums of one block, as a matrix with one row."""
+    return call(big, small)[None]
+
+
+def _largest(sums: Any, axis: Any, keepdims: bool) -> Any:
+    return np.max(sums, axis=axis, keepdims=keepdims)  # for NumPy and CuPy arrays; NaN propagates
+
+
+def _max_plus(call: _BlockCall, big: da.Array, small: da.Array) -> da.Array:
+    """Compute the largest sums per block, then a tree of maxima. Maxima are exact in any order."""
+    small = small.rechunk((big.chunks[0],))
+    row_of = functools.partial(_row_of, call)
+    expression = call.expression_of(big, 2)
+    sums = da.blockwise(row_of, "kp", big, "kp", small, "k", adjust_chunks={"k": 1}, **expression)
+    meta = call.expression_of(big, 1)["meta"]
+    return da.reduction(
+        sums, _largest, _largest, axis=0, dtype=big.dtype, meta=meta, concatenate=True
+    )
+
+
+def _average_matvec(call: _BlockCall, vectors: da.Array, matrix: da.Array) -> da.Array:
+    """Compute whole sets per block.
+
+    Each column of the result depends on all samples and all elements of its set. Sums of parts of a
+    set would be rounded before they are added.
+    """
+    if vectors.numblocks[1:] != (1, 1):
+        vectors = vectors.rechunk({0: "auto", 1: -1, 2: -1})
+    matrix = matrix.rechunk(-1)
+    expression = call.expression_of(vectors, 2)
+    return da.blockwise(call, "in", vectors, "nlm", matrix, "il", concatenate=True, **expression)
+
+
+_MATRICES: Mapping[str, Callable[..., da.Array]] = {
+    "transpose": _transpose,
+    "max_plus": _max_plus,
+    "average_matvec": _average_matvec,
+}

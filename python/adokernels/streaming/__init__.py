@@ -1,1 +1,0 @@
-"""Arrays that are larger than the memory of a device, computed in blocks."""
