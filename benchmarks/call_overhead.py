@@ -3,8 +3,7 @@
 python benchmarks/call_overhead.py
 
 The target is at most 1.5 us per call more than NumPy. Times are minima over interleaved rounds.
-"general" is the same call with ``variant=``, which does not use the direct path
-(src/bindings/direct_call.cpp).
+"named" is the same call with ``variant=``.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def microseconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def main() -> None:
     ado.set_device("cpu")
-    print(f"{'routine':<16}{'NumPy':>9}{'call':>9}{'general':>9}{'call - NumPy':>14}   (us)")
+    print(f"{'routine':<16}{'NumPy':>9}{'call':>9}{'named':>9}{'call - NumPy':>14}   (us)")
     for name, routine in ado.routines.items():
         operands = random_operands(routine, SMALLEST.get(name, (1, 1)))
         expression = EXPRESSIONS.get(name, TASKS[name].expected)
@@ -50,10 +49,10 @@ def main() -> None:
             {
                 "NumPy": lambda f=expression, a=operands: f(*a),
                 "call": lambda f=routine, a=operands: f(*a),
-                "general": lambda f=routine, a=operands, v=variant: f(*a, variant=v),
+                "named": lambda f=routine, a=operands, v=variant: f(*a, variant=v),
             }
         )
-        row = "".join(f"{us[column]:9.2f}" for column in ("NumPy", "call", "general"))
+        row = "".join(f"{us[column]:9.2f}" for column in ("NumPy", "call", "named"))
         print(f"{name:<16}{row}{us['call'] - us['NumPy']:+14.2f}")
 
 
