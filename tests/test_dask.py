@@ -1,5 +1,6 @@
 """Routines with Dask arrays: lazy results with the bits and errors of calls with NumPy arrays."""
 
+import dataclasses
 import os
 import re
 import signal
@@ -97,13 +98,19 @@ def test_a_smaller_halo_gives_another_result(routine, smaller, rng, monkeypatch)
 def test_variants_compute_each_block(variant, rng, monkeypatch):
     image = random_image(rng, variant.routine, (40, 70))
     expected = variant(image)
+    from adokernels.dask_arrays.blocks import BlockCall
+
     called = []
-    call = ado.Routine._general_call
-    monkeypatch.setattr(
-        ado.Routine,
-        "_general_call",
-        lambda *args, **options: called.append(options["variant"]) or call(*args, **options),
-    )
+    call = BlockCall.__call__
+
+    def recorded(self, *operands):
+        def routine(*args, **options):
+            called.append(options["variant"])
+            return self.routine(*args, **options)
+
+        return call(dataclasses.replace(self, routine=routine), *operands)
+
+    monkeypatch.setattr(BlockCall, "__call__", recorded)
     lazy = variant(da.from_array(image, chunks=35))
     called.clear()
     assert identical(lazy, expected)

@@ -37,13 +37,13 @@ void time_a_ladder() {
   constexpr std::int64_t kSide = 1024;
   std::vector<float> a(kSide * kSide, 1.0F), out(a.size());
   const ado::Routine& transpose = ado::routine("transpose");
-  const ado::BoundProblem problem = ado::bind(transpose, {array_of(a.data(), {kSide, kSide})},
-                                              {array_of(out.data(), {kSide, kSide})});
+  const auto problem = ado::bind(transpose, {array_of(a.data(), {kSide, kSide})},
+                                 {array_of(out.data(), {kSide, kSide})});
   for (const ado::AnyVariant* variant : transpose.variants()) {
     std::printf("%-14s %-5s %s\n", variant->name, ado::name_of(variant->device), variant->changes);
-    if (variant->device != ado::Device::kCpu || variant->why_not(problem.problem()) != nullptr)
+    if (variant->device != ado::Device::kCpu || variant->why_not(*problem) != nullptr)
       continue;
-    ado::Call call(transpose, *variant, problem.problem(), {});
+    ado::Call call(*problem, *variant, {});
     double best = ado::sample(call, /*cold=*/true, 1).seconds;
     for (int i = 0; i < 9; ++i) best = std::min(best, ado::sample(call, true, 1).seconds);
     std::printf("%20s %.1f us, %.1f GB/s\n", "", 1e6 * best, 1e-9 * call.cost().bytes / best);

@@ -11,12 +11,12 @@ __all__: list[str] = [
     "BlockCopies",
     "BlockedStream",
     "Call",
+    "Callable",
     "Cost",
     "CudaError",
     "CudaKernel",
     "CudaModule",
     "DeviceArray",
-    "DirectCall",
     "KernelInfo",
     "KernelLaunch",
     "LineSamples",
@@ -185,36 +185,6 @@ class BlockCopies:
         The handle (cudaStream_t) of the stream for kernels.
         """
 
-class OptionType:
-    """
-    The values that an option accepts.
-    """
-    @property
-    def choices(self) -> list[str]: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-
-class Parameter:
-    """
-    An operand or an option of a routine.
-    """
-    @property
-    def default(self) -> typing.Any: ...
-    @property
-    def doc(self) -> str: ...
-    @property
-    def elements(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def shape(self) -> str: ...
-    @property
-    def type(self) -> OptionType: ...
-
 class VariantInfo:
     """
     The declaration of a variant.
@@ -309,6 +279,36 @@ class Cost:
         Bytes that the variant requests from memory.
         """
 
+class OptionType:
+    """
+    The values that an option accepts.
+    """
+    @property
+    def choices(self) -> list[str]: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+class Parameter:
+    """
+    An operand or an option of a routine.
+    """
+    @property
+    def default(self) -> typing.Any: ...
+    @property
+    def doc(self) -> str: ...
+    @property
+    def elements(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def shape(self) -> str: ...
+    @property
+    def type(self) -> OptionType: ...
+
 class Call:
     """
     A variant that is ready to run on one problem.
@@ -336,7 +336,7 @@ class Call:
 
 class Problem:
     """
-    Operands, checked and staged once.
+    Operands and options, checked and copied to the device once.
     """
     def best(self) -> str:
         """
@@ -390,16 +390,6 @@ class Routine:
     """
     A routine and its ladders.
     """
-    def call(
-        self,
-        arguments: tuple,
-        options: dict,
-        variant: typing.Any,
-        block: typing.Any,
-        device: typing.Any,
-        out: typing.Any,
-        stream: typing.Any,
-    ) -> typing.Any: ...
     def choose(
         self,
         arguments: tuple,
@@ -438,7 +428,10 @@ class Routine:
         device: typing.Any = None,
         variant: typing.Any = None,
         out: typing.Any = None,
-    ) -> Problem: ...
+    ) -> Problem:
+        """
+        Check operands, options and results, and copy operands to the device. Without out=, new results are allocated.
+        """
     def set_default_block(self, variant: str, block: typing.Any) -> None:
         """
         Set the default block shape of a variant for the rest of the process.
@@ -467,9 +460,9 @@ class Routine:
     @property
     def variants(self) -> list: ...
 
-class DirectCall:
+class Callable:
     """
-    Base class of routines. Its instances are callable; all but the most common calls are passed to the method _general_call.
+    Base class of routines and variants. Their calls execute no Python code, except calls with Dask arrays: these call the method _lazy_call.
     """
     @staticmethod
     def __new__(type, *args, **kwargs):

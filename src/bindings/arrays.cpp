@@ -45,7 +45,7 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
   if (wanted.kind != Device::kCuda)
     throw ValueError("to_device: device must be 'cuda' or 'cuda:N', got '" + *device + "'");
   wanted = resolve_gpu(wanted);
-  PyArray source("to_device: the array", array, false);
+  PyArray source({"to_device", "the array"}, array, false);
   if (source.memory() != kHost)
     throw ValueError("to_device: the array must be in host memory, but it is on " +
                      name_of(source.memory()));
@@ -56,23 +56,6 @@ DeviceArray to_device(const py::object& array, const std::optional<std::string>&
   const ReleaseGil release;
   upload(copy.view.data, view, stream);
   return copy;
-}
-
-py::object new_array(const BoundProblem::ResultType& type, const Element* element,
-                     const DeviceId& memory, const StreamHandle& stream) {
-  const Element own = element != nullptr ? *element : Element{numpy_dtype(type.type)};
-  if (memory.kind == Device::kCpu) {
-    if (own.opaque)
-      throw TypeError("NumPy has no type " + own.name() +
-                      " for the result; pass out=, or install the package ml_dtypes");
-    return py::array(own.dtype, std::vector<py::ssize_t>(type.shape));
-  }
-  Array view;
-  view.type = element_type(own.dtype);
-  view.rank = static_cast<int>(type.shape.size());
-  std::copy(type.shape.begin(), type.shape.end(), view.shape);
-  return py::cast(
-      DeviceArray(own, view, cuda::stream_of(memory.ordinal, stream.handle), stream.owner));
 }
 
 }  // namespace ado::bindings

@@ -8,12 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings/dlpack.hpp"
 #include "bindings/dtypes.hpp"
 #include "bindings/foreign.hpp"
-#include "bindings/streams.hpp"
-#include "runtime/call.hpp"
+#include "runtime/problem.hpp"
 
 namespace ado::bindings {
 
@@ -34,33 +34,45 @@ struct DeviceArray {
 DeviceArray to_device(const py::object& array, const std::optional<std::string>& device);
 
 // An operand of a call: the Python object with its element type and a view of its memory. The
-// functions need the GIL, except before_use and after_use.
+// functions need the GIL, except before_use and after_use. An object is used for many operands, one
+// after the other.
 //
 // The memory is accessed in three steps, because the first two execute Python code that could
-// resize or free the memory of other operands: the constructors of all operands, open() of all
-// operands, then argument() of all operands.
+// resize or free the memory of other operands: set() of all operands, open() of all operands, then
+// argument() of all operands.
 class PyArray final : public ArrayTraits {
  public:
-  // `who` names the operand in error messages: "transpose: a". Calls write an `output`.
-  PyArray(std::string who, py::object object, bool output);
-  ~PyArray();
+  PyArray() = default;
+  PyArray(const Who& who, py::object object, bool output) { set(who, std::move(object), output); }
+  ~PyArray() { clear(); }
   PyArray(const PyArray&) = delete;
   PyArray& operator=(const PyArray&) = delete;
 
-  const DeviceId& memory() const { return memory_; }
+  // `who` names the operand in error messages. Calls write an `output`.
+  void set(const Who& who, py::object object, bool output);
+  // Makes a new packed array for a result, in the memory of the device.
+  const Argument& make(const Who& who, const Element& element, const Array& like,
+                       const DeviceId& memory, const StreamHandle& stream);
+  // Forgets the operand. If work on a stream that its library does not know still uses it, it is
+  // kept alive until that work has finished.
+  void clear();
+
+  const DeviceId& memory() const { return argument_.memory; }
   // Returns the current stream of the array's library, or the stream of a DeviceArray.
-  const std::optional<StreamHandle>& stream() const { return stream_; }
+  const std::optional<StreamHandle>& stream() const { return foreign_.stream; }
   // Makes the library's current stream wait for the call, if the call uses the array on another
   // one.
-  void make_library_wait() { library_waits_ = true; }
-  bool is_device_array() const { return buffer_ != nullptr; }
+  void make_library_wait() { foreign_.library_waits = true; }
+  bool is_device_array() const { return foreign_.buffer != nullptr; }
   // Imports the memory, for use on `stream` if it is in device memory.
   void open(const std::optional<cuda::Stream>& stream);
-  Argument argument();
+  const Argument& argument();
+  // Throws ValueError if the array has been resized since argument() was called.
+  void require_unchanged() const;
 
   const py::object& object() const { return object_; }
   const Element& element() const { return element_; }
-  const Array& view() const { return view_; }
+  const Array& view() const { return argument_.view; }
   // Returns a view of host memory, or a copy of device memory. The view of an array of another
   // library is read-only, and it keeps the memory alive.
   py::array numpy() const;
@@ -72,34 +84,35 @@ class PyArray final : public ArrayTraits {
   void after_use(const cuda::Stream& stream, bool writes) override;
 
  private:
+  // Of arrays that are not NumPy's.
+  struct Foreign {
+    ForeignType type;
+    bool library_waits = false;
+    bool opened = true;                           // false: open() must call __dlpack__
+    std::shared_ptr<const ManagedTensor> tensor;  // of an array that was imported with DLPack
+    std::shared_ptr<cuda::Buffer> buffer;         // of a DeviceArray
+    std::optional<StreamHandle> stream;           // the result of stream()
+    std::optional<StreamHandle> written_on;       // the stream of __cuda_array_interface__
+    std::shared_ptr<cuda::Event> end;             // of work on a stream unknown to the library
+  };
+
   void set_foreign();
   void set_numpy();
+  void convert_to_numpy();
   void set_tensor(ManagedTensor tensor);
   py::array as_numpy() const;  // a view; in device memory, its elements must not be read
 
-  std::string who_;
-  bool output_;
+  Who who_{};
+  bool output_ = false;
+  bool is_numpy_ = false;
   py::object object_;  // a py::array, a DeviceArray or an array of another library
   Element element_;
-  Array view_;
-  DeviceId memory_;
-  ForeignType type_;
-  bool library_waits_ = false;
-  bool opened_ = true;                           // false: open() must call __dlpack__
-  std::shared_ptr<const ManagedTensor> tensor_;  // of an array that was imported with DLPack
-  std::shared_ptr<cuda::Buffer> buffer_;         // of a DeviceArray
-  std::optional<StreamHandle> stream_;           // the result of stream()
-  std::optional<StreamHandle> written_on_;       // the stream of __cuda_array_interface__
-  std::shared_ptr<cuda::Event> end_;             // of work on a stream unknown to the library
+  Argument argument_{{}, kHost, this};
+  Foreign foreign_;
 };
 
 // Releases the arrays that calls kept alive and whose work has finished.
 void release_finished();
-
-// Returns a new array for a result, in the memory of the device. `element` is the element type of
-// the operand that must have the same type as the result, or nullptr.
-py::object new_array(const BoundProblem::ResultType& type, const Element* element,
-                     const DeviceId& memory, const StreamHandle& stream);
 
 py::tuple shape_of(const Array& view);
 std::string type_name(const py::handle& object);

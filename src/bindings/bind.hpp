@@ -5,11 +5,11 @@
 
 namespace ado::bindings {
 
-void bind_errors(pybind11::module_& m);
 void bind_arrays(pybind11::module_& m);
 void bind_block_copies(pybind11::module_& m);
 void bind_variants(pybind11::module_& m);
 void bind_routines(pybind11::module_& m);
+void bind_calls(pybind11::module_& m);
 void bind_machine(pybind11::module_& m);
 void bind_source_kernels(pybind11::module_& m);
 void bind_profiler(pybind11::module_& m);

@@ -105,7 +105,7 @@ py::object dlpack(const DeviceArray& array, const py::object& stream,
 }
 
 void copy_from(DeviceArray& array, const py::object& host) {
-  PyArray source("copy_from: the array", host, false);
+  PyArray source({"copy_from", "the array"}, host, false);
   source.open(std::nullopt);
   const Array view = source.argument().view;
   if (source.memory() != kHost || !source.element().equal(array.element) ||
@@ -197,7 +197,7 @@ finished, unless that stream synchronises with the legacy default stream.)")
   m.def(
       "host_capsule",
       [](py::array array, const std::optional<std::pair<int, int>>& max_version, bool copied) {
-        PyArray operand("array", array, true);
+        PyArray operand({"host_capsule", "array"}, array, true);
         const Array view = operand.argument().view;
         return to_capsule(view, operand.element(), {kDLCPU, 0}, share(std::move(array)),
                           {.versioned = max_version && max_version->first >= 1, .copied = copied});

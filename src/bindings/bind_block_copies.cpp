@@ -21,14 +21,14 @@ namespace {
 
 // An operand in host memory.
 struct HostArray {
-  HostArray(const std::string& name, const py::object& object, bool output)
+  HostArray(const Who& name, const py::object& object, bool output)
       : who(name), array(name, object, output) {
     if (array.memory() != kHost)
       throw ValueError(who + " must be in host memory, got an array on " + name_of(array.memory()));
     array.open(std::nullopt);
     view = array.argument().view;
   }
-  std::string who;
+  Who who;
   PyArray array;
   Array view;
 };
@@ -124,7 +124,7 @@ class BlockCopies {
   }
 
   std::unique_ptr<PendingCopy> upload(const DeviceArray& to, const py::object& source) {
-    auto host = std::make_unique<HostArray>("upload: source", source, false);
+    auto host = std::make_unique<HostArray>(Who{"upload", "source"}, source, false);
     check(*host, to);
     if (!shape_of(host->view).equal(shape_of(to.view)))
       throw ValueError(host->who + " must have the shape of the array on the GPU");
@@ -137,7 +137,7 @@ class BlockCopies {
 
   std::unique_ptr<PendingCopy> download(const py::object& sink, const DeviceArray& from,
                                         std::int64_t first) {
-    auto host = std::make_unique<HostArray>("download: sink", sink, true);
+    auto host = std::make_unique<HostArray>(Who{"download", "sink"}, sink, true);
     check(*host, from);
     if (first < 0 || first > from.view.elements() - host->view.elements())
       throw ValueError(

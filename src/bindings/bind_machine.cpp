@@ -6,6 +6,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
+#include "bindings/options.hpp"
 #include "core/error.hpp"
 #include "core/threads.hpp"
 #include "runtime/call.hpp"
@@ -126,9 +127,7 @@ void bind_machine(py::module_& m) {
   m.def(
       "suggest",
       [](const py::str& name, const std::vector<std::string>& known) {
-        // A lone surrogate has no UTF-8 form.
-        const py::object utf8 = name.attr("encode")("utf-8", "backslashreplace");
-        return suggest(py::bytes(utf8), known);
+        return suggest(escaped_text(name), known);
       },
       py::arg("name"), py::arg("known"),
       "The end of an error message for an unknown name: the most similar name, and all valid "

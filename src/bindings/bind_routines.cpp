@@ -9,118 +9,130 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
-#include "bindings/direct_call.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/options.hpp"
-#include "bindings/parameters.hpp"
 #include "core/error.hpp"
-#include "runtime/settings.hpp"
+#include "runtime/call.hpp"
+#include "runtime/strided.hpp"
 
 namespace ado::bindings {
 namespace {
 
-const AnyVariant* find(const Routine& routine, const std::optional<std::string>& variant) {
-  return variant ? &routine.find(*variant) : nullptr;
-}
-
-py::object call(const Routine& routine, const py::tuple& arguments, const py::dict& options,
-                const py::object& variant, const py::object& block, const py::object& device,
-                const py::object& out, const py::object& stream) {
-  const auto variant_name = name_from_python(variant, "variant");
-  const Block lengths = block_from_python(block);
-  const auto device_name = name_from_python(device, "device");
-  PyCall python(routine, arguments, options, out, stream);
-  BoundProblem& bound = python.bound();
-  const AnyVariant* const chosen = find(routine, variant_name);
-  without_gil([&] {
-    bound.check_values(python.stream().value_or(0));
-    run(bound, chosen, device_name, lengths, python.stream());
-  });
-  return python.results();
-}
-
-// Operands that are checked once and staged to the device once, so that only kernels are timed.
-class PyProblem {
- public:
-  PyProblem(const Routine& routine, const py::tuple& arguments, const py::dict& options,
-            const py::object& device, const py::object& variant)
-      : python_(routine, arguments, options, py::none(), py::int_(kLegacyStream)) {
-    BoundProblem& bound = python_.bound();
-    device_ = bound.resolve_device(find(routine, name_from_python(variant, "variant")),
-                                   name_from_python(device, "device"));
-    without_gil([&] {
-      bound.check_values();
-      if (device_.kind == Device::kCpu) return;
-      device_ = resolve_gpu(device_);
-      const cuda::DeviceScope scope(device_.ordinal);
-      if (bound.on_device()) {
-        bound.begin_use(stream());
-        try {
-          packed_ = std::make_unique<PackedProblem>(bound.problem(), stream());
-        } catch (...) {
-          bound.end_use(stream());
-          throw;
-        }
-      } else {
-        staged_ = std::make_unique<StagedProblem>(bound.problem(), stream());
-      }
-    });
-  }
-  ~PyProblem() {
-    if (packed_) python_.bound().end_use(stream());
-  }
-
-  const PyCall& python() const { return python_; }
-  const DeviceId& device() const { return device_; }
-  const Routine& routine() const { return python_.bound().routine(); }
-  const Problem& problem() const {
-    if (staged_) return staged_->problem();
-    return packed_ ? packed_->problem() : python_.bound().problem();
-  }
-  const AnyVariant& best() const {
-    const auto scope = scope_of_device();
-    return routine().best(problem(), device_.kind);
-  }
-
-  std::unique_ptr<Call> prepare(const std::string& variant, const py::object& block) const {
-    const AnyVariant& chosen = routine().find(variant);
-    python_.bound().resolve_device(&chosen, name_of(device_));
-    return std::make_unique<Call>(routine(), chosen, problem(), block_from_python(block));
-  }
-
-  void fill_results(unsigned char value) const {
-    const auto scope = scope_of_device();
-    for (const Array* output : problem().outputs) {
-      const auto bytes = static_cast<std::size_t>(output->bytes());
-      if (device_.kind == Device::kCuda)
-        cuda::fill(output->data, value, bytes);
-      else
-        std::fill_n(output->data, bytes, std::byte{value});
-    }
-  }
-
-  py::object results() const {
-    if (!staged_) return python_.results_on_host();
-    {
-      const ReleaseGil release;
-      staged_->fetch(python_.bound().problem());
-    }
-    return python_.results();
-  }
-
- private:
-  static constexpr int kLegacyStream = 1;  // prepared calls run on it
-  cuda::Stream stream() const { return {device_.ordinal}; }
-  std::optional<cuda::DeviceScope> scope_of_device() const {
-    if (device_.kind == Device::kCpu) return std::nullopt;
-    return std::optional<cuda::DeviceScope>(std::in_place, device_.ordinal);
-  }
-
-  PyCall python_;
-  DeviceId device_;
-  std::unique_ptr<StagedProblem> staged_;
-  std::unique_ptr<PackedProblem> packed_;
+// A description of an operand or an option, for the documentation, the stubs and error messages.
+struct Parameter {
+  std::string name, role, doc;  // role: "input", "output" or "option"
+  std::string shape = {}, elements = {};
+  OptionType type = {};
+  py::object default_value = py::none();
 };
+
+Parameter parameter_of(const OperandInfo& info, const char* role) {
+  return {.name = info.name,
+          .role = role,
+          .doc = info.doc,
+          .shape = info.shape.text(),
+          .elements = info.type_text()};
+}
+
+std::vector<Parameter> parameters_of(const Routine& routine) {
+  std::vector<Parameter> list;
+  for (const OperandInfo& input : routine.inputs) list.push_back(parameter_of(input, "input"));
+  for (const OptionInfo& option : routine.options)
+    list.push_back({.name = option.name,
+                    .role = "option",
+                    .doc = option.doc,
+                    .type = option.type,
+                    .default_value = to_python(option.default_value)});
+  for (const OperandInfo& output : routine.outputs) list.push_back(parameter_of(output, "output"));
+  return list;
+}
+
+constexpr int kLegacyStream = 1;  // prepared calls run on it
+
+// Binds the arguments of a call to a problem.
+std::unique_ptr<Problem> bind(const Routine& routine, const py::tuple& arguments,
+                              const py::dict& options, const py::object& out,
+                              const py::object& stream = py::none()) {
+  Given given{PySequence_Fast_ITEMS(arguments.ptr()), arguments.size()};
+  given.out = out;
+  given.stream = stream;
+  for (const auto& [name, value] : options) {
+    const auto index = find_keyword(routine, name);
+    if (!index) refuse_keyword(routine, name, routine.name, given.count);
+    given.keywords.emplace_back(*index, py::reinterpret_borrow<py::object>(value));
+  }
+  std::unique_ptr<Problem> problem = Arguments::new_problem(routine);
+  Arguments::of(*problem).bind(given);
+  return problem;
+}
+
+// Checks operands and copies them to the device once, so that only kernels are timed.
+std::unique_ptr<Problem> problem_of(const Routine& routine, const py::tuple& arguments,
+                                    const py::dict& options, const py::object& device,
+                                    const py::object& variant, const py::object& out) {
+  const AnyVariant* const named = variant_from_python(routine, variant);
+  const auto wanted = device_from_python(device);
+  std::unique_ptr<Problem> problem =
+      bind(routine, arguments, options, out, py::int_(kLegacyStream));
+  const DeviceId where = problem->resolve_device(named, wanted);
+  without_gil([&] {
+    problem->check_values();
+    if (where.kind == Device::kCuda) problem->place(cuda::Stream{resolve_gpu(where).ordinal});
+  });
+  return problem;
+}
+
+std::unique_ptr<Call> prepare(const Problem& problem, const std::string& variant,
+                              const py::object& block) {
+  const AnyVariant& named = problem.routine().find(variant);
+  static_cast<void>(problem.resolve_device(&named, problem.placed().memory));
+  return std::make_unique<Call>(problem, named, block_from_python(block));
+}
+
+// Overwrites every byte of the results, but not the bytes between them.
+void fill_results(const Problem& problem, unsigned char value) {
+  const Problem& placed = problem.placed();
+  const auto scope = scope_of(placed.memory);
+  for (const Array* output : placed.outputs) {
+    const auto bytes = static_cast<std::size_t>(output->bytes());
+    if (placed.on_device()) {
+      const cuda::Stream stream{placed.memory.ordinal};
+      const cuda::Buffer packed(output->packed() ? 0 : bytes, stream);
+      cuda::fill(output->packed() ? output->data : packed.data(), value, bytes);
+      if (!output->packed())
+        cuda::copy_strided(*output, packed_like(*output, packed.data()), stream);
+    } else if (output->packed()) {
+      std::fill_n(output->data, bytes, std::byte{value});
+    } else {
+      unpack_all(*output, std::vector(bytes, std::byte{value}).data());
+    }
+  }
+}
+
+template <class Function>
+py::tuple tuple_of(const std::vector<PyArray>& arrays, const Function& function) {
+  py::tuple all(arrays.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) all[i] = function(arrays[i]);
+  return all;
+}
+
+py::object results_on_host(const Problem& problem) {
+  {
+    const ReleaseGil release;
+    problem.fetch();
+    if (problem.on_device()) cuda::synchronize(cuda::Stream{problem.memory.ordinal});
+  }
+  const py::tuple all =
+      tuple_of(Arguments::of(problem).outputs(), [](const PyArray& a) { return a.numpy(); });
+  return all.size() == 1 ? py::object(all[0]) : py::object(all);
+}
+
+py::dict options_of(const Problem& problem) {
+  py::dict options;
+  for (const auto& [option, value] : problem.given_options())
+    options[problem.routine().options[option].name] = to_python(value);
+  return options;
+}
 
 // The operands for given lengths, without arrays: (name, shape, dtype) of each.
 std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
@@ -144,18 +156,35 @@ std::vector<std::tuple<std::string, py::tuple, std::string>> operand_types(
 py::tuple choose(const Routine& routine, const py::tuple& arguments, const py::dict& options,
                  const py::object& device, const py::object& out,
                  const std::optional<std::tuple<int, std::int64_t, std::int64_t>>& gpu) {
-  const PyCall python(routine, arguments, options, out);
+  const auto problem = bind(routine, arguments, options, out);
   Hardware hardware;
   if (gpu)
     hardware = {.multiprocessors = std::get<0>(*gpu),
                 .l2_bytes = std::get<1>(*gpu),
                 .shared_bytes = std::get<2>(*gpu)};
-  const Choice choice =
-      ado::choose(python.bound(), name_from_python(device, "device"), gpu ? &hardware : nullptr);
-  py::list skipped;
-  for (const auto& [variant, reason] : choice.skipped)
-    skipped.append(py::make_tuple(variant->name, reason));
-  return py::make_tuple(choice.variant->name, skipped);
+  std::vector<Skipped> skipped;
+  const AnyVariant& chosen =
+      ado::choose(*problem, device_from_python(device), gpu ? &hardware : nullptr, skipped);
+  py::list reasons;
+  for (const auto& [variant, reason] : skipped)
+    reasons.append(py::make_tuple(variant->name, reason));
+  return py::make_tuple(chosen.name, reasons);
+}
+
+void bind_parameters(py::module_& m) {
+  py::class_<OptionType>(m, "OptionType", "The values that an option accepts.")
+      .def_property_readonly("name",
+                             [](const OptionType& t) { return std::string(name_of(t.kind)); })
+      .def_readonly("length", &OptionType::length)
+      .def_readonly("choices", &OptionType::choices);
+  py::class_<Parameter>(m, "Parameter", "An operand or an option of a routine.")
+      .def_readonly("name", &Parameter::name)
+      .def_readonly("role", &Parameter::role)
+      .def_readonly("doc", &Parameter::doc)
+      .def_readonly("shape", &Parameter::shape)
+      .def_readonly("elements", &Parameter::elements)
+      .def_readonly("type", &Parameter::type)
+      .def_readonly("default", &Parameter::default_value);
 }
 
 void bind_call(py::module_& m) {
@@ -173,45 +202,63 @@ void bind_call(py::module_& m) {
 }
 
 void bind_problem(py::module_& m) {
-  py::class_<PyProblem>(m, "Problem", "Operands, checked and staged once.")
-      .def("prepare", &PyProblem::prepare, py::arg("variant"), py::arg("block") = py::none(),
+  py::class_<Problem>(m, "Problem", "Operands and options, checked and copied to the device once.")
+      .def("prepare", &prepare, py::arg("variant"), py::arg("block") = py::none(),
            py::keep_alive<0, 1>())
       .def(
           "why_not",
-          [](const PyProblem& p, const std::string& variant) {
-            const char* reason = p.routine().find(variant).why_not(p.problem());
+          [](const Problem& p, const std::string& variant) {
+            const char* reason = p.routine().find(variant).why_not(p.placed());
             return std::string(reason == nullptr ? "" : reason);
           },
           py::arg("variant"), "Why the variant cannot solve this problem; empty if it can.")
-      .def("fill_results", &PyProblem::fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
+      .def("fill_results", &fill_results, py::arg("value"), py::call_guard<ReleaseGil>(),
            "Overwrite every byte of the results.")
       .def(
-          "best", [](const PyProblem& p) { return std::string(p.best().name); },
+          "best",
+          [](const Problem& p) {
+            const auto scope = scope_of(p.placed().memory);
+            return std::string(p.routine().choose(p.placed(), p.placed().memory.kind).name);
+          },
           "The variant that a call would choose.")
-      .def("results", &PyProblem::results, "The results, in host memory.")
+      .def("results", &results_on_host, "The results, in host memory.")
       .def_property_readonly(
-          "device", [](const PyProblem& p) { return std::string(name_of(p.device().kind)); },
+          "device", [](const Problem& p) { return std::string(name_of(p.placed().memory.kind)); },
           "'cpu' or 'cuda'.")
       .def_property_readonly(
-          "device_id", [](const PyProblem& p) { return name_of(p.device()); },
+          "device_id", [](const Problem& p) { return name_of(p.placed().memory); },
           "'cpu', or a GPU such as 'cuda:0'.")
       .def_property_readonly(
-          "arguments", [](const PyProblem& p) { return p.python().arguments(); },
+          "arguments",
+          [](const Problem& p) {
+            return tuple_of(Arguments::of(p).inputs(), [](const PyArray& a) { return a.object(); });
+          },
           "The operands, in the routine's order.")
       .def_property_readonly(
-          "host_arguments", [](const PyProblem& p) { return p.python().host_arguments(); },
+          "host_arguments",
+          [](const Problem& p) {
+            return tuple_of(Arguments::of(p).inputs(), [](const PyArray& a) { return a.numpy(); });
+          },
           "The operands as NumPy arrays. Operands in device memory are copied.")
+      .def_property_readonly("options", &options_of, "The options that were passed.")
       .def_property_readonly(
-          "options", [](const PyProblem& p) { return p.python().options(); },
-          "The options that were passed.")
-      .def_property_readonly(
-          "operands", [](const PyProblem& p) { return p.python().operands(); },
+          "operands",
+          [](const Problem& p) {
+            py::list list;
+            for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+              const PyArray& input = Arguments::of(p).inputs()[i];
+              list.append(py::make_tuple(p.routine().inputs[i].name, shape_of(input.view()),
+                                         input.type_name()));
+            }
+            return list;
+          },
           "Name, shape and dtype of each operand.");
 }
 
 }  // namespace
 
 void bind_routines(py::module_& m) {
+  bind_parameters(m);
   bind_call(m);
   bind_problem(m);
   py::class_<Routine>(m, "Routine", "A routine and its ladders.")
@@ -244,22 +291,17 @@ void bind_routines(py::module_& m) {
           },
           py::arg("variant"), py::arg("block"),
           "Set the default block shape of a variant for the rest of the process.")
-      .def("call", &call, py::arg("arguments"), py::arg("options"), py::arg("variant"),
-           py::arg("block"), py::arg("device"), py::arg("out"), py::arg("stream"))
       .def(
-          "problem",
-          [](const Routine& r, const py::tuple& arguments, const py::dict& options,
-             const py::object& device, const py::object& variant) {
-            return std::make_unique<PyProblem>(r, arguments, options, device, variant);
-          },
-          py::arg("arguments"), py::arg("options"), py::arg("device") = py::none(),
-          py::arg("variant") = py::none())
+          "problem", &problem_of, py::arg("arguments"), py::arg("options"),
+          py::arg("device") = py::none(), py::arg("variant") = py::none(),
+          py::arg("out") = py::none(),
+          "Check operands, options and results, and copy operands to the device. Without out=, new "
+          "results are allocated.")
       .def(
           "kernels",
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
              const py::dict& options, const py::object& block, const py::object& out) {
-            const PyCall python(r, arguments, options, out);
-            return record_kernels(r, r.find(variant), python.bound().problem(),
+            return record_kernels(*bind(r, arguments, options, out), r.find(variant),
                                   block_from_python(block));
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"), py::arg("block"),
@@ -268,9 +310,9 @@ void bind_routines(py::module_& m) {
           "cost",
           [](const Routine& r, const std::string& variant, const py::tuple& arguments,
              const py::dict& options) {
-            PyCall python(r, arguments, options, py::none());
-            without_gil([&] { python.bound().check_values(); });
-            return cost_of(r.find(variant), python.bound().problem());
+            const auto problem = bind(r, arguments, options, py::none());
+            without_gil([&] { problem->check_values(); });
+            return cost_of(r.find(variant), *problem);
           },
           py::arg("variant"), py::arg("arguments"), py::arg("options"))
       .def("choose", &choose, py::arg("arguments"), py::arg("options"),
@@ -281,7 +323,6 @@ void bind_routines(py::module_& m) {
            "for that GPU.")
       .def("operand_types", &operand_types, py::arg("lengths"), py::arg("batch"),
            py::arg("dtype") = py::none());
-  bind_direct_call(m);
   m.def(
       "routines",
       [] {

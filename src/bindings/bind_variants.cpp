@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "bindings/bind.hpp"
-#include "bindings/parameters.hpp"
 #include "runtime/call.hpp"
 #include "runtime/settings.hpp"
 
 namespace ado::bindings {
 namespace {
+
+namespace py = pybind11;
 
 // The default block shape comes first. The others are in the order of their declaration.
 std::vector<std::vector<unsigned>> blocks_of(const AnyVariant& variant) {
@@ -85,19 +86,6 @@ void bind_cost(py::module_& m) {
 }  // namespace
 
 void bind_variants(py::module_& m) {
-  py::class_<OptionType>(m, "OptionType", "The values that an option accepts.")
-      .def_property_readonly("name",
-                             [](const OptionType& t) { return std::string(name_of(t.kind)); })
-      .def_readonly("length", &OptionType::length)
-      .def_readonly("choices", &OptionType::choices);
-  py::class_<Parameter>(m, "Parameter", "An operand or an option of a routine.")
-      .def_readonly("name", &Parameter::name)
-      .def_readonly("role", &Parameter::role)
-      .def_readonly("doc", &Parameter::doc)
-      .def_readonly("shape", &Parameter::shape)
-      .def_readonly("elements", &Parameter::elements)
-      .def_readonly("type", &Parameter::type)
-      .def_readonly("default", &Parameter::default_value);
   bind_variant_info(m);
   bind_kernel_info(m);
   bind_cost(m);

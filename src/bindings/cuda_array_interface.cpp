@@ -9,17 +9,16 @@
 namespace ado::bindings {
 namespace {
 
-[[noreturn]] void malformed(const std::string& who, const std::string& what) {
+[[noreturn]] void malformed(const Who& who, const std::string& what) {
   throw TypeError(who + ": __cuda_array_interface__ must have " + what);
 }
 
-py::object entry(const std::string& who, const py::dict& interface, const char* key) {
+py::object entry(const Who& who, const py::dict& interface, const char* key) {
   if (!interface.contains(key)) malformed(who, std::string("the entry '") + key + "'");
   return interface[key];
 }
 
-std::vector<std::int64_t> lengths_from(const std::string& who, const py::object& object,
-                                       const char* key) {
+std::vector<std::int64_t> lengths_from(const Who& who, const py::object& object, const char* key) {
   std::vector<std::int64_t> lengths;
   try {
     for (const py::handle item : object) lengths.push_back(item.cast<std::int64_t>());
@@ -31,7 +30,7 @@ std::vector<std::int64_t> lengths_from(const std::string& who, const py::object&
 
 }  // namespace
 
-CudaInterface read_cuda_interface(const std::string& who, const py::object& object) {
+CudaInterface read_cuda_interface(const Who& who, const py::object& object) {
   const py::object value = object.attr("__cuda_array_interface__");
   if (!py::isinstance<py::dict>(value)) malformed(who, "the type dict, got " + type_name(value));
   const auto interface = value.cast<py::dict>();

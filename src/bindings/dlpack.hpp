@@ -33,7 +33,7 @@ class ManagedTensor {
 
   // Takes the tensor from a capsule that __dlpack__ returned, and marks the capsule as used. Throws
   // TypeError for other objects and for incompatible versions of DLPack.
-  static ManagedTensor from_capsule(const std::string& who, const py::object& capsule);
+  static ManagedTensor from_capsule(const Who& who, const py::object& capsule);
 
   const DLTensor& tensor() const {
     return versioned_ != nullptr ? versioned_->dl_tensor : plain_->dl_tensor;
@@ -49,23 +49,23 @@ class ManagedTensor {
 
 // Calls object.__dlpack__. `stream` is the stream on which the tensor will be used, or nothing for
 // host memory.
-ManagedTensor call_dlpack(const std::string& who, const py::object& object,
+ManagedTensor call_dlpack(const Who& who, const py::object& object,
                           const std::optional<cuda::Stream>& stream);
 
 // Returns the device of a tensor. Throws TypeError if it is neither host memory nor memory of a
 // CUDA device.
-DeviceId device_of(const std::string& who, const DLDevice& device);
+DeviceId device_of(const Who& who, const DLDevice& device);
 
 // Returns a view of a tensor. Throws ValueError if it has too many dimensions or is malformed.
-Array view_of(const std::string& who, const DLTensor& tensor, const Element& element);
+Array view_of(const Who& who, const DLTensor& tensor, const Element& element);
 
 // Throws ValueError if a length is negative or the size of the array in bytes overflows.
-void check_shape(const std::string& who, const Array& view);
+void check_shape(const Who& who, const Array& view);
 
 // The strides of dimensions of length 1, and all strides of an empty array, can have any value.
 // Sets them to those of a packed array. Throws ValueError if the distance between two elements
 // overflows.
-void normalise_strides(const std::string& who, Array& view);
+void normalise_strides(const Who& who, Array& view);
 
 // Arguments of __dlpack__.
 struct ExportRequest {

@@ -36,7 +36,7 @@ ManagedTensor::~ManagedTensor() {
   if (plain_ != nullptr && plain_->deleter != nullptr) plain_->deleter(plain_);
 }
 
-ManagedTensor ManagedTensor::from_capsule(const std::string& who, const py::object& capsule) {
+ManagedTensor ManagedTensor::from_capsule(const Who& who, const py::object& capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), kVersioned) != 0) {
     ManagedTensor tensor(take<DLManagedTensorVersioned>(capsule, kVersioned, kUsedVersioned));
     if (const DLPackVersion version = tensor.versioned_->version;
@@ -51,7 +51,7 @@ ManagedTensor ManagedTensor::from_capsule(const std::string& who, const py::obje
                   std::string(py::repr(capsule)));
 }
 
-ManagedTensor call_dlpack(const std::string& who, const py::object& object,
+ManagedTensor call_dlpack(const Who& who, const py::object& object,
                           const std::optional<cuda::Stream>& stream) {
   const py::object method = object.attr("__dlpack__");
   py::dict keywords;
@@ -68,7 +68,7 @@ ManagedTensor call_dlpack(const std::string& who, const py::object& object,
   return ManagedTensor::from_capsule(who, capsule);
 }
 
-DeviceId device_of(const std::string& who, const DLDevice& device) {
+DeviceId device_of(const Who& who, const DLDevice& device) {
   switch (device.device_type) {
     case kDLCPU:
     case kDLCUDAHost:
@@ -82,7 +82,7 @@ DeviceId device_of(const std::string& who, const DLDevice& device) {
   }
 }
 
-Array view_of(const std::string& who, const DLTensor& tensor, const Element& element) {
+Array view_of(const Who& who, const DLTensor& tensor, const Element& element) {
   if (tensor.ndim > kMaxRank)
     throw ValueError(who + " has " + std::to_string(tensor.ndim) + " dimensions, more than " +
                      std::to_string(kMaxRank));
@@ -101,7 +101,7 @@ Array view_of(const std::string& who, const DLTensor& tensor, const Element& ele
   return view;
 }
 
-void check_shape(const std::string& who, const Array& view) {
+void check_shape(const Who& who, const Array& view) {
   std::int64_t bytes = view.type.size;
   for (int d = 0; d < view.rank; ++d)
     if (view.shape[d] < 0 ||
@@ -110,7 +110,7 @@ void check_shape(const std::string& who, const Array& view) {
                        std::to_string(view.shape[d]) + " elements");
 }
 
-void normalise_strides(const std::string& who, Array& view) {
+void normalise_strides(const Who& who, Array& view) {
   const Array packed = packed_like(view, view.data);
   if (view.elements() == 0) {
     view = packed;

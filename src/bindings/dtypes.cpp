@@ -97,7 +97,7 @@ Element make_element(const DLDataType& type) {
 
 }  // namespace
 
-Element element_of(const std::string& who, const DLDataType& type) {
+Element element_of(const Who& who, const DLDataType& type) {
   if (type.lanes != 1 || type.bits == 0 || type.bits % 8 != 0 || type.code == kDLOpaqueHandle ||
       has_wrong_bits(type))
     throw TypeError(who + " must have scalar numbers of whole bytes as elements, got " +
@@ -142,7 +142,13 @@ ElementType element_type(const py::dtype& dtype) {
 }
 
 py::dtype numpy_dtype(const ElementType& type) {
-  return py::dtype(std::string(1, type.kind) + std::to_string(type.size));
+  // dtypes are cached, because NumPy parses their names. They are never freed.
+  static auto* const known = new std::vector<std::pair<ElementType, py::dtype>>;
+  for (const auto& [kept, dtype] : *known)
+    if (kept == type) return dtype;
+  py::dtype made(std::string(1, type.kind) + std::to_string(type.size));
+  known->emplace_back(type, made);
+  return made;
 }
 
 bool has_references(const py::dtype& dtype) {

@@ -15,6 +15,14 @@ namespace ado::bindings {
 
 namespace py = pybind11;
 
+// Names an argument of a function in error messages: "transpose: a".
+struct Who {
+  const char *function, *argument;
+};
+inline std::string operator+(const Who& who, const std::string& text) {
+  return std::string(who.function) + ": " + who.argument + text;
+}
+
 // The element type of an array. NumPy lacks some types of other libraries, for example bfloat16.
 // The package ml_dtypes has dtypes for them. Without this package, `dtype` is an opaque type of the
 // same size, for example V2, and `opaque` is the type code of DLPack.
@@ -30,7 +38,7 @@ struct Element {
 
 // Throws TypeError for types that are not a whole number of bytes, for types with several lanes,
 // for handles, and for codes with a wrong number of bits. `who` names the array in messages.
-Element element_of(const std::string& who, const DLDataType& type);
+Element element_of(const Who& who, const DLDataType& type);
 // Returns the DLPack type of an element, or nothing if DLPack has none.
 std::optional<DLDataType> dlpack_type(const Element& element);
 

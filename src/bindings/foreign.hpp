@@ -1,17 +1,28 @@
-// Arrays of other libraries: their protocols, and the current streams of the libraries.
+// Arrays and streams of other libraries.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "bindings/dtypes.hpp"
-#include "bindings/streams.hpp"
 #include "dlpack/dlpack.h"
 #include "runtime/device_id.hpp"
 
 namespace ado::bindings {
+
+// A cudaStream_t and the object that keeps it alive, if known.
+struct StreamHandle {
+  std::uintptr_t handle = 0;
+  std::shared_ptr<void> owner = {};
+};
+
+// Returns the stream of an argument stream=, which is None, a handle or a stream object of a
+// library. Throws TypeError for other objects.
+std::optional<StreamHandle> stream_from_python(const py::object& stream);
 
 // The protocol by which an object exports its memory. The fastest available one is used.
 enum class Protocol {
@@ -47,6 +58,6 @@ struct CudaInterface {
   bool read_only = false;
   std::optional<StreamHandle> stream;  // on which the array was last written
 };
-CudaInterface read_cuda_interface(const std::string& who, const py::object& object);
+CudaInterface read_cuda_interface(const Who& who, const py::object& object);
 
 }  // namespace ado::bindings

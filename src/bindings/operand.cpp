@@ -15,25 +15,10 @@ bool is_masked(const py::object& value) {
   return py::isinstance(value, numpy_module().attr("ma").attr("MaskedArray"));
 }
 
-void refuse_references(const std::string& who, const Element& element) {
+void refuse_references(const Who& who, const Element& element) {
   if (has_references(element.dtype))
     throw TypeError(who + " holds references to Python objects (" + element.name() +
                     "), which cannot be copied as bytes");
-}
-
-Array view_of_ndarray(const std::string& who, const py::array& array) {
-  if (array.ndim() > kMaxRank)
-    throw ValueError(who + " has " + std::to_string(array.ndim()) + " dimensions, more than " +
-                     std::to_string(kMaxRank));
-  Array view;
-  view.data = static_cast<std::byte*>(const_cast<void*>(array.data()));
-  view.type = element_type(array.dtype());
-  view.rank = static_cast<int>(array.ndim());
-  for (int d = 0; d < view.rank; ++d) {
-    view.shape[d] = array.shape(d);
-    view.stride[d] = array.strides(d);
-  }
-  return view;
 }
 
 // Returns a Python object that keeps a tensor alive. The memory of a tensor may belong to the
@@ -71,18 +56,22 @@ void release_finished() {
   list.erase(middle, list.end());
 }
 
-PyArray::PyArray(std::string who, py::object object, bool output)
-    : who_(std::move(who)), output_(output), object_(std::move(object)) {
+void PyArray::set(const Who& who, py::object object, bool output) {
+  who_ = who;
+  output_ = output;
+  object_ = std::move(object);
+  argument_.memory = kHost;
   // The most frequent types are tested first, because they need none of the other checks.
   if (Py_TYPE(object_.ptr()) == py::detail::npy_api::get().PyArray_Type_) {
     set_numpy();
   } else if (py::isinstance<DeviceArray>(object_)) {
     const auto& array = object_.cast<const DeviceArray&>();
     element_ = array.element;
-    view_ = array.view;
-    memory_ = gpu(array.device());
-    buffer_ = array.memory;
-    stream_ = StreamHandle{cuda::handle_of(buffer_->stream()), buffer_->stream_owner};
+    argument_.view = array.view;
+    argument_.memory = gpu(array.device());
+    foreign_.buffer = array.memory;
+    foreign_.stream =
+        StreamHandle{cuda::handle_of(array.memory->stream()), array.memory->stream_owner};
   } else if (py::isinstance<py::array>(object_)) {
     set_numpy();
   } else {
@@ -90,50 +79,83 @@ PyArray::PyArray(std::string who, py::object object, bool output)
   }
 }
 
-PyArray::~PyArray() {
-  if (end_ == nullptr || end_->done()) return;
-  kept().push_back({std::move(end_), std::move(object_), std::move(tensor_)});
+const Argument& PyArray::make(const Who& who, const Element& element, const Array& like,
+                              const DeviceId& memory, const StreamHandle& stream) {
+  if (memory.kind == Device::kCuda) {
+    const cuda::Stream order = cuda::stream_of(memory.ordinal, stream.handle);
+    set(who, py::cast(DeviceArray(element, like, order, stream.owner)), true);
+    return argument_;
+  }
+  if (element.opaque)
+    throw TypeError("NumPy has no type " + element.name() +
+                    " for the result; pass out=, or install the package ml_dtypes");
+  // The constructor of py::array allocates memory for shape and strides, this function does not. It
+  // steals the reference to the dtype.
+  const auto& numpy = py::detail::npy_api::get();
+  object_ = py::reinterpret_steal<py::object>(
+      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, py::object(element.dtype).release().ptr(),
+                                  like.rank, like.shape, nullptr, nullptr, 0, nullptr));
+  if (!object_) throw py::error_already_set();
+  who_ = who;
+  is_numpy_ = true;
+  element_ = element;
+  argument_.memory = kHost;
+  argument_.view = like;
+  argument_.view.data = reinterpret_cast<std::byte*>(py::detail::array_proxy(object_.ptr())->data);
+  return argument_;
+}
+
+void PyArray::clear() {
+  if (foreign_.end != nullptr && !foreign_.end->done())
+    kept().push_back({std::move(foreign_.end), std::move(object_), std::move(foreign_.tensor)});
+  if (!is_numpy_) foreign_ = {};  // otherwise, it is empty
+  is_numpy_ = false;
+  element_.dtype = py::dtype();
+  object_ = py::object();
 }
 
 void PyArray::set_numpy() {
-  const auto array = object_.cast<py::array>();
-  if (Py_TYPE(object_.ptr()) != py::detail::npy_api::get().PyArray_Type_ && is_masked(object_))
+  const bool plain = Py_TYPE(object_.ptr()) == py::detail::npy_api::get().PyArray_Type_;
+  if (!plain && is_masked(object_))
     throw TypeError(output_ ? who_ + " must be an array, not " + bindings::type_name(object_)
                             : who_ + " is a masked array; fill it first (.filled())");
-  if (output_ && !array.writeable()) throw ValueError(who_ + " is read-only");
-  element_ = {array.dtype()};
+  const auto* const array = py::detail::array_proxy(object_.ptr());
+  if (output_ && (array->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_) == 0)
+    throw ValueError(who_ + " is read-only");
+  is_numpy_ = true;
+  element_ = {py::reinterpret_borrow<py::dtype>(array->descr)};
   refuse_references(who_, element_);
 }
 
 void PyArray::set_foreign() {
-  type_ = foreign_type_of(object_);
-  if (output_ && type_.library == Library::kJax)
+  foreign_.type = foreign_type_of(object_);
+  if (output_ && foreign_.type.library == Library::kJax)
     throw ValueError(who_ + " is read-only: JAX arrays are immutable");
-  if (is_lazy_view(type_, object_)) {
+  if (is_lazy_view(foreign_.type, object_)) {
     call_dlpack(who_, object_, std::nullopt);  // torch rejects most of them and gives the reason
     throw TypeError(who_ + " is conjugated or negated lazily; pass .resolve_conj().resolve_neg()");
   }
-  switch (type_.protocol) {
+  switch (foreign_.type.protocol) {
     case Protocol::kExchangeTable: {
       DLManagedTensorVersioned* tensor = nullptr;
-      if (type_.table->managed_tensor_from_py_object_no_sync(object_.ptr(), &tensor) != 0)
+      if (foreign_.type.table->managed_tensor_from_py_object_no_sync(object_.ptr(), &tensor) != 0)
         throw py::error_already_set();
       set_tensor(ManagedTensor(tensor));
       break;
     }
     case Protocol::kDlpack: {
       const auto device = object_.attr("__dlpack_device__")().cast<std::pair<int, int>>();
-      memory_ = device_of(who_, {static_cast<DLDeviceType>(device.first), device.second});
-      opened_ = false;
+      argument_.memory = device_of(who_, {static_cast<DLDeviceType>(device.first), device.second});
+      foreign_.opened = false;
       break;
     }
     case Protocol::kCudaInterface: {
       CudaInterface read = read_cuda_interface(who_, object_);
       if (output_ && read.read_only) throw ValueError(who_ + " is read-only");
       element_ = std::move(read.element);
-      view_ = read.view;
-      memory_ = gpu(read.device);
-      written_on_ = std::move(read.stream);
+      argument_.view = read.view;
+      argument_.memory = gpu(read.device);
+      foreign_.written_on = std::move(read.stream);
       break;
     }
     case Protocol::kNone:
@@ -142,41 +164,71 @@ void PyArray::set_foreign() {
       if (output_ || object_.is_none() || py::isinstance<py::str>(object_) ||
           py::isinstance<py::bytes>(object_))
         throw TypeError(who_ + " must be an array, not " + bindings::type_name(object_));
-      object_ = numpy_module().attr("asarray")(object_);
-      return set_numpy();
+      return convert_to_numpy();
   }
-  if (memory_.kind == Device::kCuda) stream_ = current_stream(type_, memory_.ordinal);
+  if (argument_.memory.kind == Device::kCuda)
+    foreign_.stream = current_stream(foreign_.type, argument_.memory.ordinal);
 }
 
 void PyArray::open(const std::optional<cuda::Stream>& stream) {
-  if (opened_) return;
-  opened_ = true;
-  const bool on_device = memory_.kind == Device::kCuda;
+  if (foreign_.opened) return;
+  foreign_.opened = true;
+  const bool on_device = argument_.memory.kind == Device::kCuda;
   try {
     set_tensor(call_dlpack(who_, object_, on_device ? stream : std::nullopt));
   } catch (const py::error_already_set& error) {
     // Some libraries do not export an array with DLPack, but NumPy can convert it.
     if (on_device || output_ || !error.matches(PyExc_BufferError)) throw;
-    object_ = numpy_module().attr("asarray")(object_);
-    set_numpy();
+    convert_to_numpy();
   }
 }
 
-Argument PyArray::argument() {
-  if (py::isinstance<py::array>(object_)) view_ = view_of_ndarray(who_, object_.cast<py::array>());
-  return {view_, memory_, this};
+void PyArray::convert_to_numpy() {
+  object_ = numpy_module().attr("asarray")(object_);
+  foreign_ = {};
+  set_numpy();
+}
+
+const Argument& PyArray::argument() {
+  if (!is_numpy_) return argument_;
+  const auto* const array = py::detail::array_proxy(object_.ptr());
+  if (array->nd > kMaxRank)
+    throw ValueError(who_ + " has " + std::to_string(array->nd) + " dimensions, more than " +
+                     std::to_string(kMaxRank));
+  if (array->descr != element_.dtype.ptr())  // Python code has set it since set() was called
+    element_ = {py::reinterpret_borrow<py::dtype>(array->descr)};
+  Array& view = argument_.view;
+  view.data = reinterpret_cast<std::byte*>(array->data);
+  view.type = element_type(element_.dtype);
+  view.rank = array->nd;
+  std::copy_n(array->dimensions, view.rank, view.shape);
+  std::copy_n(array->strides, view.rank, view.stride);
+  return argument_;
+}
+
+// Python code, for example a finaliser, can run even after argument() was called. If it has moved
+// an operand, the address in the problem is invalid. The memory of other arrays belongs to a DLPack
+// tensor or to a Buffer.
+void PyArray::require_unchanged() const {
+  if (!is_numpy_) return;
+  const auto* const array = py::detail::array_proxy(object_.ptr());
+  const Array& view = argument_.view;
+  if (reinterpret_cast<const std::byte*>(array->data) != view.data || array->nd != view.rank ||
+      !std::equal(view.shape, view.shape + view.rank, array->dimensions) ||
+      !std::equal(view.stride, view.stride + view.rank, array->strides))
+    throw ValueError(who_ + " must not be resized during the call");
 }
 
 void PyArray::set_tensor(ManagedTensor tensor) {
-  tensor_ = std::make_shared<const ManagedTensor>(std::move(tensor));
-  const DLTensor& view = tensor_->tensor();
-  if (output_ && tensor_->has_flag(DLPACK_FLAG_BITMASK_READ_ONLY))
+  foreign_.tensor = std::make_shared<const ManagedTensor>(std::move(tensor));
+  const DLTensor& view = foreign_.tensor->tensor();
+  if (output_ && foreign_.tensor->has_flag(DLPACK_FLAG_BITMASK_READ_ONLY))
     throw ValueError(who_ + " is read-only");
-  if (output_ && tensor_->has_flag(DLPACK_FLAG_BITMASK_IS_COPIED))
+  if (output_ && foreign_.tensor->has_flag(DLPACK_FLAG_BITMASK_IS_COPIED))
     throw ValueError(who_ + " must be exported without a copy, but its library has copied it");
-  memory_ = device_of(who_, view.device);
+  argument_.memory = device_of(who_, view.device);
   element_ = element_of(who_, view.dtype);
-  view_ = view_of(who_, view, element_);
+  argument_.view = view_of(who_, view, element_);
 }
 
 bool PyArray::same_type(const ArrayTraits& other) const {
@@ -184,15 +236,18 @@ bool PyArray::same_type(const ArrayTraits& other) const {
 }
 
 py::array PyArray::as_numpy() const {
-  if (py::isinstance<py::array>(object_)) {
+  if (is_numpy_) {
     // A plain array, because NumPy calls __array_function__ of subclasses, which is Python code.
     const py::object plain = numpy_module().attr("ndarray");
     return plain.attr("view")(object_, plain).cast<py::array>();
   }
-  const std::vector<py::ssize_t> shape(view_.shape, view_.shape + view_.rank);
-  const std::vector<py::ssize_t> strides(view_.stride, view_.stride + view_.rank);
-  const py::object owner = tensor_ != nullptr ? py::object(owner_of(tensor_)) : object_;
-  py::array array(element_.dtype, shape, strides, view_.data, owner);
+  const std::vector<py::ssize_t> shape(argument_.view.shape,
+                                       argument_.view.shape + argument_.view.rank);
+  const std::vector<py::ssize_t> strides(argument_.view.stride,
+                                         argument_.view.stride + argument_.view.rank);
+  const py::object owner =
+      foreign_.tensor != nullptr ? py::object(owner_of(foreign_.tensor)) : object_;
+  py::array array(element_.dtype, shape, strides, argument_.view.data, owner);
   py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
   return array;
 }
@@ -212,34 +267,38 @@ bool PyArray::shares_memory(const ArrayTraits& other) const {
 }
 
 py::array PyArray::numpy() const {
-  if (py::isinstance<py::array>(object_)) return object_.cast<py::array>();
-  if (memory_.kind == Device::kCpu) return as_numpy();
+  if (is_numpy_) return object_.cast<py::array>();
+  if (argument_.memory.kind == Device::kCpu) return as_numpy();
   if (is_device_array()) return object_.cast<const DeviceArray&>().numpy();
-  py::array host(element_.dtype, std::vector<py::ssize_t>(view_.shape, view_.shape + view_.rank));
-  const cuda::Stream stream{memory_.ordinal};
-  for (const auto& other : {stream_, written_on_})
-    if (other) cuda::wait_for(stream, cuda::stream_of(memory_.ordinal, other->handle));
-  const cuda::Buffer packed(static_cast<std::size_t>(view_.bytes()), stream);
-  cuda::copy_strided(packed_like(view_, packed.data()), view_, stream);
+  py::array host(
+      element_.dtype,
+      std::vector<py::ssize_t>(argument_.view.shape, argument_.view.shape + argument_.view.rank));
+  const cuda::Stream stream{argument_.memory.ordinal};
+  for (const auto& other : {foreign_.stream, foreign_.written_on})
+    if (other) cuda::wait_for(stream, cuda::stream_of(argument_.memory.ordinal, other->handle));
+  const cuda::Buffer packed(static_cast<std::size_t>(argument_.view.bytes()), stream);
+  cuda::copy_strided(packed_like(argument_.view, packed.data()), argument_.view, stream);
   cuda::copy_to_host(host.mutable_data(), packed.data(), packed.bytes(), stream);
   return host;
 }
 
 void PyArray::before_use(const cuda::Stream& stream, bool writes) {
-  if (is_device_array()) return buffer_->before_use(stream, writes);
-  for (const auto& other : {stream_, written_on_})
+  if (is_device_array()) return foreign_.buffer->before_use(stream, writes);
+  for (const auto& other : {foreign_.stream, foreign_.written_on})
     if (other) cuda::wait_for(stream, cuda::stream_of(stream.device, other->handle));
 }
 
 // Called at the end of a scope, so it must not throw.
 void PyArray::after_use(const cuda::Stream& stream, bool writes) {
   try {
-    if (is_device_array()) return buffer_->after_use(stream, writes);
+    if (is_device_array()) return foreign_.buffer->after_use(stream, writes);
     // If the library knows the stream, it frees the memory in the order of that stream.
-    const bool known = stream_ && cuda::stream_of(stream.device, stream_->handle) == stream;
-    if (memory_.kind != Device::kCuda || known) return;
-    end_ = std::make_shared<cuda::Event>(stream);
-    if (stream_ && library_waits_) end_->block(cuda::stream_of(stream.device, stream_->handle));
+    const bool known =
+        foreign_.stream && cuda::stream_of(stream.device, foreign_.stream->handle) == stream;
+    if (argument_.memory.kind != Device::kCuda || known) return;
+    foreign_.end = std::make_shared<cuda::Event>(stream);
+    if (foreign_.stream && foreign_.library_waits)
+      foreign_.end->block(cuda::stream_of(stream.device, foreign_.stream->handle));
   } catch (...) {
     // CUDA has failed. The next call reports it.
   }

@@ -49,7 +49,17 @@ Scalar scalar_from_python(const std::string& who, ScalarKind kind, const py::han
   }
 }
 
+std::string name_from_python(const py::handle& value, const char* keyword) {
+  if (!py::isinstance<py::str>(value))
+    throw TypeError(std::string(keyword) + " must be a str, not " + type_name(value));
+  return text_from_python(keyword, value);
+}
+
 }  // namespace
+
+std::string escaped_text(const py::handle& text) {
+  return py::bytes(text.attr("encode")("utf-8", "backslashreplace"));
+}
 
 py::object to_python(const OptionValue& value) {
   const auto one = [](const Scalar& scalar) {
@@ -87,14 +97,16 @@ OptionValue option_from_python(const std::string& who, const OptionType& type,
   return value;
 }
 
-std::optional<std::string> name_from_python(const py::object& value, const char* keyword) {
-  if (value.is_none()) return std::nullopt;
-  if (!py::isinstance<py::str>(value))
-    throw TypeError(std::string(keyword) + " must be a str, not " + type_name(value));
-  return text_from_python(keyword, value);
+const AnyVariant* variant_from_python(const Routine& routine, const py::handle& value) {
+  return value.is_none() ? nullptr : &routine.find(name_from_python(value, "variant"));
 }
 
-Block block_from_python(const py::object& value) {
+std::optional<DeviceId> device_from_python(const py::handle& value) {
+  if (value.is_none()) return std::nullopt;
+  return device_named(name_from_python(value, "device"));
+}
+
+Block block_from_python(const py::handle& value) {
   if (value.is_none()) return std::nullopt;
   try {
     if (py::isinstance<py::int_>(value)) return std::vector{value.cast<std::int64_t>()};

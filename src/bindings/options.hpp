@@ -18,8 +18,14 @@ py::object to_python(const OptionValue& value);
 OptionValue option_from_python(const std::string& who, const OptionType& type,
                                const py::handle& object);
 
-// The values of the keywords variant=, device= and block= of a call. None becomes nullopt.
-std::optional<std::string> name_from_python(const py::object& value, const char* keyword);
-Block block_from_python(const py::object& value);
+// Converts a str to UTF-8. A lone surrogate, which has no UTF-8 form, is escaped.
+std::string escaped_text(const py::handle& text);
+
+// The values of the keywords variant=, device= and block= of a call. None becomes nullptr or
+// nullopt. Throws TypeError for other types, ValueError for an invalid name of a device, and
+// NameError for an unknown variant.
+const AnyVariant* variant_from_python(const Routine& routine, const py::handle& value);
+std::optional<DeviceId> device_from_python(const py::handle& value);
+Block block_from_python(const py::handle& value);
 
 }  // namespace ado::bindings

@@ -94,37 +94,39 @@ void set_member(void* member, const OptionValue& value) {
 template <class R>
 class ProblemOf final : public Problem {
  public:
-  explicit ProblemOf(const R& problem = {}) : routine(problem) { routine.operands(*this); }
+  explicit ProblemOf(const Routine& routine, const R& own = {}) : Problem(routine), values(own) {
+    values.operands(*this);
+  }
 
   std::unique_ptr<Problem> clone() const override {
-    auto copy = std::make_unique<ProblemOf>(routine);
+    auto copy = std::make_unique<ProblemOf>(routine(), values);
     copy->memory = memory;
     return copy;
   }
 
   const char* why_not() const override {
-    if constexpr (requires { routine.why_not(); }) return routine.why_not();
+    if constexpr (requires { values.why_not(); }) return values.why_not();
     return nullptr;
   }
   const char* why_not_overlap() const override {
-    if constexpr (requires { routine.why_not_overlap(); }) return routine.why_not_overlap();
+    if constexpr (requires { values.why_not_overlap(); }) return values.why_not_overlap();
     return "out overlaps an operand";
   }
-  void check_values(const EachValue& each_value) override {
-    if constexpr (requires { routine.check_values(each_value); }) routine.check_values(each_value);
+  void check_each(const EachValue& each_value) override {
+    if constexpr (requires { values.check_values(each_value); }) values.check_values(each_value);
   }
-  double useful_flops() const override { return routine.flops(); }
+  double useful_flops() const override { return values.flops(); }
   std::int64_t result_length() const override {
-    if constexpr (requires { routine.result_length(); }) return routine.result_length();
+    if constexpr (requires { values.result_length(); }) return values.result_length();
     return 0;
   }
   double compulsory_bytes() const override {
-    if constexpr (requires { routine.compulsory_bytes(); }) return routine.compulsory_bytes();
+    if constexpr (requires { values.compulsory_bytes(); }) return values.compulsory_bytes();
     return Problem::compulsory_bytes();
   }
   bool takes_layout(const Array& array) const override {
     if (array.packed()) return true;
-    if constexpr (requires { routine.takes_layout(array); }) return routine.takes_layout(array);
+    if constexpr (requires { values.takes_layout(array); }) return values.takes_layout(array);
     return false;
   }
 
@@ -136,7 +138,7 @@ class ProblemOf final : public Problem {
     options.push_back({&member, set_member<Value>});
   }
 
-  R routine;
+  R values;
 };
 
 // ------------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ class VariantOf final : public AnyVariant {
   void run(const Problem& p, const Launch& launch) const override { variant_.run(of(p), launch); }
 
  private:
-  static const R& of(const Problem& p) { return static_cast<const ProblemOf<R>&>(p).routine; }
+  static const R& of(const Problem& p) { return static_cast<const ProblemOf<R>&>(p).values; }
 
   const Variant<R>& variant_;
 };
@@ -202,7 +204,9 @@ class RoutineBuilder {
     routine.summary = R::kSummary;
     routine.source = R::kSource;
     if constexpr (requires { R::kHalo; }) routine.halo = R::kHalo;
-    routine.make_problem_ = [] { return std::make_unique<ProblemOf<R>>(); };
+    routine.make_problem_ = [](const Routine& r) -> std::unique_ptr<Problem> {
+      return std::make_unique<ProblemOf<R>>(r);
+    };
     R().operands(builder);
     const std::size_t computed = routine.lengths.size() - routine.dimensions.size();
     if (computed != (requires(const R& r) { r.result_length(); } ? 1 : 0))

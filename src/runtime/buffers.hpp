@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -43,9 +44,9 @@ using NamedOptions = std::vector<std::pair<std::string, OptionValue>>;
 
 // Binds and checks the operands and options of one call. The buffers must outlive the result.
 // `stream`: the cudaStream_t on which device operands are read.
-BoundProblem bind(const Routine& routine, const std::vector<Argument>& inputs,
-                  const std::vector<Argument>& outputs, const NamedOptions& options = {},
-                  std::uintptr_t stream = 0);
+std::unique_ptr<Problem> bind(const Routine& routine, const std::vector<Argument>& inputs,
+                              const std::vector<Argument>& outputs,
+                              const NamedOptions& options = {}, std::uintptr_t stream = 0);
 
 // Selects variant, device, block, stream and options of a call. Empty members select the defaults.
 struct How {

@@ -18,12 +18,16 @@ std::string block_text(const std::vector<std::int64_t>& lengths) {
   return tuple_text(words);
 }
 
+std::string who(const Routine& routine, const AnyVariant& variant) {
+  return routine.name + "[" + variant.name + "]";
+}
+
 // Returns `wanted`, or the default block shape if `wanted` is empty. Throws ValueError if the
 // variant does not have this block shape.
-Extent choose_block(const std::string& who, const AnyVariant& variant, const Block& wanted) {
+Extent choose_block(const Routine& routine, const AnyVariant& variant, const Block& wanted) {
   const std::vector<Extent>& blocks = variant.blocks;
   if (!wanted) return blocks.empty() ? Extent{} : blocks[variant.default_block];
-  if (blocks.empty()) throw ValueError(who + "takes no block");
+  if (blocks.empty()) throw ValueError(who(routine, variant) + ": takes no block");
   std::vector<std::int64_t> lengths = *wanted;
   if (lengths.size() <= 3) lengths.resize(3, 1);
   std::string choices;
@@ -32,29 +36,25 @@ Extent choose_block(const std::string& who, const AnyVariant& variant, const Blo
     const std::vector<unsigned> known = lengths_of(block);
     choices += (choices.empty() ? "" : ", ") + block_text({known.begin(), known.end()});
   }
-  throw ValueError(who + "block must be one of " + choices + ", got " + block_text(*wanted));
-}
-
-std::string who(const Routine& routine, const AnyVariant& variant) {
-  return routine.name + "[" + variant.name + "]";
+  throw ValueError(who(routine, variant) + ": block must be one of " + choices + ", got " +
+                   block_text(*wanted));
 }
 
 void require_available(const Routine& routine, const AnyVariant& variant) {
-  if (const std::string missing = variant.why_unavailable(); !missing.empty())
-    throw Unavailable(who(routine, variant) + ": " + missing);
+  if (!variant.available())
+    throw Unavailable(who(routine, variant) + ": " + variant.why_unavailable());
 }
 
 // Checks that the variant can solve the problem on this machine, and returns its launch parameters.
-Launch launch_for(const Routine& routine, const AnyVariant& variant, const Problem& problem,
-                  const Block& block) {
+Launch launch_for(const Problem& problem, const AnyVariant& variant, const Block& block) {
+  const Routine& routine = problem.routine();
   require_available(routine, variant);
   if (variant.device != problem.memory.kind)
     throw ValueError(who(routine, variant) + " runs on " + name_of(variant.device) +
                      ", but the operands are in the memory of " + name_of(problem.memory));
   if (const char* reason = variant.why_not(problem))
     throw ValueError(who(routine, variant) + ": " + reason);
-  if (!block) return variant.launch(problem, choose_block({}, variant, block));
-  return variant.launch(problem, choose_block(who(routine, variant) + ": ", variant, block));
+  return variant.launch(problem, choose_block(routine, variant, block));
 }
 
 // Returns distinct addresses that no array has, aligned like device memory.
@@ -73,15 +73,6 @@ std::unique_ptr<Problem> without_memory(const Problem& problem) {
   });
   return dummy;
 }
-
-// Makes the GPU that holds or will hold the operands the current device within a scope.
-class ScopeOfGpu {
- public:
-  explicit ScopeOfGpu(const DeviceId& device) : scope_(resolve_gpu(device).ordinal) {}
-
- private:
-  cuda::DeviceScope scope_;
-};
 
 // The kernels that a run would launch, without launching them.
 std::vector<cuda::Kernel> record(const AnyVariant& variant, const Problem& problem, Launch launch) {
@@ -106,25 +97,6 @@ std::shared_ptr<void> allocate(const DeviceId& device, std::size_t bytes, Launch
   return memory;
 }
 
-void run_in_place(const Routine& routine, const AnyVariant* variant, const Problem& problem,
-                  const Block& block, void* stream) {
-  const DeviceId& device = problem.memory;
-  const AnyVariant& chosen = variant != nullptr ? *variant : routine.best(problem, device.kind);
-  Launch launch = launch_for(routine, chosen, problem, block);
-  if (problem.result_elements() == 0) return;
-  launch.stream = stream;
-  const std::size_t bytes = chosen.scratch_bytes(problem);
-  if (device.kind == Device::kCpu) {
-    const HostScratch scratch(bytes);
-    launch.scratch = scratch.data();
-    with_large_stack([&] { chosen.run(problem, launch); });
-  } else {
-    std::shared_ptr<void> scratch;
-    if (bytes != 0) scratch = allocate(device, bytes, launch);
-    chosen.run(problem, launch);
-  }
-}
-
 }  // namespace
 
 std::vector<unsigned> lengths_of(const Extent& extent) {
@@ -143,94 +115,104 @@ Cost cost_of(const AnyVariant& variant, const Problem& problem) {
 }
 
 void set_default_block(const Routine& routine, const AnyVariant& variant, const Block& block) {
-  const Extent chosen = choose_block(who(routine, variant) + ": ", variant, block);
+  const Extent chosen = choose_block(routine, variant, block);
   const auto found = std::find(variant.blocks.begin(), variant.blocks.end(), chosen);
   variant.default_block = static_cast<std::size_t>(found - variant.blocks.begin());
 }
 
-Call::Call(const Routine& routine, const AnyVariant& variant, const Problem& problem,
-           const Block& block)
-    : variant_(&variant), problem_(problem.clone()), empty_(problem.result_elements() == 0) {
-  require_available(routine, variant);
-  std::optional<ScopeOfGpu> scope;
-  if (memory().kind == Device::kCuda) scope.emplace(memory());
-  launch_ = launch_for(routine, variant, problem, block);
+Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream)
+    : problem_(problem.placed()), variant_(variant), empty_(problem_.result_elements() == 0) {
+  require_available(problem_.routine(), variant);
+  const auto scope = scope_of(memory());
+  launch_ = launch_for(problem_, variant, block);
+  launch_.stream = stream;
   provide_scratch();
 }
 
+// On the CPU, small scratch memory is that of the thread that runs the call.
 void Call::provide_scratch() {
-  const std::size_t bytes = variant_->scratch_bytes(*problem_);
-  if (bytes <= scratch_bytes_) return;
+  const std::size_t bytes = variant_.scratch_bytes(problem_);
+  if (bytes <= scratch_bytes_ || empty_) return;
+  if (variant_.device == Device::kCpu && bytes <= HostScratch::kBufferBytes) return;
   scratch_ = allocate(memory(), bytes, launch_);
   scratch_bytes_ = bytes;
 }
 
 void Call::run() {
-  if (empty_) return;
   const std::lock_guard lock(turn_);
   // A Python signal handler can use this object while it runs on the same thread.
   if (running_)
     throw ValueError("the call must not be run again while it is running on the same thread");
   running_ = true;
   const ScopeExit ended([this] { running_ = false; });
-  std::optional<ScopeOfGpu> scope;
-  if (memory().kind == Device::kCuda) scope.emplace(memory());
+  const auto scope = scope_of(memory());
   provide_scratch();  // the size may have grown with the number of threads
-  if (variant_->device == Device::kCuda) return variant_->run(*problem_, launch_);
-  with_large_stack([&] { variant_->run(*problem_, launch_); });
+  run_unlocked();
+}
+
+void Call::run_unlocked() {
+  if (empty_) return;
+  if (variant_.device == Device::kCuda) return variant_.run(problem_, launch_);
+  const HostScratch small(scratch_bytes_ == 0 ? variant_.scratch_bytes(problem_) : 0);
+  if (scratch_bytes_ == 0) launch_.scratch = small.data();
+  with_large_stack([this] { variant_.run(problem_, launch_); });
 }
 
 std::vector<cuda::Kernel> Call::kernels() const {
-  if (variant_->device == Device::kCpu) return {};
-  const ScopeOfGpu scope(memory());
-  return record(*variant_, *problem_, launch_);
+  if (variant_.device == Device::kCpu) return {};
+  const auto scope = scope_of(memory());
+  return record(variant_, problem_, launch_);
 }
 
-void run(const BoundProblem& bound, const AnyVariant* variant,
-         const std::optional<std::string>& device, const Block& block,
+std::optional<cuda::DeviceScope> scope_of(const DeviceId& device) {
+  if (device.kind == Device::kCpu) return std::nullopt;
+  return std::optional<cuda::DeviceScope>(std::in_place, resolve_gpu(device).ordinal);
+}
+
+void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, const Block& block,
          const std::optional<std::uintptr_t>& stream) {
-  const Routine& routine = bound.routine();
-  const DeviceId where = bound.resolve_device(variant, device);
-  if (where.kind == Device::kCpu) {
-    if (stream) throw ValueError(routine.name + ": stream must be None for a call on the CPU");
-    return run_in_place(routine, variant, bound.problem(), block, nullptr);
+  const Routine& routine = problem.routine();
+  const bool on_gpu = device.kind == Device::kCuda;
+  if (stream && !on_gpu)
+    throw ValueError(routine.name + ": stream must be None for a call on the CPU");
+  std::optional<cuda::DeviceScope> scope;
+  const ScopeExit end([&] { problem.release(); });
+  void* handle = nullptr;
+  if (on_gpu) {
+    if (variant != nullptr && !cuda::why_unavailable().empty())
+      require_available(routine, *variant);
+    const int ordinal = resolve_gpu(device).ordinal;
+    scope.emplace(ordinal);
+    if (variant != nullptr) require_available(routine, *variant);  // before operands are copied
+    const cuda::Stream order = cuda::stream_of(ordinal, stream.value_or(0));
+    problem.place(order);
+    handle = order.handle;
   }
-  if (variant != nullptr && !cuda::why_unavailable().empty()) require_available(routine, *variant);
-  const DeviceId device_of_call = resolve_gpu(where);
-  const cuda::DeviceScope scope(device_of_call.ordinal);
-  const cuda::Stream order = cuda::stream_of(device_of_call.ordinal, stream.value_or(0));
-  if (variant != nullptr) require_available(routine, *variant);  // before operands are copied
-  if (bound.on_device()) {
-    bound.begin_use(order);
-    const ScopeExit end([&] { bound.end_use(order); });
-    const PackedProblem packed(bound.problem(), order);
-    run_in_place(routine, variant, packed.problem(), block, order.handle);
-    packed.store();
-  } else {
-    const StagedProblem staged(bound.problem(), order);
-    run_in_place(routine, variant, staged.problem(), block, order.handle);
-    staged.fetch(bound.problem());
-  }
+  const AnyVariant& chosen =
+      variant != nullptr ? *variant : routine.choose(problem.placed(), device.kind);
+  Call(problem, chosen, block, handle).run_unlocked();
+  problem.fetch();
 }
 
-Choice choose(const BoundProblem& bound, const std::optional<std::string>& device,
-              const Hardware* hardware) {
-  const DeviceId where = bound.resolve_device(nullptr, device);
-  if (where.kind == Device::kCpu)
-    return bound.routine().choose(bound.problem(), where.kind, hardware);
-  std::optional<ScopeOfGpu> scope;
-  if (hardware == nullptr && cuda::why_unavailable().empty()) scope.emplace(where);
-  return bound.routine().choose(*without_memory(bound.problem()), where.kind, hardware);
+const AnyVariant& choose(const Problem& problem, const std::optional<DeviceId>& device,
+                         const Hardware* hardware, std::vector<Skipped>& skipped) {
+  const Routine& routine = problem.routine();
+  const DeviceId where = problem.resolve_device(nullptr, device);
+  if (where.kind == Device::kCpu) return routine.choose(problem, where.kind, hardware, &skipped);
+  std::optional<cuda::DeviceScope> scope;
+  if (hardware == nullptr && cuda::why_unavailable().empty())
+    scope.emplace(resolve_gpu(where).ordinal);
+  return routine.choose(*without_memory(problem), where.kind, hardware, &skipped);
 }
 
-std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVariant& variant,
-                                         const Problem& problem, const Block& block) {
+std::vector<cuda::Kernel> record_kernels(const Problem& problem, const AnyVariant& variant,
+                                         const Block& block) {
   if (variant.device == Device::kCpu)
-    throw ValueError(who(routine, variant) + " runs on the CPU and launches no kernels");
-  require_available(routine, variant);
-  const ScopeOfGpu scope(problem.memory);
+    throw ValueError(who(problem.routine(), variant) + " runs on the CPU and launches no kernels");
+  require_available(problem.routine(), variant);
+  const cuda::DeviceScope scope(resolve_gpu(problem.memory).ordinal);
   const std::unique_ptr<Problem> dummy = without_memory(problem);
-  Launch launch = launch_for(routine, variant, *dummy, block);
+  Launch launch = launch_for(*dummy, variant, block);
   launch.scratch = dummy_address(0);
   return record(variant, *dummy, launch);
 }
@@ -238,7 +220,7 @@ std::vector<cuda::Kernel> record_kernels(const Routine& routine, const AnyVarian
 cuda::Sample sample(Call& call, bool cold, int repeats) {
   const auto work = [&call] { call.run(); };
   if (call.variant().device == Device::kCuda) {
-    const ScopeOfGpu scope(call.memory());
+    const auto scope = scope_of(call.memory());
     return cuda::sample(work, cold, repeats, nullptr);
   }
   return {.seconds = host::sample(work, cold, repeats)};

@@ -1,7 +1,6 @@
 #include "runtime/device_id.hpp"
 
 #include <charconv>
-#include <string_view>
 
 #include "core/error.hpp"
 #include "runtime/device.hpp"
@@ -18,7 +17,7 @@ std::string name_of(const DeviceId& device) {
   return name;
 }
 
-DeviceId device_named(const std::string& name) {
+DeviceId device_named(std::string_view name) {
   if (name == "cpu") return kHost;
   if (name == "cuda") return gpu(DeviceId::kAnyGpu);
   constexpr std::string_view kPrefix = "cuda:";
@@ -28,7 +27,7 @@ DeviceId device_named(const std::string& name) {
     const auto [end, error] = std::from_chars(first, last, ordinal);
     if (error == std::errc() && end == last && ordinal >= 0 && *first != '-') return gpu(ordinal);
   }
-  throw ValueError("device must be 'cpu', 'cuda' or 'cuda:N', got '" + name + "'");
+  throw ValueError("device must be 'cpu', 'cuda' or 'cuda:N', got '" + std::string(name) + "'");
 }
 
 DeviceId resolve_gpu(const DeviceId& wanted) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/variant.hpp"
 
@@ -27,7 +28,7 @@ const char* name_of(Device device);
 // "cpu", "cuda:1", or "cuda" if the GPU is not determined.
 std::string name_of(const DeviceId& device);
 // Throws ValueError if the name is malformed. Does not check whether the device exists.
-DeviceId device_named(const std::string& name);
+DeviceId device_named(std::string_view name);
 
 // Returns the GPU to use for a request: `wanted` itself if it is determined, otherwise the GPU of
 // set_default_device, otherwise the current GPU of the calling thread. Throws Unavailable if it

@@ -1,11 +1,13 @@
+// Binds arrays and options to a problem, checks them, and places the arrays for kernels.
 #include "runtime/problem.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 
 #include "core/error.hpp"
-#include "core/interrupt.hpp"
-#include "runtime/device.hpp"
+#include "runtime/routine.hpp"
+#include "runtime/settings.hpp"
+#include "runtime/staging.hpp"
 #include "runtime/text.hpp"
 
 namespace ado {
@@ -27,17 +29,8 @@ std::pair<std::intptr_t, std::intptr_t> extent_of(const Array& a) {
   return {low, high};
 }
 
-// Copies a device array with any strides to packed host memory.
-void copy_packed(const Array& host, const Array& device, const cuda::Stream& stream) {
-  const auto bytes = static_cast<std::size_t>(device.bytes());
-  if (device.packed()) return cuda::copy_to_host(host.data, device.data, bytes, stream);
-  const cuda::Buffer packed(bytes, stream);
-  cuda::copy_strided(packed_like(device, packed.data()), device, stream);
-  cuda::copy_to_host(host.data, packed.data(), bytes, stream);
-}
-
-}  // namespace
-
+// Returns true if the address ranges of two arrays overlap. Interleaved arrays overlap, even if
+// they share no element.
 bool extents_overlap(const Array& a, const Array& b) {
   if (a.elements() == 0 || b.elements() == 0) return false;
   const auto [a_low, a_high] = extent_of(a);
@@ -45,6 +38,44 @@ bool extents_overlap(const Array& a, const Array& b) {
   return a_low < b_high && b_low < a_high;
 }
 
+// Returns true if two elements of one array may share memory. Interleaved strides count as sharing.
+bool may_overlap_itself(const Array& a) {
+  if (a.elements() == 0) return false;
+  std::pair<std::int64_t, std::int64_t> steps[kMaxRank];  // distance, repetitions; sorted
+  int count = 0;
+  for (int d = 0; d < a.rank; ++d) {
+    if (a.shape[d] <= 1) continue;
+    const std::pair step(std::abs(a.stride[d]), a.shape[d] - 1);
+    int at = count++;
+    for (; at > 0 && step < steps[at - 1]; --at) steps[at] = steps[at - 1];
+    steps[at] = step;
+  }
+  std::int64_t reach = a.type.size;
+  for (int i = 0; i < count; ++i) {
+    if (steps[i].first < reach) return true;
+    reach += steps[i].first * steps[i].second;
+  }
+  return false;
+}
+
+std::string type_name(const Argument& argument) {
+  return argument.traits != nullptr ? argument.traits->type_name() : name_of(argument.view.type);
+}
+
+bool same_type(const Argument& a, const Argument& b) {
+  if (a.traits != nullptr && b.traits != nullptr) return a.traits->same_type(*b.traits);
+  return a.view.type == b.view.type;
+}
+
+// Interleaved views (every other column, for example) have overlapping extents but share no
+// element. Only the library that owns the arrays can tell.
+bool share_memory(const Argument& a, const Argument& b) {
+  if (!extents_overlap(a.view, b.view)) return false;
+  if (a.traits == nullptr || b.traits == nullptr) return true;
+  return a.traits->shares_memory(*b.traits);
+}
+
+// The same elements with the dimensions in reverse order.
 Array transposed(const Array& a) {
   Array reversed = a;
   std::reverse(reversed.shape, reversed.shape + a.rank);
@@ -52,52 +83,17 @@ Array transposed(const Array& a) {
   return reversed;
 }
 
-void EachValue::refuse(const char* name, const Array& array, const char* rule, std::int64_t element,
-                       const std::byte* at) const {
-  std::string place;
-  for (int d = array.rank; d-- > 0; element /= array.shape[d])
-    place = std::to_string(element % array.shape[d]) + (place.empty() ? "" : ", ") + place;
-  double value;
-  std::memcpy(&value, at, sizeof value);
-  throw ValueError(routine + ": " + name + "[" + place + "] " + rule + ", got " + text_of(value));
+// Returns the host array with the dimensions in the order in which the device array has them in
+// memory.
+Array in_order_of(const Array& device, const Array& host) {
+  return device.packed() ? host : transposed(host);
 }
 
-void EachValue::check_runs(const char* name, const Array& array, const char* rule,
-                           const CountInvalid& count_invalid) const {
-  Array view = array;
-  std::vector<std::byte> copy;
-  if (stream) {
-    copy.resize(static_cast<std::size_t>(array.bytes()));
-    view = packed_like(array, copy.data());
-    copy_packed(view, array, *stream);
-  }
-  // A packed array is checked as one dimension.
-  const std::int64_t elements = view.elements();
-  if (view.packed_from(0)) {
-    view.rank = 1;
-    view.shape[0] = elements;
-    view.stride[0] = view.type.size;
-  }
-  if (elements == 0) return;
-  const std::int64_t length = view.shape[view.rank - 1], stride = view.stride[view.rank - 1];
-  constexpr std::int64_t kRun = 1 << 12;  // number of values per test for invalid ones
-  std::int64_t unpolled = 0;
-  for (std::int64_t row = 0; row < elements / length; ++row) {
-    const std::byte* const from = view.slice(1, row);
-    for (std::int64_t at = 0, count; at < length; at += count) {
-      count = std::min(kRun, length - at);
-      if (count_invalid(from + at * stride, stride, count) != 0) {
-        while (count_invalid(from + at * stride, stride, 1) == 0) ++at;
-        refuse(name, array, rule, row * length + at, from + at * stride);
-      }
-      unpolled += count;
-      if (unpolled >= 64 * kRun) {
-        poll();
-        unpolled = 0;
-      }
-    }
-  }
-}
+}  // namespace
+
+Problem::Problem(const Routine& routine) : routine_(&routine), lengths_(routine.lengths) {}
+
+// ---- The routine's rules and costs ----
 
 double Problem::compulsory_bytes() const {
   double total = 0;
@@ -116,6 +112,190 @@ std::int64_t Problem::result_elements() const {
   std::int64_t total = 0;
   for (const Array* output : outputs) total += output->elements();
   return total;
+}
+
+// ---- Binding ----
+
+Argument Problem::bound(std::size_t array) const {
+  const Array& view = array < inputs.size() ? *inputs[array] : *outputs[array - inputs.size()];
+  return {view, memory, traits_[array]};
+}
+
+void Problem::bind_input(const Argument& argument) {
+  const std::size_t i = traits_.size();
+  check(routine_->inputs[i], argument);
+  *inputs[i] = argument.view;
+  traits_.push_back(argument.traits);
+}
+
+void Problem::bind_output(const Argument& argument) {
+  check(routine_->outputs[traits_.size() - inputs.size()], argument);
+  bind_new_output(argument);
+}
+
+void Problem::bind_new_output(const Argument& argument) {
+  *outputs[traits_.size() - inputs.size()] = argument.view;
+  traits_.push_back(argument.traits);
+}
+
+void Problem::check(const OperandInfo& info, const Argument& argument) {
+  if (traits_.empty()) memory = argument.memory;
+  if (memory != argument.memory)
+    throw ValueError(routine_->name + ": all arrays must be on one device, but " + info.name +
+                     " is on " + name_of(argument.memory) + " and the operands before it are on " +
+                     name_of(memory));
+  check_type(info, argument);
+  lengths_.match(routine_->name, info.name, info.shape, argument.view);
+}
+
+void Problem::check_type(const OperandInfo& info, const Argument& argument) const {
+  const ElementType type = argument.view.type;
+  const auto fail = [&](const std::string& wanted) {
+    throw TypeError(routine_->name + ": " + info.name + " must have " + wanted + ", got " +
+                    type_name(argument) + " (" + std::to_string(type.size) + " bytes)");
+  };
+  if (info.same_as >= 0) {
+    const Argument other = bound(static_cast<std::size_t>(info.same_as));
+    if (!same_type(argument, other)) fail(info.type_text() + ", " + type_name(other));
+  } else if (info.type.accepts != nullptr) {
+    if (!info.type.accepts(type)) fail(info.type.text);
+  } else if (type != info.type.fixed) {
+    fail(std::string("elements of type ") + info.type.text);
+  }
+}
+
+void Problem::set_option(std::size_t option, const OptionValue& value) {
+  const OptionInfo& info = routine_->options[option];
+  check_option(routine_->name + ": " + info.name, info.type, value);
+  options[option].set(options[option].member, value);
+  given_.emplace_back(option, value);
+}
+
+void Problem::check_options() {
+  if (const char* reason = why_not()) {
+    const std::string_view text(reason), name = text.substr(0, text.find(' '));
+    std::string got;
+    for (const auto& [option, value] : given_)
+      if (routine_->options[option].name == name) got = ", got " + text_of(value);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (routine_->inputs[i].name == name) got = ", got " + shape_text(*inputs[i]);
+    std::string message = routine_->name + ": " + reason;
+    message.insert(std::min(message.find(": ", routine_->name.size() + 2), message.size()), got);
+    throw ValueError(message);
+  }
+  if (routine_->lengths.size() > routine_->dimensions.size())
+    lengths_.set(routine_->dimensions.size(), result_length(), "the operands and options");
+}
+
+Array Problem::result_like() const {
+  const OperandInfo& info = routine_->outputs[traits_.size() - inputs.size()];
+  const Shape shape = lengths_.shape_of(info.shape);
+  Array like;
+  like.type =
+      info.same_as < 0 ? info.type.fixed : inputs[static_cast<std::size_t>(info.same_as)]->type;
+  like.rank = shape.rank;
+  std::copy_n(shape.lengths, shape.rank, like.shape);
+  return packed_like(like, nullptr);
+}
+
+void Problem::check_overlap() const {
+  bool overlap = false;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Argument output = bound(inputs.size() + i);
+    const auto who = [&] { return routine_->name + ": " + routine_->outputs[i].name; };
+    if (may_overlap_itself(output.view))
+      throw ValueError(who() + " has internal overlap (elements share memory)");
+    for (std::size_t j = 0; j < i; ++j)
+      if (extents_overlap(output.view, *outputs[j]))
+        throw ValueError(who() + " overlaps " + routine_->outputs[j].name);
+    for (std::size_t j = 0; j < inputs.size(); ++j)
+      overlap = overlap || share_memory(output, bound(j));
+  }
+  if (!overlap) return;
+  if (const char* reason = why_not_overlap()) throw ValueError(routine_->name + ": " + reason);
+}
+
+void Problem::reset() {
+  release();
+  for (const auto& [option, value] : given_)
+    options[option].set(options[option].member, routine_->options[option].default_value);
+  given_.clear();
+  traits_.clear();
+  lengths_.reset();
+}
+
+DeviceId Problem::resolve_device(const AnyVariant* variant,
+                                 const std::optional<DeviceId>& device) const {
+  std::optional<DeviceId> where;
+  if (on_device()) where = memory;
+  if (device) {
+    if (where && (device->kind != where->kind || (device->determined() && *device != *where)))
+      throw ValueError(routine_->name + ": device must be '" + name_of(*where) +
+                       "', the device of the operands, got '" + name_of(*device) + "'" +
+                       (device->kind == Device::kCpu ? "; copy them with .numpy()" : ""));
+    if (!where) where = device;
+  }
+  if (variant == nullptr) return where ? *where : default_device();
+  if (where && where->kind != variant->device)
+    throw ValueError(routine_->name + ": the variant " + variant->name + " runs on " +
+                     name_of(variant->device) + ", but the operands or device= require " +
+                     name_of(*where));
+  if (where) return *where;
+  return variant->device == Device::kCpu ? kHost : gpu(DeviceId::kAnyGpu);
+}
+
+// ---- Placing ----
+
+void Problem::check_values(std::uintptr_t stream) {
+  if (on_device()) {
+    used_on_ = cuda::stream_of(memory.ordinal, stream);
+    for (std::size_t i = 0; i < traits_.size(); ++i)
+      if (traits_[i] != nullptr) traits_[i]->before_use(*used_on_, i >= inputs.size());
+  }
+  check_each({routine_->name, used_on_});
+}
+
+void Problem::place(const cuda::Stream& stream) {
+  const cuda::DeviceScope scope(stream.device);
+  const auto in_place = [this](const Array* array) { return stays(*array); };
+  if (std::all_of(inputs.begin(), inputs.end(), in_place) &&
+      std::all_of(outputs.begin(), outputs.end(), in_place))
+    return;
+  placed_ = clone();
+  placed_->move_arrays(gpu(stream.device), [&](const Array& array) -> std::byte* {
+    if (stays(array)) return nullptr;
+    const auto bytes = static_cast<std::size_t>(array.bytes());
+    buffers_.push_back(std::make_unique<cuda::Buffer>(bytes, stream));
+    return buffers_.back()->data();
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Array &from = *inputs[i], &to = *placed_->inputs[i];
+    if (!on_device())
+      upload(to.data, in_order_of(to, from), stream);
+    else if (!stays(from))
+      cuda::copy_strided(to, from, stream);
+  }
+}
+
+void Problem::fetch() const {
+  if (!placed_) return;
+  const cuda::Stream& stream = buffers_.front()->stream();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Array &to = *outputs[i], &from = *placed_->outputs[i];
+    if (!on_device())
+      download(in_order_of(from, to), from.data, stream);
+    else if (!stays(to))
+      cuda::copy_strided(to, from, stream);
+  }
+}
+
+void Problem::release() {
+  buffers_.clear();
+  placed_.reset();
+  if (!used_on_) return;
+  for (std::size_t i = 0; i < traits_.size(); ++i)
+    if (traits_[i] != nullptr) traits_[i]->after_use(*used_on_, i >= inputs.size());
+  used_on_.reset();
 }
 
 void Problem::move_arrays(const DeviceId& device,

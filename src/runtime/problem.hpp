@@ -1,4 +1,5 @@
-// A type-erased routine struct: its arrays and options by position.
+// A problem: the operands and options of one call, bound to a routine and checked against all its
+// rules.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,49 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/array.hpp"
 #include "core/variant.hpp"
+#include "runtime/device.hpp"
 #include "runtime/device_id.hpp"
 #include "runtime/option.hpp"
+#include "runtime/shape_rule.hpp"
 #include "runtime/stream.hpp"
 
 namespace ado {
 
+class AnyVariant;
+class Routine;
+struct OperandInfo;
+
+// Properties of an array that only the library that owns it knows. Plain memory has defaults, so
+// only arrays of other libraries need an implementation.
+class ArrayTraits {
+ public:
+  virtual ~ArrayTraits() = default;
+  virtual std::string type_name() const = 0;
+  virtual bool same_type(const ArrayTraits& other) const = 0;
+  // Called only if the extents of the two arrays overlap.
+  virtual bool shares_memory(const ArrayTraits& other) const = 0;
+  // For arrays in device memory that several streams use. Between these calls, work that reads or
+  // writes the array is enqueued on the stream.
+  virtual void before_use(const cuda::Stream&, bool /*writes*/) {}
+  virtual void after_use(const cuda::Stream&, bool /*writes*/) {}
+};
+
+// An array argument of a call.
+struct Argument {
+  Array view;
+  DeviceId memory = kHost;        // the device that holds the array
+  ArrayTraits* traits = nullptr;  // must exist as long as the problem that it is bound to
+};
+
 // Calls `holds` for each value of a float64 operand. Throws ValueError for the first value for
 // which `holds` returns false. Several values after it can have been passed to `holds`, too.
 struct EachValue {
-  std::string routine;
+  const std::string& routine;
   std::optional<cuda::Stream> stream = {};  // of operands in device memory
 
   template <class Holds>
@@ -65,42 +95,82 @@ struct OptionSlot {
   void (*set)(void* member, const OptionValue& value) = nullptr;
 };
 
-// Returns true if the address ranges of two arrays overlap. Interleaved arrays overlap, even if
-// they share no element.
-bool extents_overlap(const Array& a, const Array& b);
-
-// The same elements with the dimensions in reverse order.
-Array transposed(const Array& a);
-
+// A problem contains the routine's struct (adaptor.hpp), to which its arrays and options are bound.
+// If kernels cannot access the arrays where they are, place() adds a copy of the problem with
+// arrays that they can access.
 class Problem {
  public:
-  virtual ~Problem() = default;
+  explicit Problem(const Routine& routine);
+  Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
+  virtual ~Problem() { release(); }
+
+  const Routine& routine() const { return *routine_; }
 
   // Pointers to the arrays and options of the struct, in the order of the routine's lists.
   std::vector<Array*> inputs, outputs;
   std::vector<OptionSlot> options;
   DeviceId memory = kHost;  // the device that holds the arrays
+  // What the caller keeps as long as the problem, for example the traits of the arrays.
+  std::shared_ptr<void> owner;
 
-  virtual std::unique_ptr<Problem> clone() const = 0;
+  // ---- The routine's rules and costs ----
+
+  virtual std::unique_ptr<Problem> clone() const = 0;  // of the struct only
   // why_not: why the options, or the inputs with these options, are invalid. why_not_overlap: why
   // results must not overlap operands. nullptr if there is no objection.
   virtual const char* why_not() const = 0;
   virtual const char* why_not_overlap() const = 0;
-  virtual void check_values(const EachValue& each_value) = 0;
   virtual double useful_flops() const = 0;
-  // The length that only results have, or 0 if there is none.
-  virtual std::int64_t result_length() const = 0;
+  // The bytes of reading each needed element of the operands once and writing each result once. The
+  // elements of a broadcast dimension count once.
+  virtual double compulsory_bytes() const;
   // Returns true if kernels can access arrays with these strides.
   virtual bool takes_layout(const Array& array) const = 0;
   // Returns true if kernels can access this array in device memory in place.
   bool takes_in_place(const Array& array) const;
-
-  // The bytes of reading each needed element of the operands once and writing each result once. The
-  // elements of a broadcast dimension count once.
-  virtual double compulsory_bytes() const;
   // The number of elements of all results. If it is 0, nothing runs.
   std::int64_t result_elements() const;
+
+  // ---- Binding ----
+
+  // Call these functions in this order: bind_input for every input, set_option, check_options,
+  // bind_output for every output, check_overlap if the caller passed the outputs. They throw
+  // ValueError or TypeError. A valid call allocates no memory.
+  void bind_input(const Argument& argument);
+  void set_option(std::size_t option, const OptionValue& value);  // an index into options
+  void check_options();
+  Array result_like() const;  // a packed array without memory, for the next output
+  void bind_output(const Argument& argument);
+  // For an output that was made for result_like() in the memory of the inputs.
+  void bind_new_output(const Argument& argument);
+  void check_overlap() const;
+  // Forgets the operands, and resets the options, for the next call.
+  void reset();
+
+  const std::vector<std::pair<std::size_t, OptionValue>>& given_options() const { return given_; }
+  bool on_device() const { return memory.kind == Device::kCuda; }
+  // Returns the device to run on. It is determined by device operands, by the named variant and by
+  // `device`, which must agree. Without any of them, it is the default device.
+  DeviceId resolve_device(const AnyVariant* variant, const std::optional<DeviceId>& device) const;
+
+  // ---- Placing ----
+
+  // Checks the values of operands. Operands in device memory are in use on the stream with this
+  // handle from now on: until release(), work that accesses them is enqueued on it.
+  void check_values(std::uintptr_t stream = 0);
+  // Copies the arrays that kernels on the stream's GPU cannot access in place: arrays in host
+  // memory, and device arrays that are not aligned to the element size, or neither packed nor, if
+  // the routine supports it, with rows at a pitch. Returns after operands in host memory have been
+  // read.
+  void place(const cuda::Stream& stream);
+  // The problem on which kernels run: this one or its copy.
+  const Problem& placed() const { return placed_ ? *placed_ : *this; }
+  // Copies the results of the copy to the caller's arrays. If these are in host memory, returns
+  // after the copies are complete.
+  void fetch() const;
+  // Frees the copy, and ends the use of operands in device memory.
+  void release();
 
   // Replaces arrays by packed arrays at the addresses that `address` returns. An array that is
   // packed in column-major order keeps this order if kernels can access it. An output that
@@ -109,8 +179,23 @@ class Problem {
   void move_arrays(const DeviceId& device, const std::function<std::byte*(const Array&)>& address);
 
  protected:
-  Problem() = default;
-  Problem(const Problem&) = delete;
+  virtual void check_each(const EachValue& each_value) = 0;
+  // The length that only results have, or 0 if there is none.
+  virtual std::int64_t result_length() const = 0;
+
+ private:
+  void check(const OperandInfo& info, const Argument& argument);
+  void check_type(const OperandInfo& info, const Argument& argument) const;
+  Argument bound(std::size_t array) const;  // inputs, then outputs
+  bool stays(const Array& array) const { return on_device() && takes_in_place(array); }
+
+  const Routine* routine_;
+  Lengths lengths_;
+  std::vector<ArrayTraits*> traits_;  // of the arrays bound so far: inputs, then outputs
+  std::vector<std::pair<std::size_t, OptionValue>> given_;  // the options that were set
+  std::optional<cuda::Stream> used_on_;
+  std::unique_ptr<Problem> placed_;
+  std::vector<std::unique_ptr<cuda::Buffer>> buffers_;  // of placed_
 };
 
 }  // namespace ado

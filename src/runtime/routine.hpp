@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,14 +83,11 @@ struct OperandType {
 // Lengths by name, to determine shapes without arrays.
 using NamedLengths = std::vector<std::pair<std::string, std::int64_t>>;
 
-// The variant that a call would run, and the reasons why it skips later variants of the ladder.
-struct Choice {
-  struct Skipped {
-    const AnyVariant* variant;
-    std::string reason;
-  };
-  const AnyVariant* variant = nullptr;
-  std::vector<Skipped> skipped;  // the last variant of the ladder first
+// A variant that a call does not run by default, although it comes later in the ladder than the one
+// that runs, and the reason.
+struct Skipped {
+  const AnyVariant* variant;
+  std::string reason;
 };
 
 class Routine {
@@ -114,20 +110,17 @@ class Routine {
 
   // All variants in ladder order: first CPU (for the current instruction set), then CUDA.
   std::vector<const AnyVariant*> variants() const;
-  std::vector<const AnyVariant*> variants(Device device) const;
-  const AnyVariant& find(const std::string& variant) const;  // throws NameError
-  // Returns the last variant of the device's ladder that is available, is not a ceiling, can solve
-  // the problem and is not known to be slower than another variant. Throws Unavailable or
-  // ValueError if there is none.
-  const AnyVariant& best(const Problem& problem, Device device) const;
-  // Like best(), with the reasons. If `hardware` is not null, it returns the choice for that GPU,
-  // and this machine does not need a GPU.
-  Choice choose(const Problem& problem, Device device, const Hardware* hardware = nullptr) const;
+  const AnyVariant& find(std::string_view variant) const;  // throws NameError
+  // Returns the variant that a call runs by default: the last variant of the device's ladder that
+  // is available, is not a ceiling, can solve the problem and is not known to be slower than
+  // another variant. Throws Unavailable or ValueError if there is none. With `hardware`, it is the
+  // variant for that GPU, and this machine does not need a GPU. `skipped` receives the later
+  // variants, the last one first.
+  const AnyVariant& choose(const Problem& problem, Device device,
+                           const Hardware* hardware = nullptr,
+                           std::vector<Skipped>* skipped = nullptr) const;
 
-  std::unique_ptr<Problem> new_problem() const { return make_problem_(); }
-  // Sets the length that only results have, if there is one. The problem has its inputs and valid
-  // options.
-  void set_result_length(Lengths& table, const Problem& problem) const;
+  std::unique_ptr<Problem> new_problem() const { return make_problem_(*this); }
   std::optional<std::size_t> find_option(std::string_view option) const;  // an index into options
 
   // Returns the shape and type of each input for these lengths. `type` is for operands without a
@@ -141,7 +134,9 @@ class Routine {
   template <class R>
   friend class RoutineBuilder;
 
-  std::function<std::unique_ptr<Problem>()> make_problem_;
+  std::unique_ptr<Problem> (*make_problem_)(const Routine&) = nullptr;
+  const AnyLadder& ladder(Device device) const;  // of the current instruction set
+
   AnyLadder cpu_[kIsaLevels], cuda_;
 };
 

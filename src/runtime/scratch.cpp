@@ -6,7 +6,6 @@ namespace ado {
 namespace {
 
 constexpr std::align_val_t kAlign{64};
-constexpr std::size_t kBufferBytes = 1 << 20;
 
 thread_local HostMemory buffer;
 thread_local bool buffer_in_use = false;

@@ -13,10 +13,12 @@ struct FreeHostMemory {
 using HostMemory = std::unique_ptr<std::byte, FreeHostMemory>;
 HostMemory allocate_host_memory(std::size_t bytes);  // throws std::bad_alloc
 
-// The scratch memory of one call. Small scratch memory is a buffer that is allocated once per
-// calling thread.
+// The scratch memory of one call. Scratch memory of at most kBufferBytes is a buffer that
+// is allocated once per calling thread, unless another call of the thread uses it.
 class HostScratch {
  public:
+  static constexpr std::size_t kBufferBytes = 1 << 20;
+
   explicit HostScratch(std::size_t bytes);  // 0: none. Throws std::bad_alloc.
   ~HostScratch();
   HostScratch(const HostScratch&) = delete;

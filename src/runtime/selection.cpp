@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <string>
 
 #include "core/error.hpp"
 #include "runtime/device.hpp"
@@ -54,70 +55,54 @@ bool Routine::batched() const {
                      [](const OperandInfo& input) { return input.shape.has_batch(); });
 }
 
-std::vector<const AnyVariant*> Routine::variants(Device device) const {
-  std::vector<const AnyVariant*> list;
-  const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
-  for (const auto& variant : ladder) list.push_back(variant.get());
-  return list;
+const AnyLadder& Routine::ladder(Device device) const {
+  return device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
 }
 
 std::vector<const AnyVariant*> Routine::variants() const {
-  std::vector<const AnyVariant*> list = variants(Device::kCpu);
-  for (const auto& variant : cuda_) list.push_back(variant.get());
+  std::vector<const AnyVariant*> list;
+  for (const Device device : {Device::kCpu, Device::kCuda})
+    for (const auto& variant : ladder(device)) list.push_back(variant.get());
   return list;
 }
 
-const AnyVariant& Routine::find(const std::string& variant) const {
-  for (const AnyLadder* ladder : {&cpu_[static_cast<int>(isa())], &cuda_})
-    for (const auto& candidate : *ladder)
+const AnyVariant& Routine::find(std::string_view variant) const {
+  for (const Device device : {Device::kCpu, Device::kCuda})
+    for (const auto& candidate : ladder(device))
       if (variant == candidate->name) return *candidate;
   std::vector<std::string> names;
   for (const AnyVariant* candidate : variants()) names.emplace_back(candidate->name);
-  throw NameError(name + " has no variant '" + variant + "'" + suggest(variant, names));
+  const std::string unknown(variant);
+  throw NameError(name + " has no variant '" + unknown + "'" + suggest(unknown, names));
 }
 
-const AnyVariant& Routine::best(const Problem& problem, Device device) const {
-  const Hardware hardware = hardware_of(device);
-  const AnyLadder& ladder = device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
-  for (auto variant = ladder.rbegin(); variant != ladder.rend(); ++variant) {
-    const AnyVariant& candidate = **variant;
-    if (!candidate.ceiling && candidate.available() &&
-        why_skipped(candidate, problem, hardware) == nullptr)
-      return candidate;
-  }
-  return *choose(problem, device).variant;  // throws the reason
-}
-
-Choice Routine::choose(const Problem& problem, Device device, const Hardware* hardware) const {
+const AnyVariant& Routine::choose(const Problem& problem, Device device, const Hardware* hardware,
+                                  std::vector<Skipped>* skipped) const {
   const Hardware current = hardware != nullptr ? *hardware : hardware_of(device);
-  Choice choice;
-  std::string missing = "no variant for this device";
-  for (const AnyVariant* variant : std::views::reverse(variants(device))) {
+  const AnyVariant* unavailable = nullptr;
+  bool unsolvable = false;
+  for (const auto& variant : std::views::reverse(ladder(device))) {
     if (variant->ceiling) continue;
-    if (hardware == nullptr && !variant->available()) {
-      missing = variant->why_unavailable();
-      choice.skipped.push_back({variant, missing});
-    } else if (const char* reason = why_skipped(*variant, problem, current)) {
-      missing.clear();
-      choice.skipped.push_back({variant, reason});
-    } else {
-      choice.variant = variant;
-      return choice;
-    }
+    const char* reason = nullptr;
+    const bool available = hardware != nullptr || variant->available();
+    if (available && (reason = why_skipped(*variant, problem, current)) == nullptr) return *variant;
+    unavailable = available ? nullptr : variant.get();
+    unsolvable = available;
+    if (skipped != nullptr)
+      skipped->push_back({variant.get(), available ? reason : variant->why_unavailable()});
   }
-  if (!missing.empty()) throw Unavailable(name + " on " + name_of(device) + ": " + missing);
-  throw ValueError(name + ": no variant on " + name_of(device) + " can solve this problem");
+  const std::string on_device = name_of(device);
+  if (unsolvable)
+    throw ValueError(name + ": no variant on " + on_device + " can solve this problem");
+  throw Unavailable(
+      name + " on " + on_device + ": " +
+      (unavailable != nullptr ? unavailable->why_unavailable() : "no variant for this device"));
 }
 
 std::optional<std::size_t> Routine::find_option(std::string_view option) const {
   for (std::size_t i = 0; i < options.size(); ++i)
     if (option == options[i].name) return i;
   return std::nullopt;
-}
-
-void Routine::set_result_length(Lengths& table, const Problem& problem) const {
-  if (lengths.size() > dimensions.size())
-    table.set(dimensions.size(), problem.result_length(), "the operands and options");
 }
 
 std::vector<OperandType> Routine::operand_types(const NamedLengths& lengths,

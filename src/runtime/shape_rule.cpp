@@ -68,10 +68,6 @@ Lengths::Finding Lengths::compare(const char* operand, const ShapeRule& rule, co
   return {};
 }
 
-bool Lengths::fits(const char* operand, const ShapeRule& rule, const Array& array) {
-  return compare(operand, rule, array).conflict == Conflict::kNone;
-}
-
 void Lengths::match(const std::string& routine, const char* operand, const ShapeRule& rule,
                     const Array& array) {
   const Finding found = compare(operand, rule, array);

@@ -43,13 +43,17 @@ struct Shape {
 // far. Memory is allocated only for error messages.
 class Lengths {
  public:
-  explicit Lengths(const std::vector<std::string>& names) : names_(&names) {
+  explicit Lengths(const std::vector<std::string>& names) : names_(&names) { reset(); }
+
+  // Forgets the lengths and the batch dimensions.
+  void reset() {
     for (std::int64_t& value : values_) value = kUnknown;
+    batch_.rank = 0;
+    batch_fixed_by_ = nullptr;
   }
 
-  // Checks the shape of an array and sets the lengths that are not known yet. fits() returns false
-  // if the shape is wrong, match() throws ValueError.
-  bool fits(const char* operand, const ShapeRule& rule, const Array& array);
+  // Checks the shape of an array and sets the lengths that are not known yet. Throws ValueError if
+  // the shape is wrong.
   void match(const std::string& routine, const char* operand, const ShapeRule& rule,
              const Array& array);
   void set(std::size_t name, std::int64_t length, const char* fixed_by = nullptr) {

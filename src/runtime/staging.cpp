@@ -1,4 +1,4 @@
-// Copies problems to device memory and results back.
+// Copies between host arrays and packed device memory.
 #include "runtime/staging.hpp"
 
 #include <bit>
@@ -11,7 +11,6 @@
 
 #include "core/poll.hpp"
 #include "core/threads.hpp"
-#include "runtime/call.hpp"
 #include "runtime/device.hpp"
 #include "runtime/strided.hpp"
 
@@ -35,12 +34,6 @@ constexpr std::size_t kLargerThanCaches = 64 << 20;
 bool in_chunks(const Array& array) {
   const auto size = static_cast<std::size_t>(array.type.size);
   return size_of(array) >= kLarge && std::has_single_bit(size) && size <= cuda::kChunkBytes;
-}
-
-// Returns the host array with the dimensions in the order in which the device array has them in
-// memory.
-Array in_order_of(const Array& device, const Array& host) {
-  return device.packed() ? host : transposed(host);
 }
 
 cuda::ChunkedCopy upload_in_chunks(std::byte* device, const Array& host,
@@ -176,22 +169,6 @@ BegunCopy begin_download(cuda::CopyQueue& queue, const Array& host, const std::b
   }
   cuda::enqueue_download(*rows, device, stream);
   return BegunCopy(stream);
-}
-
-StagedProblem::StagedProblem(const Problem& host, const cuda::Stream& stream)
-    : stream_(stream), problem_(host.clone()) {
-  problem_->move_arrays(gpu(stream.device), [&](const Array& array) {
-    buffers_.push_back(std::make_unique<cuda::Buffer>(size_of(array), stream));
-    return buffers_.back()->data();
-  });
-  for (std::size_t i = 0; i < host.inputs.size(); ++i)
-    upload(problem_->inputs[i]->data, in_order_of(*problem_->inputs[i], *host.inputs[i]), stream);
-}
-
-void StagedProblem::fetch(const Problem& host) const {
-  for (std::size_t i = 0; i < host.outputs.size(); ++i)
-    download(in_order_of(*problem_->outputs[i], *host.outputs[i]), problem_->outputs[i]->data,
-             stream_);
 }
 
 }  // namespace ado

@@ -11,7 +11,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
-from adokernels.model.call_checks import check_options, has_dask_array, refuse_dask_arrays
+from adokernels.model.call_checks import check_options, refuse_dask_arrays
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-class BuiltInVariant(Variant):
+class BuiltInVariant(Variant, _core.Callable):
     """One implementation of a routine on one device; see :class:`Variant`.
 
     Attributes
@@ -77,35 +77,25 @@ class BuiltInVariant(Variant):
         self.routine._core.set_default_block(self.name, block)
         return self.routine[self.name]
 
-    def __call__(
-        self,
-        *args: Any,
-        block: tuple[int, ...] | None = None,
-        device: str | None = None,
-        out: Any = None,
-        stream: Any = None,
-        **options: Any,
-    ) -> Any:
-        """Compute the routine with this variant.
+    if TYPE_CHECKING:
 
-        If an operand is a Dask array, the result is a lazy Dask array.
-        """
-        if "variant" in options:
-            raise TypeError(
-                f"{self.routine.name}[{self.name!r}] is a variant and does not take variant="
-            )
-        check_options(self.routine, args, options, BuiltInVariant.__call__, self.label)
-        if has_dask_array(args, options.values(), (out,)):
-            return self.routine(
-                *args,
-                variant=self.name,
-                block=block,
-                device=device,
-                out=out,
-                stream=stream,
-                **options,
-            )
-        return self.routine._core.call(args, options, self.name, block, device, out, stream)
+        def __call__(
+            self,
+            *args: Any,
+            block: tuple[int, ...] | None = None,
+            device: str | None = None,
+            out: Any = None,
+            stream: Any = None,
+            **options: Any,
+        ) -> Any:
+            """Compute the routine with this variant.
+
+            If an operand is a Dask array, the result is a lazy Dask array.
+            """
+
+    # _core.Callable.__call__ calls this method if an argument is a Dask array.
+    def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
+        return self.routine(*args, variant=self.name, **keywords)
 
     def cost(self, *args: Any, **options: Any) -> _core.Cost:
         """FLOPs and bytes for these operands; needs no device.
@@ -268,7 +258,7 @@ class BuiltInCall(Call):
         return self.timed.kernels()
 
 
-class Routine(Ladder, _core.DirectCall):
+class Routine(Ladder, _core.Callable):
     """A computation, and the ladder of variants that implement it.
 
     Call it like a function, index it by a variant's name, or iterate over its variants. A call with
@@ -374,9 +364,8 @@ class Routine(Ladder, _core.DirectCall):
             `device` and `options` apply to the call of each block.
             """
 
-    # DirectCall.__call__ runs the default CPU variant on NumPy arrays without a Python frame. It
-    # forwards all other calls to this method.
-    def _general_call(
+    # _core.Callable.__call__ calls this method if an argument is a Dask array.
+    def _lazy_call(
         self,
         *args: Any,
         variant: str | None = None,
@@ -386,19 +375,16 @@ class Routine(Ladder, _core.DirectCall):
         stream: Any = None,
         **options: Any,
     ) -> Any:
-        check_options(self, args, options, Routine._general_call, self.name)
-        if has_dask_array(args, options.values(), (out,)):
-            return find("lazy_call")(
-                self,
-                args,
-                options,
-                variant=variant,
-                block=block,
-                device=device,
-                out=out,
-                stream=stream,
-            )
-        return self._core.call(args, options, variant, block, device, out, stream)
+        return find("lazy_call")(
+            self,
+            args,
+            options,
+            variant=variant,
+            block=block,
+            device=device,
+            out=out,
+            stream=stream,
+        )
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object
