@@ -10,7 +10,7 @@
 #include "core/threads.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
-#include "runtime/kernel_name.hpp"
+#include "device/device.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/device_id.hpp"
 #include "runtime/routine.hpp"
 

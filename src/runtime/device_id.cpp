@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/settings.hpp"
 
 namespace ado {

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/text.hpp"
 
 namespace ado {

@@ -14,7 +14,7 @@
 #include "core/variant.hpp"
 #include "runtime/device_id.hpp"
 #include "runtime/option.hpp"
-#include "runtime/stream.hpp"
+#include "device/stream.hpp"
 
 namespace ado {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/routine.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"

@@ -12,7 +12,7 @@
 #include "core/poll.hpp"
 #include "core/threads.hpp"
 #include "runtime/call.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/strided.hpp"
 
 namespace ado {
