@@ -7,7 +7,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/staging.hpp"
 
 namespace ado::bindings {

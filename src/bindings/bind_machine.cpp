@@ -9,9 +9,9 @@
 #include "bindings/options.hpp"
 #include "core/error.hpp"
 #include "core/threads.hpp"
+#include "device/device.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
-#include "runtime/kernel_name.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 

@@ -6,10 +6,10 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
+#include "device/counters.hpp"
+#include "device/pc_sampling.hpp"
+#include "device/source_kernel.hpp"
 #include "runtime/call.hpp"
-#include "runtime/counters.hpp"
-#include "runtime/pc_sampling.hpp"
-#include "runtime/source_kernel.hpp"
 
 namespace ado::bindings {
 namespace {

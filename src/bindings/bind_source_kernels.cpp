@@ -3,9 +3,9 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/gil.hpp"
-#include "runtime/blocked_stream.hpp"
+#include "device/blocked_stream.hpp"
+#include "device/source_kernel.hpp"
 #include "runtime/device_id.hpp"
-#include "runtime/source_kernel.hpp"
 
 namespace ado::bindings {
 namespace {

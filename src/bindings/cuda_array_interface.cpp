@@ -4,7 +4,7 @@
 #include "bindings/arrays.hpp"
 #include "bindings/foreign.hpp"
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 
 namespace ado::bindings {
 namespace {

@@ -16,7 +16,6 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/vectors.hpp"
-#include "cpu/common/width.hpp"
 #include "cpu/transpose/parts.hpp"
 
 namespace ado::ADO_ISA {

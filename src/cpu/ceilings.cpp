@@ -14,7 +14,6 @@
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/read_ceiling.hpp"
 #include "cpu/common/vectors.hpp"
-#include "cpu/common/width.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

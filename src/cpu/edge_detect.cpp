@@ -6,7 +6,7 @@
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/width.hpp"
+#include "cpu/common/vectors.hpp"
 #include "cpu/image/row_kernels.hpp"
 #include "cpu/image/sliding_window.hpp"
 #include "cpu/image/stages.hpp"

@@ -12,7 +12,6 @@
 #include "core/threads.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/element.hpp"
 #include "cpu/common/parallel.hpp"
 #include "cpu/common/vectors.hpp"
 

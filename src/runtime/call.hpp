@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/problem.hpp"
 #include "runtime/routine.hpp"
 

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/settings.hpp"
 
 namespace ado {

@@ -14,11 +14,11 @@
 
 #include "core/array.hpp"
 #include "core/variant.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
+#include "device/stream.hpp"
 #include "runtime/device_id.hpp"
 #include "runtime/option.hpp"
 #include "runtime/shape_rule.hpp"
-#include "runtime/stream.hpp"
 
 namespace ado {
 

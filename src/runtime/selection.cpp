@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/routine.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/text.hpp"

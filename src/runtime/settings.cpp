@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/host.hpp"
 
 namespace ado {

@@ -11,7 +11,7 @@
 
 #include "core/poll.hpp"
 #include "core/threads.hpp"
-#include "runtime/device.hpp"
+#include "device/device.hpp"
 #include "runtime/strided.hpp"
 
 namespace ado {
@@ -58,8 +58,8 @@ cuda::ChunkedCopy download_in_chunks(const Array& host, const std::byte* device,
 }
 
 // With at least this number of threads, chunks are faster than direct copies of page-locked rows
-// with gaps. For ado.out_of_core with a transpose of 8 GiB of float32 (H200), they reached 0.86 and 0.88
-// of the link's bandwidth. Direct copies reached 0.64, and 0.80 with blocks of 512 MiB.
+// with gaps. For ado.out_of_core with a transpose of 8 GiB of float32 (H200), they reached 0.86 and
+// 0.88 of the link's bandwidth. Direct copies reached 0.64, and 0.80 with blocks of 512 MiB.
 constexpr int kManyThreads = 12;
 
 // Returns the rows of an array that is copied directly. Returns std::nullopt if the array is small,

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "core/array.hpp"
-#include "runtime/chunked_copy.hpp"
-#include "runtime/stream.hpp"
+#include "device/chunked_copy.hpp"
+#include "device/stream.hpp"
 
 namespace ado {
 

@@ -10,7 +10,7 @@
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/width.hpp"
+#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

@@ -12,10 +12,18 @@
 
 #include "core/isa.hpp"
 #include "core/unsigned.hpp"
-#include "cpu/common/width.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
+
+// Bytes per vector register, the widest of the instruction set.
+#if defined(__AVX512BW__)
+constexpr int kWidth = 64;
+#elif defined(__AVX2__)
+constexpr int kWidth = 32;
+#else
+constexpr int kWidth = 16;
+#endif
 
 template <int kSize, int kBytes>
 struct VectorOf {
@@ -26,6 +34,15 @@ struct VectorOf {
 };
 template <int kSize, int kBytes>
 using Vector = typename VectorOf<kSize, kBytes>::type;
+
+// Element types of loops that only move elements, which are compiled per element size, not per
+// type. An element of 16 bytes is a vector.
+template <int kSize>
+struct ElementOf : UnsignedOf<kSize> {};
+template <>
+struct ElementOf<16> {
+  using Type = Vector<16, 16>;
+};
 
 // Unpack: within each 16-byte lane, alternating elements of the low (or high) halves of x and y.
 //

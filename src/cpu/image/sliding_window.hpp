@@ -13,7 +13,6 @@
 #include "cpu/common/checkpoints.hpp"
 #include "cpu/common/strided.hpp"
 #include "cpu/common/vectors.hpp"
-#include "cpu/common/width.hpp"
 #include "cpu/image/image.hpp"
 #include "cpu/image/stages.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "core/isa.hpp"
 #include "core/streaming.hpp"
-#include "cpu/common/width.hpp"
+#include "cpu/common/vectors.hpp"
 #include "cpu/transpose/registers.hpp"
 
 namespace ado::ADO_ISA {

@@ -9,7 +9,7 @@
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "cpu/common/checkpoints.hpp"
-#include "cpu/common/width.hpp"
+#include "cpu/common/vectors.hpp"
 #include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/registers.hpp"
 

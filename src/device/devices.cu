@@ -1,0 +1,106 @@
+// The GPUs of the machine, and the current device of a thread.
+#include "common/launch.cuh"
+#include "core/error.hpp"
+#include "device/device.hpp"
+
+#ifdef __CUDACC__
+
+#include <cuda.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+
+namespace ado::cuda {
+namespace {
+
+// Returns a function of the driver. The driver is not linked, because a machine may have none.
+template <class Function>
+Function* driver_function(const char* name, int version) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 13000
+  ADO_CUDA(cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found));
+#else
+  static_cast<void>(version);
+  ADO_CUDA(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found));
+#endif
+  if (found != cudaDriverEntryPointSuccess || function == nullptr)
+    throw Unavailable(std::string("the CUDA driver has no function ") + name);
+  return reinterpret_cast<Function*>(function);
+}
+
+struct Driver {
+  CUresult (*get_device)(CUdevice*, int) = driver_function<CUresult(CUdevice*, int)>("cuDeviceGet",
+                                                                                     2000);
+  CUresult (*retain)(CUcontext*, CUdevice) =
+      driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain", 7000);
+  CUresult (*push)(CUcontext) = driver_function<CUresult(CUcontext)>("cuCtxPushCurrent", 4000);
+  CUresult (*pop)(CUcontext*) = driver_function<CUresult(CUcontext*)>("cuCtxPopCurrent", 4000);
+};
+
+const Driver& driver() {
+  static const Driver functions;
+  return functions;
+}
+
+void check(CUresult status, const char* call, int line) {
+  if (status != CUDA_SUCCESS)
+    throw CudaError(call, __FILE__, line, ("driver error " + std::to_string(status)).c_str(), "");
+}
+#define ADO_DRIVER(call) check(driver().call, #call, __LINE__)
+
+// Returns the context that the CUDA runtime uses for a device. It is never released.
+CUcontext primary_context(int ordinal) {
+  constexpr std::size_t kMaxDevices = 256;
+  static std::mutex mutex;
+  static std::array<CUcontext, kMaxDevices> contexts{};
+  const std::lock_guard lock(mutex);
+  CUcontext& context = contexts.at(static_cast<std::size_t>(ordinal));
+  if (context == nullptr) {
+    CUdevice device;
+    ADO_DRIVER(get_device(&device, ordinal));
+    ADO_DRIVER(retain(&context, device));
+  }
+  return context;
+}
+
+}  // namespace
+
+int device_count() {
+  if (!why_unavailable().empty()) return 0;
+  int count = 0;
+  ADO_CUDA(cudaGetDeviceCount(&count));
+  return count;
+}
+
+int current_device() {
+  int device = 0;
+  ADO_CUDA(cudaGetDevice(&device));
+  return device;
+}
+
+int device_of(const void* address) {
+  cudaPointerAttributes attributes;
+  ADO_CUDA(cudaPointerGetAttributes(&attributes, address));
+  if (attributes.type == cudaMemoryTypeUnregistered || attributes.devicePointer == nullptr)
+    throw ValueError("the address is not in memory that a GPU can access");
+  return attributes.device;
+}
+
+// cudaSetDevice is not used. If it restored the previous device, it would create a context there,
+// which needs 0.2 s and several hundred megabytes.
+DeviceScope::DeviceScope(int device) {
+  if (device == current_device()) return;
+  ADO_DRIVER(push(primary_context(device)));
+  pushed_ = true;
+}
+
+DeviceScope::~DeviceScope() {
+  CUcontext popped;
+  if (pushed_) driver().pop(&popped);
+}
+
+}  // namespace ado::cuda
+
+#endif

@@ -1,0 +1,70 @@
+// What the files of the device runtime share: attributes and resource usage, streams as handles of
+// CUDA, one object per GPU.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#include "common/launch.cuh"
+#include "device/device.hpp"
+
+#ifdef __CUDACC__
+
+namespace ado::cuda {
+
+// Returns an attribute of the current device.
+int attribute(cudaDeviceAttr which);
+
+// Completes the resource usage of a kernel: warps and blocks per multiprocessor, from its launch
+// configuration, registers and shared memory.
+Kernel resources_from(Kernel kernel);
+
+// Returns the resource usage of `kernel` with the grid, block and shared memory of `go`, on the
+// current device.
+Kernel resources_of(const void* kernel, const Launch& go);
+
+// Returns the handle of a stream for the CUDA runtime. The device of the stream must be current.
+inline cudaStream_t raw(const Stream& stream) {
+  return static_cast<cudaStream_t>(nameable(stream).handle);
+}
+
+// Resets persisting lines to normal, so that overwriting L2 evicts them, too. Otherwise a function
+// with an access policy window could keep its operands in L2 between cold samples.
+inline void reset_persisting_l2() {
+  const cudaError_t status = cudaCtxResetPersistingL2Cache();
+  if (status == cudaErrorNotSupported) {  // the device has no persisting lines
+    cudaGetLastError();
+    return;
+  }
+  ADO_CUDA(status);
+}
+
+// One object per GPU, created on first use. It is never destroyed, because the driver may already
+// be unloaded at the end of the process.
+template <class T>
+class PerDevice {
+ public:
+  // Returns the object of the current device. `make` creates it while that device is current.
+  template <class Make>
+  T& current(Make make) {
+    std::atomic<T*>& slot = slots_.at(static_cast<std::size_t>(current_device()));
+    if (T* const known = slot.load(std::memory_order_acquire)) return *known;
+    const std::lock_guard lock(mutex_);
+    if (T* const known = slot.load(std::memory_order_acquire)) return *known;
+    T* const made = new T(make());
+    slot.store(made, std::memory_order_release);
+    return *made;
+  }
+
+ private:
+  static constexpr std::size_t kMaxDevices = 256;
+
+  std::mutex mutex_;
+  std::array<std::atomic<T*>, kMaxDevices> slots_{};
+};
+
+}  // namespace ado::cuda
+
+#endif

@@ -1,0 +1,79 @@
+// Loading of machine code that was compiled at run time, and launches of its kernels.
+// Without CUDA, the first constructor throws
+// Unavailable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/variant.hpp"
+#include "device/device.hpp"
+
+namespace ado::cuda {
+
+// Machine code for one GPU, whatever the current device of the calling thread is. The driver loads
+// it at the first launch of one of its kernels.
+class CodeModule {
+ public:
+  // Copies `code`, which must be a cubin for this GPU. Throws ValueError if it is not.
+  CodeModule(std::string_view code, int device);
+  ~CodeModule();
+  CodeModule(const CodeModule&) = delete;
+  CodeModule& operator=(const CodeModule&) = delete;
+  void* handle() const { return handle_; }  // a cudaLibrary_t
+  int device() const { return device_; }
+
+ private:
+  void* handle_ = nullptr;
+  int device_;
+};
+
+// A kernel of a module. The module stays loaded as long as the kernel exists.
+class SourceKernel {
+ public:
+  struct Parameter {
+    std::size_t offset, bytes;
+  };
+
+  // `symbol` is the mangled name. Throws ValueError if the module does not contain it.
+  SourceKernel(std::shared_ptr<const CodeModule> module, const std::string& symbol);
+  const std::string& name() const { return name_; }  // as Kernel::name
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const void* handle() const { return handle_; }  // a cudaKernel_t, for functions of the runtime
+  int device() const { return module_->device(); }
+
+ private:
+  std::shared_ptr<const CodeModule> module_;
+  const void* handle_ = nullptr;
+  std::string name_;
+  std::vector<Parameter> parameters_;
+};
+
+// A kernel with its launch configuration and the values of its parameters.
+class KernelLaunch {
+ public:
+  // `grid` and `block` have one to three lengths. Each argument is the bytes of one parameter,
+  // which are copied. Throws TypeError if the number or the size of the arguments is wrong, and
+  // ValueError if the GPU cannot launch the configuration.
+  KernelLaunch(SourceKernel kernel, const std::vector<std::int64_t>& grid,
+               const std::vector<std::int64_t>& block, std::int64_t shared_bytes,
+               const std::vector<std::string_view>& arguments);
+
+  // Enqueues the kernel and returns. An empty grid is not launched.
+  void run(void* stream) const;
+  Kernel info() const;
+
+ private:
+  void check_launch(std::int64_t shared_bytes) const;
+  void copy_arguments(const std::vector<std::string_view>& arguments);
+
+  SourceKernel kernel_;
+  Launch go_;
+  std::vector<std::byte> arguments_;  // in the layout of the parameters
+};
+
+}  // namespace ado::cuda
