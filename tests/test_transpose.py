@@ -4,11 +4,12 @@ import conftest
 import numpy as np
 import pytest
 from choices import h200_choice
-from conftest import isa_levels, random_of, variants_of
+from conftest import NO_CUDA, isa_levels, random_of, variants_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
+from adokernels import _core
 
 TYPES = ["u1", "i2", "f4", "f8", "c16"]
 LENGTHS = [0, 1, 2, 15, 31, 32, 33, 63, 64, 65, 127, 129, 257]
@@ -247,3 +248,26 @@ def test_in_place_on_the_device(rng):
 def test_grids_beyond_65535_blocks(variant, shape, rng):
     if ado.transpose[variant].device == "cuda":
         check(random_of(rng, shape, "u1"), variant=variant)
+
+
+@pytest.fixture(scope="module")
+def huge():
+    """A matrix with more than 2^31 elements, in host and device memory; most elements are 0."""
+    if not NO_CUDA and _core.cuda_properties("cuda")["memory_bytes"] < 8 << 30:
+        pytest.skip("the GPU has too little memory")
+    side = 46_352
+    a = np.zeros((side, side), np.uint8)
+    a[-1] = np.arange(side) % 251
+    a[:, -1] = np.arange(side) % 241
+    return a, ado.to_device(a)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", [p for p in variants_of(ado.transpose) if p.marks])
+def test_more_than_2_31_elements(variant, huge):
+    a, on_device = huge
+    if reason := ado.transpose.problem(on_device, variant=variant).why_not(variant):
+        pytest.skip(reason)
+    result = ado.transpose(on_device, variant=variant).numpy()
+    assert np.array_equal(result[-1], a[:, -1])
+    assert np.array_equal(result[:, -1], a[-1])
