@@ -167,6 +167,22 @@ def test_large_with_every_instruction_set(isa, dtype, rng, isa_restored):
         check(random_of(rng, (2500, 4001), dtype), variant=variant)
 
 
+@pytest.mark.parametrize("isa", isa_levels())
+def test_large_results_at_any_byte(isa, rng, isa_restored):
+    """Rows are whole cache lines, but elements need not begin where a line begins."""
+    ado.set_isa(isa)
+    a = random_of(rng, (1024, 2100), "f4")
+    expected = a.T.tobytes()
+    whole = np.empty(a.nbytes + 128, np.uint8)
+    for shift in (0, 1, 4, 6):
+        first = -whole.ctypes.data % 64 + shift
+        out = whole[first : first + a.nbytes].view("f4").reshape(2100, 1024)
+        for variant in (v.name for v in ado.transpose if v.device == "cpu" and not v.ceiling):
+            whole[:] = 0
+            ado.transpose(a, variant=variant, out=out)
+            assert out.tobytes() == expected, (variant, shift)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_in_place(variant, dtype, rng):

@@ -92,7 +92,6 @@ def repository(mistakes, **how):
             shutil.copy(ROOT / name, copy / name)
         (copy / "site").mkdir()
         (copy / "site" / "sitecustomize.py").write_text(SITE, encoding="utf-8")
-        (copy / "src" / "planted.hpp").write_text(HEADER, encoding="utf-8")
         for mistake in mistakes:
             plant(mistake, copy, **how)
         yield copy, variables(copy / "site", copy / "python", CCACHE_BASEDIR=str(copy))
@@ -120,6 +119,7 @@ def python_place(mistake):
 @contextlib.contextmanager
 def src_places(mistakes):
     with repository(mistakes, selectable=True) as (copy, env):
+        (copy / "src" / "planted.hpp").write_text(HEADER, encoding="utf-8")
         options = [f"-DPython_EXECUTABLE={sys.executable}", "-DADOKERNELS_CUDA=OFF"]
         options += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         configure = ["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", *options]
