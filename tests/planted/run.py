@@ -164,7 +164,7 @@ def commit():
 
 
 def failure(tests, folder, env, seconds):
-    """The first test that fails, and how: "fails", "crashes" or "hangs"; None if all pass."""
+    """The first test that fails, and how: "fails", "crashes" or "hangs"; None if none fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, *tests], cwd=folder, env=env, text=True, errors="replace",
@@ -184,7 +184,7 @@ def failure(tests, folder, env, seconds):
         return found[1] or found[2], "fails"
     started = re.findall(r"^(tests/\S+::.+?) *(?:PASSED|SKIPPED|Fatal|$)", output, re.M)
     if process.returncode > 0 or not started:  # for example, wrong arguments
-        raise SystemExit(f"{' '.join([*command, *tests])}:\n{output}")
+        return None, f"cannot be tested: {output}"
     return started[-1], how
 
 
@@ -193,10 +193,13 @@ def noticed(mistake, place, seconds, wide):
     for tests in [mistake["tests"], *([["tests"]] if wide else [])]:
         with place(mistake) as (folder, env):
             found = failure(tests, folder, env, seconds)
-        if found:
+        if found is None:
+            continue
+        if found[0]:
             with place(None) as (folder, env):
-                wrong = failure(found[:1], folder, env, seconds)
-            return (None, f"{found[0]} fails without the mistake, too") if wrong else found
+                if failure(found[:1], folder, env, seconds):
+                    return None, f"{found[0]} fails without the mistake, too"
+        return found
     return None, "SURVIVED"
 
 
