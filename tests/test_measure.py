@@ -255,7 +255,6 @@ def test_peers_are_timed_in_the_same_rounds():
     assert "numpy" in repr(sweep)
 
 
-<<<<<<< HEAD
 @pytest.mark.gpu
 def test_a_variant_is_as_fast_as_itself():
     a = ado.to_device(np.ones((8192, 8192), np.float32))
@@ -265,7 +264,8 @@ def test_a_variant_is_as_fast_as_itself():
         again = {"again": lambda: wide(a, out=out)}
         sweep = ado.sweep(ado.transpose, a, variants="wide", peers=again, **settings)
         assert sweep["wide"].compare(sweep["again"]).verdict in ("same", "unclear")
-=======
+
+
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monkeypatch):
     cold, sample = set(), _core.sample
@@ -283,7 +283,6 @@ def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monke
     assert sweep.stages
     assert {m.cache for m in (*sweep, *sweep.stages, *sweep.peers)} == {cache}
     assert cold == {cache == "cold"}
->>>>>>> h-net
 
 
 def test_low_clocks_are_flagged():
