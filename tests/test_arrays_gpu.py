@@ -319,6 +319,42 @@ def test_every_variant_on_unaligned_views(routine, variant):
             np.testing.assert_allclose(cupy.asnumpy(out), right, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize(("routine", "variant"), cuda_variants())
+def test_every_variant_writes_only_its_result(routine, variant):
+    """Results between guards in device memory, at an aligned address and one element later."""
+    cupy = library_named("cupy").library
+    from adokernels.model.operands import random_operands
+    from adokernels.model.tasks import TASKS
+
+    guard, sentinel = 512, 0xA5
+    for lengths in TASKS[routine.name].sanitizer.shapes:
+        operands = [cupy.asarray(a) for a in random_operands(routine, lengths)]
+        if routine.problem(*operands, variant=variant).why_not(variant):
+            continue
+        expected = [result.numpy() for result in tuple_of(routine(*operands, variant=variant))]
+        for shift in (0, 1):
+            memory = [cupy.full(2 * guard + e.nbytes, sentinel, np.uint8) for e in expected]
+            firsts = [guard + shift * e.itemsize for e in expected]
+            places = [slice(i, i + e.nbytes) for i, e in zip(firsts, expected, strict=True)]
+            outs = tuple(
+                whole[place].view(e.dtype).reshape(e.shape)
+                for whole, place, e in zip(memory, places, expected, strict=True)
+            )
+            declined = ""
+            try:
+                routine(*operands, variant=variant, out=outs if len(outs) > 1 else outs[0])
+            except ValueError as error:  # why_not() above does not examine out
+                declined = str(error)
+            if declined:
+                assert declined.startswith(f"{routine.name}[{variant}]: ")
+                continue
+            for out, whole, place, e in zip(outs, memory, places, expected, strict=True):
+                np.testing.assert_allclose(cupy.asnumpy(out), e, rtol=1e-5, atol=1e-4)
+                found = cupy.asnumpy(whole)
+                found[place] = sentinel
+                assert (found == sentinel).all(), f"{lengths}: memory around the result was written"
+
+
 def tuple_of(result):
     return result if isinstance(result, tuple) else (result,)
 

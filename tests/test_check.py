@@ -1,5 +1,6 @@
 """ado.check, ``adokernels check`` and ado.tune: tests that need no GPU."""
 
+import ctypes
 import dataclasses
 import json
 
@@ -8,8 +9,10 @@ import pytest
 from charting import Lab
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.cli.program import main
 from adokernels.measuring.tuning import Tuning
+from adokernels.model.compiler import why_no_compiler
 from adokernels.model.cuda_variant import packed_argument
 from adokernels.records.sweep import Sweep
 
@@ -115,6 +118,58 @@ def test_arguments_have_the_size_of_the_parameter(value, size, packed):
 def test_arguments_of_the_wrong_size_are_rejected(value, size, message):
     with pytest.raises((TypeError, ValueError), match=message):
         packed_argument("n", value, size)
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """The launches of kernels on a GPU that is emulated by host memory; kernels do not run."""
+    found = []
+
+    class Memory:
+        def __init__(self, array):
+            self._array = array.copy()
+            self.__cuda_array_interface__ = {"data": (self._array.ctypes.data, False)}
+
+        def copy_from(self, array):
+            self._array[...] = array
+
+    class Module:
+        parameters = (8, 8, 8, 4, 4)  # bytes
+
+        def __init__(self, code):
+            self.code = code
+
+        def kernel(self, symbol):
+            return self
+
+        def launch(self, *launch):
+            found.append(launch)
+
+    monkeypatch.setattr(_core, "why_no_cuda", lambda: "")
+    monkeypatch.setattr(_core, "cuda_properties", lambda *device: {"compute": 90})
+    monkeypatch.setattr(_core, "to_device", Memory)
+    monkeypatch.setattr(_core, "CudaModule", Module)
+    return found
+
+
+@pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler())
+def test_a_kernel_receives_operands_then_results_then_lengths(launches, rng):
+    ladder = ado.ladder("product", reference=np.matmul, signature="(m,k),(k)->(m)")
+    parameters = "const float* a, const float* x, float* out, int m, int k"
+    ladder.cuda("mine", source=f"__global__ void mine({parameters}) {{}}", block=4)
+    operands = rng.random((5, 70), dtype=np.float32), rng.random(70, dtype=np.float32)
+    ladder.problem(*operands, device="cuda").prepare("mine")
+    ((grid, block, shared_bytes, arguments),) = launches
+    assert (grid, block, shared_bytes) == ((2,), (4,), 0)
+    *addresses, m, k = (int.from_bytes(argument, "little") for argument in arguments)
+    assert (m, k) == (5, 70)
+    given = [
+        np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
+        for address, n in zip(addresses, (5 * 70, 70, 5), strict=True)
+    ]
+    assert np.array_equal(given[0], operands[0].reshape(-1))
+    assert np.array_equal(given[1], operands[1])
+    assert np.isnan(given[2]).all()
 
 
 def tiled(**settings):

@@ -31,6 +31,15 @@ def test_every_problem_has_a_default(routine):
         assert choice.variant == routine.problem(*operands, device="cpu", **options).best()
 
 
+def test_a_call_runs_the_variant_of_its_choice():
+    """Also where the last variant can solve the problem, but another one is faster."""
+    for side in (300, 3000):
+        a = np.broadcast_to(np.float32(0), (side, side))
+        choice = ado.transpose.choose(a, device="cpu")
+        assert choice.variant == ado.transpose.problem(a, device="cpu").best()
+    assert any("faster" in reason for reason in choice.skipped.values())
+
+
 def test_choice_lists_reasons_of_later_variants():
     choice = choose(ado.transpose, (np.zeros((300, 3), np.float32),), {}, "cuda", gpu=H200)
     later = [v.name for v in ado.transpose if v.device == "cuda"]

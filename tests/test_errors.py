@@ -14,7 +14,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 
-A = np.arange(12.0).reshape(3, 4)
+A, LINE = np.arange(12.0).reshape(3, 4), np.zeros(40)
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,14 @@ def next_call_works():
         (lambda: ado.transpose(A, out=A), "out must have shape"),
         (lambda: ado.transpose(A, out=A.base.reshape(4, 3)), "out overlaps a"),
         (lambda: ado.transpose(A[:, :3], out=A[:, 1:]), "out overlaps a"),
+        (
+            lambda: ado.transpose(LINE[20:0:-1].reshape(4, 5), out=LINE[:20].reshape(5, 4)),
+            "out overlaps a",
+        ),
+        (
+            lambda: ado.gaussian_blur(np.zeros((2, 9, 9), "u1"), out=np.zeros((3, 9, 9), "u1")),
+            r"with the batch dimensions of gray, got \(3, 9, 9\)",
+        ),
         (lambda: ado.transpose(A, out=np.broadcast_to(0.0, (4, 3))), "out is read-only"),
         (
             lambda: ado.transpose(A, out=(np.empty((4, 3)),) * 2),
@@ -48,6 +56,10 @@ def next_call_works():
             lambda: ado.transpose(
                 A, out=np.lib.stride_tricks.as_strided(np.zeros(3), (4, 3), (0, 8))
             ),
+            "out has internal overlap",
+        ),
+        (
+            lambda: ado.transpose(A, out=np.lib.stride_tricks.as_strided(LINE, (4, 3), (16, 8))),
             "out has internal overlap",
         ),
         (lambda: ado.machine("gpu"), "device must be 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),

@@ -130,6 +130,20 @@ def test_data_like_physics(variant, size):
     assert tasks.difference(check(case, variant), case.expected) < 1e-12
 
 
+@functools.cache
+def at_zero_energy():
+    """All abs(ssx) are abs(i_eps), beyond the cut-off, which is for negative energies only."""
+    problem = ado.gpp_operands((41, 5, 33, 2), SEED)
+    wx = np.where(np.arange(41)[:, None] % 2, [0.0, -0.0], [-0.0, 0.0])
+    return case_of(problem._replace(wx=wx, occ=np.full(41, 0.5)), sexcut=0.5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_cut_off_does_not_apply_to_zero_energies(variant):
+    asx, _ = check(at_zero_energy(), variant)
+    assert asx.all()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_options(variant):
     for case in with_options():

@@ -178,6 +178,18 @@ def test_a_wrong_variant_is_detected(function, reason, operands):
     assert re.search(reason, result.reason), result.reason
 
 
+@pytest.mark.parametrize("end", ["before its first element", "after its last element"])
+def test_a_single_byte_outside_of_an_array_is_detected(end):
+    def inverted(x, out):
+        np.invert(x, out=out)
+        place = -1 if end.startswith("before") else out.nbytes
+        ctypes.c_uint8.from_address(out.ctypes.data + place).value ^= 0xFF
+
+    ladder = ado.ladder("inverted", reference=lambda x: ~x)
+    result = ado.check(inverted, ladder, np.arange(100, dtype=np.uint8), timed=False)
+    assert f"writes outside of an array (1 B {end})" in result.reason
+
+
 def test_results_that_are_read_too_early_are_explained(operands, monkeypatch):
     """The test emulates a GPU, because only functions on a GPU can use another stream."""
     monkeypatch.setattr(Checker, "_is_elsewhere", lambda self, call: True)

@@ -88,6 +88,16 @@ def test_three_percent_more_work_is_seen(rng):
     assert seen >= 90
 
 
+def test_half_a_percent_is_the_same_time(rng):
+    """The interval excludes equal times, but the difference is too small to matter."""
+    common = bursts(rng, 100)
+    ours, theirs = (common * ratio * (1 + 1e-4 * rng.random(100)) for ratio in (1, 1.005))
+    for pair in ((ours, theirs), (theirs, ours)):
+        verdict, _, interval = statistics.compare(*pair, paired=True)
+        assert not interval[0] <= 1 <= interval[1]
+        assert verdict is Verdict.SAME
+
+
 def test_few_samples_decide_nothing():
     for paired in (False, True):
         for count in (1, 2, 10):
@@ -173,6 +183,18 @@ def test_a_wrong_variant_is_named_and_not_timed(monkeypatch):
         ado.measure(ado.transpose["naive_loops"], A, seconds=0.01)
 
 
+def test_a_built_in_variant_that_writes_nothing_is_wrong(monkeypatch):
+    """Its results must not be those of the variant that was checked before it."""
+    run = _core.Call.run
+    monkeypatch.setattr(
+        _core.Call, "run", lambda call: None if call.variant == "simd" else run(call)
+    )
+    names = ["naive_loops", "simd"]
+    sweep = ado.sweep(ado.transpose, A, device="cpu", variants=names, ceilings=False, **QUICK)
+    assert [m.variant for m in sweep] == ["naive_loops"]
+    assert "wrong result" in sweep.skipped["simd"]
+
+
 def test_variants_are_sampled_in_changing_order():
     order = []
     samplers = {}
@@ -243,6 +265,25 @@ def test_a_variant_is_as_fast_as_itself():
         again = {"again": lambda: wide(a, out=out)}
         sweep = ado.sweep(ado.transpose, a, variants="wide", peers=again, **settings)
         assert sweep["wide"].compare(sweep["again"]).verdict in ("same", "unclear")
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_caches_are_in_the_same_state_for_variants_stages_and_peers(cache, monkeypatch):
+    cold, sample = set(), _core.sample
+
+    def recorded(*arguments):
+        cold.update(value for value in arguments if isinstance(value, bool))
+        return sample(*arguments)
+
+    monkeypatch.setattr(_core, "sample", recorded)
+    image = np.zeros((30, 40, 3), np.uint8)
+    peers = {"peer": lambda: None}
+    sweep = ado.sweep(
+        ado.edge_detect, image, device="cpu", cache=cache, peers=peers, ceilings=False, **QUICK
+    )
+    assert sweep.stages
+    assert {m.cache for m in (*sweep, *sweep.stages, *sweep.peers)} == {cache}
+    assert cold == {cache == "cold"}
 
 
 def test_low_clocks_are_flagged():
@@ -659,6 +700,12 @@ def test_published_files_load(path):
         ("[1]", "is not an adokernels record"),
         ('{"kind": "soup"}', "is not an adokernels record"),
         ('{"kind": "sweep", "schema": 99}', "has schema 99; this version reads schemas 1 and 2"),
+        ('{"kind": "sweep", "schema": 3}', "has schema 3"),
+        ('{"kind": "sweep", "schema": 0}', "has schema 0"),
+        ('{"kind": "sweep", "schema": -1}', "has schema -1"),
+        ('{"kind": "sweep", "schema": true}', "has schema True"),
+        ('{"kind": "sweep", "schema": 2.0}', r"has schema 2\.0"),
+        ('{"kind": "sweep"}', "has schema None"),
         ('{"kind": "sweep", "schema": 1}', r"x\.json: routine is missing"),
         ('{"kind": "sweep", "schema": 2}', r"x\.json: routine is missing"),
         ('{"kind": []}', "is not an adokernels record"),

@@ -64,7 +64,8 @@ def permuted(a):
 @pytest.mark.parametrize("tolerance", [0.0, 1e-6])
 def test_comparator_fails_on(spoil, tolerance):
     right = np.arange(12.0).reshape(3, 4)
-    assert not tasks.difference(spoil(right), right) <= tolerance
+    for unit in (None, 1.0, np.ones((3, 4))):
+        assert not tasks.difference(spoil(right), right, unit) <= tolerance
 
 
 @pytest.mark.parametrize("result", [np.zeros((3, 5)), np.zeros((3, 4), np.float32)])

@@ -249,6 +249,24 @@ print(codes)
     assert run_python(code) == "{0}"
 
 
+def test_a_prepared_call_runs_with_more_threads():
+    """Its threads then share the terms of a point, and need memory for their partial results."""
+    code = """
+import numpy as np, adokernels as ado
+from adokernels import _core
+big, small = np.random.default_rng(0).random((5000, 3)), np.zeros(5000)
+_core.set_max_threads(1, at_any_size=True)
+problem = ado.max_plus.problem(big, small, device="cpu")
+call = problem.prepare("threaded")
+for threads in (1, 2, 7):
+    _core.set_max_threads(threads, at_any_size=True)
+    problem.fill_results(0xFF)
+    call.run()
+    print(np.array_equal(problem.results(), big.max(axis=0)))
+"""
+    assert run_python(code).split() == ["True"] * 3
+
+
 def test_calls_from_threads_that_end(set_threads, rng):
     """Each thread reuses its problems and scratch memory, which are freed when it ends."""
     set_threads(2)

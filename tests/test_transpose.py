@@ -4,11 +4,12 @@ import conftest
 import numpy as np
 import pytest
 from choices import h200_choice
-from conftest import isa_levels, random_of, variants_of
+from conftest import NO_CUDA, isa_levels, random_of, variants_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adokernels as ado
+from adokernels import _core
 
 TYPES = ["u1", "i2", "f4", "f8", "c16"]
 LENGTHS = [0, 1, 2, 15, 31, 32, 33, 63, 64, 65, 127, 129, 257]
@@ -166,6 +167,22 @@ def test_large_with_every_instruction_set(isa, dtype, rng, isa_restored):
         check(random_of(rng, (2500, 4001), dtype), variant=variant)
 
 
+@pytest.mark.parametrize("isa", isa_levels())
+def test_large_results_at_any_byte(isa, rng, isa_restored):
+    """Rows are whole cache lines, but elements need not begin where a line begins."""
+    ado.settings.isa = isa
+    a = random_of(rng, (1024, 2100), "f4")
+    expected = a.T.tobytes()
+    whole = np.empty(a.nbytes + 128, np.uint8)
+    for shift in (0, 1, 4, 6):
+        first = -whole.ctypes.data % 64 + shift
+        out = whole[first : first + a.nbytes].view("f4").reshape(2100, 1024)
+        for variant in (v.name for v in ado.transpose if v.device == "cpu" and not v.ceiling):
+            whole[:] = 0
+            ado.transpose(a, variant=variant, out=out)
+            assert out.tobytes() == expected, (variant, shift)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", variants_of(ado.transpose))
 def test_in_place(variant, dtype, rng):
@@ -247,3 +264,26 @@ def test_in_place_on_the_device(rng):
 def test_grids_beyond_65535_blocks(variant, shape, rng):
     if ado.transpose[variant].device == "cuda":
         check(random_of(rng, shape, "u1"), variant=variant)
+
+
+@pytest.fixture(scope="module")
+def huge():
+    """A matrix with more than 2^31 elements, in host and device memory; most elements are 0."""
+    if not NO_CUDA and _core.cuda_properties("cuda")["memory_bytes"] < 8 << 30:
+        pytest.skip("the GPU has too little memory")
+    side = 46_352
+    a = np.zeros((side, side), np.uint8)
+    a[-1] = np.arange(side) % 251
+    a[:, -1] = np.arange(side) % 241
+    return a, ado.to_device(a)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", [p for p in variants_of(ado.transpose) if p.marks])
+def test_more_than_2_31_elements(variant, huge):
+    a, on_device = huge
+    if reason := ado.transpose.problem(on_device, variant=variant).why_not(variant):
+        pytest.skip(reason)
+    result = ado.transpose(on_device, variant=variant).numpy()
+    assert np.array_equal(result[-1], a[:, -1])
+    assert np.array_equal(result[:, -1], a[-1])
