@@ -98,7 +98,7 @@ def test_a_smaller_halo_gives_another_result(routine, smaller, rng, monkeypatch)
 def test_variants_compute_each_block(variant, rng, monkeypatch):
     image = random_image(rng, variant.routine, (40, 70))
     expected = variant(image)
-    from adokernels.dask_arrays.blocks import BlockCall
+    from adokernels.large.dask_arrays import BlockCall
 
     called = []
     call = BlockCall.__call__

@@ -86,7 +86,7 @@ def lazy_call(
         if has_dask_array((value,)):
             raise TypeError(f"{routine.name}: {name} must not be a Dask array")
     check_types(routine, operands, options)
-    return compute(_BlockCall(routine, variant, block, device, options), *operands)
+    return compute(BlockCall(routine, variant, block, device, options), *operands)
 
 
 def _check_device(routine: Routine, variant: str | None, device: str | None) -> None:
@@ -135,7 +135,7 @@ def _as_dask_array(who: str, operand: Any) -> da.Array:
 
 
 @dataclass(frozen=True)
-class _BlockCall:
+class BlockCall:
     """A function that computes the result of one block. It can be pickled for other processes."""
 
     routine: Routine
@@ -160,7 +160,7 @@ class _BlockCall:
         return {"token": self.routine.name, "dtype": operand.dtype, "meta": meta}
 
 
-def _image_filter(call: _BlockCall, image: da.Array) -> da.Array:
+def _image_filter(call: BlockCall, image: da.Array) -> da.Array:
     """Filter blocks with their halos.
 
     Blocks have no halo at the edges of the image. The kernel applies its own border there.
@@ -184,11 +184,11 @@ def _image_filter(call: _BlockCall, image: da.Array) -> da.Array:
     return da.overlap.trim_internal(result, depth, boundary="none") if overlap else result
 
 
-def _transpose(call: _BlockCall, a: da.Array) -> da.Array:
+def _transpose(call: BlockCall, a: da.Array) -> da.Array:
     return da.blockwise(call, "ji", a, "ij", **call.expression_of(a, 2))
 
 
-def _row_of(call: _BlockCall, big: Any, small: Any) -> Any:
+def _row_of(call: BlockCall, big: Any, small: Any) -> Any:
     """The largest sums of one block, as a matrix with one row."""
     return call(big, small)[None]
 
@@ -197,7 +197,7 @@ def _largest(sums: Any, axis: Any, keepdims: bool) -> Any:
     return np.max(sums, axis=axis, keepdims=keepdims)  # for NumPy and CuPy arrays; NaN propagates
 
 
-def _max_plus(call: _BlockCall, big: da.Array, small: da.Array) -> da.Array:
+def _max_plus(call: BlockCall, big: da.Array, small: da.Array) -> da.Array:
     """Compute the largest sums per block, then a tree of maxima. Maxima are exact in any order."""
     small = small.rechunk((big.chunks[0],))
     row_of = functools.partial(_row_of, call)
@@ -209,7 +209,7 @@ def _max_plus(call: _BlockCall, big: da.Array, small: da.Array) -> da.Array:
     )
 
 
-def _average_matvec(call: _BlockCall, vectors: da.Array, matrix: da.Array) -> da.Array:
+def _average_matvec(call: BlockCall, vectors: da.Array, matrix: da.Array) -> da.Array:
     """Compute whole sets per block.
 
     Each column of the result depends on all samples and all elements of its set. Sums of parts of a
