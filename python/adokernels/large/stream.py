@@ -12,9 +12,8 @@ import numpy as np
 from adokernels import _core
 from adokernels.large.blocks import SLOTS, Plan, image_plan, transpose_plan
 from adokernels.model.operands import check_types, has_channels
-from adokernels.model.registry import routines
+from adokernels.model.registry import routines, transpose
 from adokernels.model.routine import BuiltInVariant, Routine
-from adokernels.model.tasks import transpose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
