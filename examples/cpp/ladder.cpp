@@ -41,8 +41,7 @@ void time_a_ladder() {
                                  {array_of(out.data(), {kSide, kSide})});
   for (const ado::AnyVariant* variant : transpose.variants()) {
     std::printf("%-14s %-5s %s\n", variant->name, ado::name_of(variant->device), variant->changes);
-    if (variant->device != ado::Device::kCpu || variant->why_not(*problem) != nullptr)
-      continue;
+    if (variant->device != ado::Device::kCpu || variant->why_not(*problem) != nullptr) continue;
     ado::Call call(*problem, *variant, {});
     double best = ado::sample(call, /*cold=*/true, 1).seconds;
     for (int i = 0; i < 9; ++i) best = std::min(best, ado::sample(call, true, 1).seconds);
