@@ -8,4 +8,3 @@
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
 #include "runtime/routine.hpp"
-#include "runtime/settings.hpp"

@@ -125,7 +125,8 @@ def test_threads_share_a_prepared_call(rng):
 def test_problems_with_results_in_memory_of_the_caller(rng):
     a, memory = rng.random((5, 7)), np.full((9, 12), -1.0)
     out = memory[1:8, 2:12:2]
-    problem = ado.transpose._core.problem((a,), {}, "cpu", out=out)
+    core = next(routine for routine in _core.routines() if routine.name == "transpose")
+    problem = core.problem((a,), {}, "cpu", out=out)
     problem.fill_results(0xFF)
     assert np.isnan(out).all()
     for variant in ado.transpose:
@@ -137,7 +138,7 @@ def test_problems_with_results_in_memory_of_the_caller(rng):
     out[:] = -1
     assert np.all(memory == -1)  # nothing beside the results was written
     with pytest.raises(ValueError, match="out overlaps a"):
-        ado.transpose._core.problem((out,), {}, "cpu", out=memory[:5, :7])
+        core.problem((out,), {}, "cpu", out=memory[:5, :7])
 
 
 def test_the_table_of_all_routines_has_one_line_per_routine():

@@ -156,9 +156,11 @@ void Arguments::bind_arrays(bool out_given) {
     const Element& element = info.same_as < 0
                                  ? Element{numpy_dtype(info.type.fixed)}
                                  : inputs_[static_cast<std::size_t>(info.same_as)].element();
-    problem_.bind_new_output(outputs_[i].make({routine.name.c_str(), info.name}, element,
-                                              problem_.result_like(), problem_.memory,
-                                              stream_ ? *stream_ : StreamHandle()));
+    PyArray& output = outputs_[i];
+    problem_.bind_new_output(
+        output.make({routine.name.c_str(), info.name}, element, problem_.next_output(),
+                    problem_.memory, stream_ ? *stream_ : StreamHandle()),
+        &output);
   }
   if (out_given) problem_.check_overlap();
 }

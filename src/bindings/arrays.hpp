@@ -50,9 +50,10 @@ class PyArray final : public ArrayTraits {
 
   // `who` names the operand in error messages. Calls write an `output`.
   void set(const Who& who, py::object object, bool output);
-  // Makes a new packed array for a result, in the memory of the device.
-  const Argument& make(const Who& who, const Element& element, const Array& like,
-                       const DeviceId& memory, const StreamHandle& stream);
+  // Makes a new array for a result, with the shape of a packed array, in the memory of the device.
+  // Returns the address of its memory.
+  std::byte* make(const Who& who, const Element& element, const Array& like, const DeviceId& memory,
+                  const StreamHandle& stream);
   // Forgets the operand. If work on a stream that its library does not know still uses it, it is
   // kept alive until that work has finished.
   void clear();

@@ -12,7 +12,6 @@
 #include "device/device.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host.hpp"
-#include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
 namespace ado::bindings {
@@ -120,8 +119,8 @@ void bind_machine(py::module_& m) {
       },
       "The measured costs that determine the number of threads.");
   m.def("supported_isa", [] { return std::string(host::name_of(host::supported_isa())); });
-  m.def("isa", [] { return std::string(host::name_of(isa())); });
-  m.def("set_isa", [](const std::string& name) { set_isa(host::isa_named(name)); });
+  m.def("isa", [] { return std::string(host::name_of(host::isa())); });
+  m.def("set_isa", [](const std::string& name) { host::set_isa(host::isa_named(name)); });
   m.def("device", [] { return name_of(default_device()); });
   m.def("set_device", [](const std::string& name) { set_default_device(device_named(name)); });
   m.def(

@@ -5,7 +5,6 @@
 
 #include "bindings/bind.hpp"
 #include "runtime/call.hpp"
-#include "runtime/settings.hpp"
 
 namespace ado::bindings {
 namespace {

@@ -149,11 +149,15 @@ py::object run_call(PyObject* object, PyObject* const* values, std::size_t count
     return py::reinterpret_steal<py::object>(
         PyObject_Vectorcall(method.ptr(), values, count, names));
   }
-  const AnyVariant* const variant = self.variant != nullptr
-                                        ? &routine.find(self.variant)
-                                        : variant_from_python(routine, own[kVariant]);
-  const Block block = block_from_python(own[kBlock]);
-  const auto device = device_from_python(own[kDevice]);
+  const AnyVariant* variant = nullptr;
+  if (self.variant != nullptr)
+    variant = &routine.find(self.variant);
+  else if (!own[kVariant].is_none())
+    variant = variant_from_python(routine, own[kVariant]);
+  Block block;
+  if (!own[kBlock].is_none()) block = block_from_python(own[kBlock]);
+  std::optional<DeviceId> device;
+  if (!own[kDevice].is_none()) device = device_from_python(own[kDevice]);
   given.out = own[kOut];
   given.stream = own[kStream];
 
@@ -210,6 +214,10 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
                  type->tp_name);
     return nullptr;
   }
+#if PY_VERSION_HEX < 0x030C0000
+  // Later versions of Python inherit this flag, unless the class defines __call__.
+  if (type->tp_call == PyVectorcall_Call) type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+#endif
   PyObject* const self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   auto* const made = reinterpret_cast<Callable*>(self);

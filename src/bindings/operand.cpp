@@ -79,12 +79,12 @@ void PyArray::set(const Who& who, py::object object, bool output) {
   }
 }
 
-const Argument& PyArray::make(const Who& who, const Element& element, const Array& like,
-                              const DeviceId& memory, const StreamHandle& stream) {
+std::byte* PyArray::make(const Who& who, const Element& element, const Array& like,
+                         const DeviceId& memory, const StreamHandle& stream) {
   if (memory.kind == Device::kCuda) {
     const cuda::Stream order = cuda::stream_of(memory.ordinal, stream.handle);
     set(who, py::cast(DeviceArray(element, like, order, stream.owner)), true);
-    return argument_;
+    return argument_.view.data;
   }
   if (element.opaque)
     throw TypeError("NumPy has no type " + element.name() +
@@ -100,9 +100,7 @@ const Argument& PyArray::make(const Who& who, const Element& element, const Arra
   is_numpy_ = true;
   element_ = element;
   argument_.memory = kHost;
-  argument_.view = like;
-  argument_.view.data = reinterpret_cast<std::byte*>(py::detail::array_proxy(object_.ptr())->data);
-  return argument_;
+  return reinterpret_cast<std::byte*>(py::detail::array_proxy(object_.ptr())->data);
 }
 
 void PyArray::clear() {
@@ -213,10 +211,11 @@ void PyArray::require_unchanged() const {
   if (!is_numpy_) return;
   const auto* const array = py::detail::array_proxy(object_.ptr());
   const Array& view = argument_.view;
-  if (reinterpret_cast<const std::byte*>(array->data) != view.data || array->nd != view.rank ||
-      !std::equal(view.shape, view.shape + view.rank, array->dimensions) ||
-      !std::equal(view.stride, view.stride + view.rank, array->strides))
-    throw ValueError(who_ + " must not be resized during the call");
+  bool same =
+      reinterpret_cast<const std::byte*>(array->data) == view.data && array->nd == view.rank;
+  for (int d = 0; same && d < view.rank; ++d)
+    same = array->dimensions[d] == view.shape[d] && array->strides[d] == view.stride[d];
+  if (!same) throw ValueError(who_ + " must not be resized during the call");
 }
 
 void PyArray::set_tensor(ManagedTensor tensor) {

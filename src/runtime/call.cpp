@@ -6,7 +6,6 @@
 #include "core/thread.hpp"
 #include "runtime/host.hpp"
 #include "runtime/scratch.hpp"
-#include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
 namespace ado {
@@ -122,7 +121,8 @@ void set_default_block(const Routine& routine, const AnyVariant& variant, const 
 
 Call::Call(const Problem& problem, const AnyVariant& variant, const Block& block, void* stream)
     : problem_(problem.placed()), variant_(variant), empty_(problem_.result_elements() == 0) {
-  require_available(problem_.routine(), variant);
+  // Before scope_of, whose error does not name the variant.
+  if (variant.device == Device::kCuda) require_available(problem_.routine(), variant);
   const auto scope = scope_of(memory());
   launch_ = launch_for(problem_, variant, block);
   launch_.stream = stream;

@@ -1,12 +1,19 @@
 #include "runtime/device_id.hpp"
 
+#include <atomic>
 #include <charconv>
 
 #include "core/error.hpp"
 #include "device/device.hpp"
-#include "runtime/settings.hpp"
 
 namespace ado {
+namespace {
+
+// It is read without the GIL.
+constexpr DeviceId kNotChosen = gpu(-2);
+std::atomic<DeviceId> chosen_device = kNotChosen;
+
+}  // namespace
 
 const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
 
@@ -28,6 +35,24 @@ DeviceId device_named(std::string_view name) {
     if (error == std::errc() && end == last && ordinal >= 0 && *first != '-') return gpu(ordinal);
   }
   throw ValueError("device must be 'cpu', 'cuda' or 'cuda:N', got '" + std::string(name) + "'");
+}
+
+DeviceId default_device() {
+  DeviceId chosen = chosen_device.load();
+  if (chosen != kNotChosen) return chosen;
+  const DeviceId found = cuda::why_unavailable().empty() ? gpu(DeviceId::kAnyGpu) : kHost;
+  // Another thread may choose a device meanwhile.
+  while (chosen == kNotChosen)
+    if (chosen_device.compare_exchange_weak(chosen, found)) return found;
+  return chosen;
+}
+
+void set_default_device(const DeviceId& device) {
+  if (device.kind == Device::kCuda) {
+    cuda::require();
+    if (device.determined()) resolve_gpu(device);
+  }
+  chosen_device = device;
 }
 
 DeviceId resolve_gpu(const DeviceId& wanted) {

@@ -1,4 +1,4 @@
-// Devices by name: "cpu", "cuda", "cuda:1".
+// Devices by name: "cpu", "cuda", "cuda:1"; the default device.
 #pragma once
 
 #include <string>
@@ -29,6 +29,15 @@ const char* name_of(Device device);
 std::string name_of(const DeviceId& device);
 // Throws ValueError if the name is malformed. Does not check whether the device exists.
 DeviceId device_named(std::string_view name);
+
+// The GPU if there is one, otherwise the CPU. The first call starts the CUDA driver. Child
+// processes that are forked afterwards cannot use CUDA, not even from other libraries. So call this
+// function only if the result is needed.
+//
+// If set_default_device has set no ordinal, the ordinal is kAnyGpu: calls use the current GPU of
+// the calling thread.
+DeviceId default_device();
+void set_default_device(const DeviceId& device);  // throws Unavailable
 
 // Returns the GPU to use for a request: `wanted` itself if it is determined, otherwise the GPU of
 // set_default_device, otherwise the current GPU of the calling thread. Throws Unavailable if it

@@ -1,6 +1,7 @@
 #include "runtime/host.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +16,12 @@ namespace ado::host {
 namespace {
 
 constexpr const char* kIsaNames[kIsaLevels] = {"baseline", "avx2", "avx512"};
+
+// It is read without the GIL.
+std::atomic<Isa>& current_isa() {
+  static std::atomic<Isa> current = supported_isa();
+  return current;
+}
 
 std::string read_line(const std::string& path) {
   std::ifstream file(path);
@@ -97,6 +104,9 @@ Isa isa_named(const std::string& name) {
   }
   throw ValueError("the instruction set must be baseline, avx2 or avx512, got '" + name + "'");
 }
+
+Isa isa() { return current_isa(); }
+void set_isa(Isa isa) { current_isa() = isa; }
 
 const std::vector<Cache>& caches() {
   static const std::vector<Cache> cached = read_caches();

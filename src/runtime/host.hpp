@@ -16,6 +16,9 @@ Isa supported_isa();
 // level above supported_isa().
 Isa isa_named(const std::string& name);
 const char* name_of(Isa isa);
+// The instruction set of the CPU ladders that run. Initially it is the highest supported one.
+Isa isa();
+void set_isa(Isa isa);
 
 // Data and unified caches of one core, nearest first.
 struct Cache {

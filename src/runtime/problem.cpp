@@ -6,7 +6,6 @@
 
 #include "core/error.hpp"
 #include "runtime/routine.hpp"
-#include "runtime/settings.hpp"
 #include "runtime/staging.hpp"
 #include "runtime/text.hpp"
 
@@ -58,21 +57,36 @@ bool may_overlap_itself(const Array& a) {
   return false;
 }
 
-std::string type_name(const Argument& argument) {
-  return argument.traits != nullptr ? argument.traits->type_name() : name_of(argument.view.type);
+// An array that is bound or to be bound.
+struct Bound {
+  const Array& view;
+  const ArrayTraits* traits;
+};
+
+std::string type_name(const Bound& array) {
+  return array.traits != nullptr ? array.traits->type_name() : name_of(array.view.type);
 }
 
-bool same_type(const Argument& a, const Argument& b) {
+bool same_type(const Bound& a, const Bound& b) {
   if (a.traits != nullptr && b.traits != nullptr) return a.traits->same_type(*b.traits);
   return a.view.type == b.view.type;
 }
 
 // Interleaved views (every other column, for example) have overlapping extents but share no
 // element. Only the library that owns the arrays can tell.
-bool share_memory(const Argument& a, const Argument& b) {
+bool share_memory(const Bound& a, const Bound& b) {
   if (!extents_overlap(a.view, b.view)) return false;
   if (a.traits == nullptr || b.traits == nullptr) return true;
   return a.traits->shares_memory(*b.traits);
+}
+
+// Copies only the dimensions that the array has. Small calls spend much of their time with copies.
+void assign(Array& to, const Array& from) {
+  to.data = from.data;
+  to.type = from.type;
+  to.rank = from.rank;
+  std::copy_n(from.shape, from.rank, to.shape);
+  std::copy_n(from.stride, from.rank, to.stride);
 }
 
 // The same elements with the dimensions in reverse order.
@@ -116,26 +130,40 @@ std::int64_t Problem::result_elements() const {
 
 // ---- Binding ----
 
-Argument Problem::bound(std::size_t array) const {
-  const Array& view = array < inputs.size() ? *inputs[array] : *outputs[array - inputs.size()];
-  return {view, memory, traits_[array]};
-}
-
 void Problem::bind_input(const Argument& argument) {
   const std::size_t i = traits_.size();
   check(routine_->inputs[i], argument);
-  *inputs[i] = argument.view;
+  assign(*inputs[i], argument.view);
   traits_.push_back(argument.traits);
 }
 
 void Problem::bind_output(const Argument& argument) {
-  check(routine_->outputs[traits_.size() - inputs.size()], argument);
-  bind_new_output(argument);
+  const std::size_t i = traits_.size() - inputs.size();
+  check(routine_->outputs[i], argument);
+  assign(*outputs[i], argument.view);
+  traits_.push_back(argument.traits);
 }
 
-void Problem::bind_new_output(const Argument& argument) {
-  *outputs[traits_.size() - inputs.size()] = argument.view;
-  traits_.push_back(argument.traits);
+const Array& Problem::next_output() {
+  const std::size_t i = traits_.size() - inputs.size();
+  const OperandInfo& info = routine_->outputs[i];
+  const Shape shape = lengths_.shape_of(info.shape);
+  Array& output = *outputs[i];
+  output.type =
+      info.same_as < 0 ? info.type.fixed : inputs[static_cast<std::size_t>(info.same_as)]->type;
+  output.rank = shape.rank;
+  std::int64_t stride = output.type.size;
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    output.shape[d] = shape.lengths[d];
+    output.stride[d] = stride;
+    stride *= shape.lengths[d];
+  }
+  return output;
+}
+
+void Problem::bind_new_output(std::byte* data, ArrayTraits* traits) {
+  outputs[traits_.size() - inputs.size()]->data = data;
+  traits_.push_back(traits);
 }
 
 void Problem::check(const OperandInfo& info, const Argument& argument) {
@@ -152,11 +180,14 @@ void Problem::check_type(const OperandInfo& info, const Argument& argument) cons
   const ElementType type = argument.view.type;
   const auto fail = [&](const std::string& wanted) {
     throw TypeError(routine_->name + ": " + info.name + " must have " + wanted + ", got " +
-                    type_name(argument) + " (" + std::to_string(type.size) + " bytes)");
+                    type_name({argument.view, argument.traits}) + " (" + std::to_string(type.size) +
+                    " bytes)");
   };
   if (info.same_as >= 0) {
-    const Argument other = bound(static_cast<std::size_t>(info.same_as));
-    if (!same_type(argument, other)) fail(info.type_text() + ", " + type_name(other));
+    const auto i = static_cast<std::size_t>(info.same_as);
+    const Bound other{*inputs[i], traits_[i]};
+    if (!same_type({argument.view, argument.traits}, other))
+      fail(info.type_text() + ", " + type_name(other));
   } else if (info.type.accepts != nullptr) {
     if (!info.type.accepts(type)) fail(info.type.text);
   } else if (type != info.type.fixed) {
@@ -187,21 +218,10 @@ void Problem::check_options() {
     lengths_.set(routine_->dimensions.size(), result_length(), "the operands and options");
 }
 
-Array Problem::result_like() const {
-  const OperandInfo& info = routine_->outputs[traits_.size() - inputs.size()];
-  const Shape shape = lengths_.shape_of(info.shape);
-  Array like;
-  like.type =
-      info.same_as < 0 ? info.type.fixed : inputs[static_cast<std::size_t>(info.same_as)]->type;
-  like.rank = shape.rank;
-  std::copy_n(shape.lengths, shape.rank, like.shape);
-  return packed_like(like, nullptr);
-}
-
 void Problem::check_overlap() const {
   bool overlap = false;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Argument output = bound(inputs.size() + i);
+    const Bound output{*outputs[i], traits_[inputs.size() + i]};
     const auto who = [&] { return routine_->name + ": " + routine_->outputs[i].name; };
     if (may_overlap_itself(output.view))
       throw ValueError(who() + " has internal overlap (elements share memory)");
@@ -209,7 +229,7 @@ void Problem::check_overlap() const {
       if (extents_overlap(output.view, *outputs[j]))
         throw ValueError(who() + " overlaps " + routine_->outputs[j].name);
     for (std::size_t j = 0; j < inputs.size(); ++j)
-      overlap = overlap || share_memory(output, bound(j));
+      overlap = overlap || share_memory(output, {*inputs[j], traits_[j]});
   }
   if (!overlap) return;
   if (const char* reason = why_not_overlap()) throw ValueError(routine_->name + ": " + reason);
@@ -289,7 +309,7 @@ void Problem::fetch() const {
   }
 }
 
-void Problem::release() {
+void Problem::release_device() {
   buffers_.clear();
   placed_.reset();
   if (!used_on_) return;

@@ -140,10 +140,11 @@ class Problem {
   void bind_input(const Argument& argument);
   void set_option(std::size_t option, const OptionValue& value);  // an index into options
   void check_options();
-  Array result_like() const;  // a packed array without memory, for the next output
   void bind_output(const Argument& argument);
-  // For an output that was made for result_like() in the memory of the inputs.
-  void bind_new_output(const Argument& argument);
+  // Instead of bind_output: next_output returns a packed array without memory for the next output.
+  // bind_new_output binds new memory for it, on the device of the inputs.
+  const Array& next_output();
+  void bind_new_output(std::byte* data, ArrayTraits* traits);
   void check_overlap() const;
   // Forgets the operands, and resets the options, for the next call.
   void reset();
@@ -170,7 +171,9 @@ class Problem {
   // after the copies are complete.
   void fetch() const;
   // Frees the copy, and ends the use of operands in device memory.
-  void release();
+  void release() {
+    if (placed_ || used_on_) release_device();
+  }
 
   // Replaces arrays by packed arrays at the addresses that `address` returns. An array that is
   // packed in column-major order keeps this order if kernels can access it. An output that
@@ -184,9 +187,9 @@ class Problem {
   virtual std::int64_t result_length() const = 0;
 
  private:
+  void release_device();
   void check(const OperandInfo& info, const Argument& argument);
   void check_type(const OperandInfo& info, const Argument& argument) const;
-  Argument bound(std::size_t array) const;  // inputs, then outputs
   bool stays(const Array& array) const { return on_device() && takes_in_place(array); }
 
   const Routine* routine_;

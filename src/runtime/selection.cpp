@@ -6,8 +6,8 @@
 
 #include "core/error.hpp"
 #include "device/device.hpp"
+#include "runtime/host.hpp"
 #include "runtime/routine.hpp"
-#include "runtime/settings.hpp"
 #include "runtime/text.hpp"
 
 namespace ado {
@@ -56,7 +56,7 @@ bool Routine::batched() const {
 }
 
 const AnyLadder& Routine::ladder(Device device) const {
-  return device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(isa())];
+  return device == Device::kCuda ? cuda_ : cpu_[static_cast<int>(host::isa())];
 }
 
 std::vector<const AnyVariant*> Routine::variants() const {

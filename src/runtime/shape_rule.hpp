@@ -36,7 +36,7 @@ inline constexpr std::size_t kMaxNames = 8;
 // The lengths of an array's dimensions.
 struct Shape {
   int rank = 0;
-  std::int64_t lengths[kMaxRank] = {};
+  std::int64_t lengths[kMaxRank];
 };
 
 // The values of the named lengths and the batch dimensions, determined by the operands bound so
