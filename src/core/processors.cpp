@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -14,17 +14,18 @@ namespace {
 
 // CPU time per second that the control group in `folder` allows, or 0 if it has no limit.
 double quota_of(const std::string& folder) {
-  std::string quota;
-  double period = 0;
+  std::string quota, period;
   if (std::ifstream limit(folder + "/cpu.max"); limit) {  // version 2
     limit >> quota >> period;
   } else {  // version 1
     std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
     std::ifstream(folder + "/cpu.cfs_period_us") >> period;
   }
-  double time = 0;
-  std::istringstream(quota) >> time;  // "max" and "-1" mean no limit
-  return time > 0 && period > 0 ? time / period : 0;
+  // strtod instead of streams: with two C++ runtimes in a process, reading a number from a stream
+  // crashed (g++ 13.3, Ubuntu 24.04).
+  const double time = std::strtod(quota.c_str(), nullptr);  // "max" and "-1" mean no limit
+  const double whole = std::strtod(period.c_str(), nullptr);
+  return time > 0 && whole > 0 ? time / whole : 0;
 }
 
 }  // namespace
