@@ -47,7 +47,7 @@ def pixels(*shape: int) -> Any:
     return np.resize(np.random.default_rng(1).integers(0, 256, 1 << 20, np.uint8), shape)
 
 
-def problems(n: int, gpp_problem: Callable[..., Any]) -> dict[str, list[Callable[[], Any]]]:
+def problems(n: int, gpp_operands: Callable[..., Any]) -> dict[str, list[Callable[[], Any]]]:
     """The operands of each routine. A variant is timed on the first ones that it accepts."""
     side, many, thin = n << 3, n << 14, n << 12
     gray = [lambda: [pixels(side, 2 * side)], lambda: [pixels(thin, 7)]]
@@ -68,7 +68,7 @@ def problems(n: int, gpp_problem: Callable[..., Any]) -> dict[str, list[Callable
             lambda: [floats(n << 5, 16, 64), floats(16, 16)],
         ],
         "max_plus": [lambda: [floats(64, n << 9, dtype="f8"), floats(64, dtype="f8")]],
-        "gpp": [lambda: gpp_problem((200, n >> 3, n << 1, 2), 1)],
+        "gpp": [lambda: gpp_operands((200, n >> 3, n << 1, 2), 1)],
         "strided_copy": [lambda: [floats(4 * many)]],
         "gather": [lambda: [floats(many), np.random.default_rng(1).integers(0, many, many)]],
         "component": [lambda: [floats(many, 3)], lambda: [floats(3, many).T]],
@@ -142,7 +142,8 @@ class Worker:
         if self._gpu:
             ado.to_device(np.ones(1))  # creates the context
             self._take = EventTimes()
-        self._problems = problems(SCALES[self._device], ado.gpp_operands)
+        gpp_operands = getattr(ado, "gpp_operands", None) or ado.gpp_problem  # before version 0.5
+        self._problems = problems(SCALES[self._device], gpp_operands)
         seconds = {"import": imported - start, "first call": called - imported}
         return {"seconds": seconds, "names": list(self._names())}
 

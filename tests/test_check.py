@@ -156,7 +156,7 @@ def launches(monkeypatch):
 def test_a_kernel_receives_operands_then_results_then_lengths(launches, rng):
     ladder = ado.ladder("product", reference=np.matmul, signature="(m,k),(k)->(m)")
     parameters = "const float* a, const float* x, float* out, int m, int k"
-    ladder.cuda("mine", source=f"__global__ void mine({parameters}) {{}}", block=4)
+    ladder.cuda_variant("mine", source=f"__global__ void mine({parameters}) {{}}", block=4)
     operands = rng.random((5, 70), dtype=np.float32), rng.random(70, dtype=np.float32)
     ladder.problem(*operands, device="cuda").prepare("mine")
     ((grid, block, shared_bytes, arguments),) = launches
