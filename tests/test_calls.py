@@ -12,6 +12,7 @@ import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
 from adokernels.model.operands import random_operands
+from adokernels.model.routine import BuiltInVariant
 
 SIZES = {"average_matvec": (3, 4, 5), "gpp": (8, 8, 6, 2), "max_plus": (3, 40)}
 SIZES["strided_copy"] = (60,)
@@ -249,7 +250,7 @@ def test_calls_leak_no_references():
 def test_constructors_require_objects_of_the_core():
     info = _core.routines()[0].variants[0]
     for arguments in ((), (1,), (None,), (ado.transpose, 1), (1, info), (ado.transpose, info, 1)):
-        for type_ in (ado.Routine, ado.Variant):
+        for type_ in (ado.Routine, BuiltInVariant):
             with pytest.raises(
                 TypeError, match=r"\(\) requires a _core\.Routine, or a routine and"
             ):

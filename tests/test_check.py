@@ -126,7 +126,7 @@ def launches(monkeypatch):
     found = []
 
     class Memory:
-        def __init__(self, array):
+        def __init__(self, array, device="cuda"):
             self._array = array.copy()
             self.__cuda_array_interface__ = {"data": (self._array.ctypes.data, False)}
 
@@ -146,6 +146,7 @@ def launches(monkeypatch):
             found.append(launch)
 
     monkeypatch.setattr(_core, "why_no_cuda", lambda: "")
+    monkeypatch.setattr(_core, "resolve_device", lambda *device: "cuda:0")
     monkeypatch.setattr(_core, "cuda_properties", lambda *device: {"compute": 90})
     monkeypatch.setattr(_core, "to_device", Memory)
     monkeypatch.setattr(_core, "CudaModule", Module)

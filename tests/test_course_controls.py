@@ -44,8 +44,8 @@ def test_controls_have_the_launch_configuration_of_the_variants(name):
 def test_controls_reject_long_vectors():
     matrix = np.empty((1025, 1025), np.float32)
     for name in NAMES:
-        assert control(name).why_not((matrix[None], matrix), {})
-        assert not control(name).why_not((matrix[None, :1024], matrix[:1024, :1024]), {})
+        assert control(name).refuses(matrix[None], matrix)
+        assert not control(name).refuses(matrix[None, :1024], matrix[:1024, :1024])
 
 
 @pytest.mark.gpu

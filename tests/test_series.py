@@ -8,6 +8,7 @@ from conftest import isa_levels, variants_of
 
 import adokernels as ado
 from adokernels.model import tasks
+from adokernels.model.operands import random_operands
 from adokernels.model.tasks import _series
 
 NAMES = ("branch", "instruction_parallelism")
@@ -141,13 +142,13 @@ def test_large_problems_are_checked_with_a_sparsified_one(name, monkeypatch, rng
     monkeypatch.setitem(tasks.TASKS, name, replace(task, expected=expected))
     x = rng.uniform(-1, 1, 5001).astype(np.float32)
     assert not ado.sweep(ado.routines[name], x, device="cpu", seconds=0, ceilings=False).skipped
-    assert len(seen) == 1
-    assert 100 < seen[0] <= 520
+    assert len(seen) == 2  # before timing, and with other values after it
+    assert all(100 < count <= 520 for count in seen)
 
 
 def test_magnitude_of_random_operands():
     for name in NAMES:
         for dtype in TYPES:
-            (x,) = ado.arrays.operands.random_operands(ado.routines[name], (4, 5000), dtype)
+            (x,) = random_operands(ado.routines[name], (4, 5000), dtype)
             assert x.dtype == dtype
             assert (0.95 < x.max() <= 1, -1 <= x.min() < -0.95) == (True, True)

@@ -260,7 +260,7 @@ problem = ado.max_plus.problem(big, small, device="cpu")
 call = problem.prepare("threaded")
 for threads in (1, 2, 7):
     _core.set_max_threads(threads, at_any_size=True)
-    problem.fill_results(0xFF)
+    problem.poison()
     call.run()
     print(np.array_equal(problem.results(), big.max(axis=0)))
 """
