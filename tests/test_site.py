@@ -60,7 +60,7 @@ def test_files_that_documents_link_to_are_copied(tmp_path):
 def test_the_api_reference_lists_every_public_name_once():
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md")]
     listed = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", "\n".join(pages), re.M)
-    records = [f"records.{name}" for name in ado.records.__all__]
+    records = [f"adokernels.records.{name}" for name in ado.records.__all__]
     assert sorted(listed) == sorted([*ado.__all__, *records])
 
 
