@@ -39,7 +39,7 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
 
 
 def floats(*shape: int, dtype: str = "f4") -> Any:
-    """Random numbers, a million of which repeat."""
+    """Random numbers; a sequence of a million numbers repeats."""
     return np.resize(np.random.default_rng(1).random(1 << 20, "f4") - 0.5, shape).astype(dtype)
 
 

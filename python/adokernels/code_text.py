@@ -110,7 +110,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Listing:
-    """Lines of code with their numbers, of which some are marked; shown like a table."""
+    """Numbered lines of code with marks on some lines; shown like a table."""
 
     title: str
     code: str

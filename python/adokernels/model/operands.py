@@ -78,6 +78,6 @@ def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str,
     """
     arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
     # The calculation allocates the results after all checks, without writing to them. A result
-    # that is larger than the memory is no error here.
+    # that is larger than the memory is not an error here.
     with contextlib.suppress(MemoryError):
         routine.variants[0].cost(*arrays, **options)
