@@ -208,7 +208,7 @@ class Checker:
 
 
 def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:
-    """Raise ValueError if a result shares memory with an operand, because returning a view does no work."""
+    """Raise ValueError if a result shares memory with an operand: returning a view does no work."""
     for array in returned if isinstance(returned, tuple) else (returned,):
         if any(share_memory(array, operand) for operand in operands):
             raise ValueError("wrong result: it returns a view of an operand, not data")
