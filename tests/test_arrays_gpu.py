@@ -622,6 +622,7 @@ def test_device_arrays_on_several_streams(streaming):
     first, second = streaming.stream("non-blocking"), streaming.stream("non-blocking")
     values = np.random.default_rng(4).random((300, 200), np.float32)
     base = streaming.array(values)
+    ado.transpose(base + 1)  # loads the kernels: loading waits for kernels that are running
     ado.synchronize()
     with streaming.using(first):
         streaming.sleep()

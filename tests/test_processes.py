@@ -71,6 +71,34 @@ print(len(right), all(right))
     assert python(code) == ["320", "True"]
 
 
+def test_number_of_threads_changes_during_calls():
+    # A call sizes its scratch memory for a number of threads, and must then use this number.
+    code = """
+import sys, threading, time
+sys.setswitchinterval(1e-6)
+OPERANDS["max_plus"] = random_operands(ado.max_plus, (20, 1000))
+expected, wrong = results("max_plus"), []
+end = time.monotonic() + 2
+
+
+def work():
+    while time.monotonic() < end:
+        if results("max_plus") != expected: wrong.append(True)
+
+
+def change():
+    while time.monotonic() < end:
+        for n in (1, 5): _core.set_max_threads(n, at_any_size=True)
+
+
+threads = [threading.Thread(target=f) for f in [change] + [work] * 16]
+for t in threads: t.start()
+for t in threads: t.join()
+print(len(wrong))
+"""
+    assert python(code) == ["0"]
+
+
 def test_spawned_processes(tmp_path):
     code = """
 import multiprocessing

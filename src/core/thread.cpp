@@ -58,6 +58,7 @@ struct Errand {
   void (*function)(const void*);
   const void* work;
   Interruptible* call;
+  ThreadSetting setting;
   std::exception_ptr error = nullptr;
   bool interrupted = false, done = false;
   std::mutex mutex = {};
@@ -68,6 +69,7 @@ void run_errand(void* given) {
   Errand& errand = *static_cast<Errand*>(given);
   try {
     const WorksFor works(errand.call);
+    fixed_setting = errand.setting;
     errand.function(errand.work);
   } catch (const Interrupted&) {
     errand.interrupted = true;
@@ -102,7 +104,8 @@ bool start_thread(void (*function)(void*), void* argument) {
 
 void with_large_stack(void (*function)(const void*), const void* work) {
   if (stack_is_large()) return function(work);
-  Errand errand{.function = function, .work = work, .call = current_call()};
+  Errand errand{
+      .function = function, .work = work, .call = current_call(), .setting = fixed_setting};
   if (!start_thread(run_errand, &errand)) throw std::bad_alloc();
   Interruptible* const own = own_call();
   for (std::unique_lock lock(errand.mutex); !errand.done;) {

@@ -14,6 +14,13 @@ inline constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 // a thread.
 bool start_thread(void (*function)(void* argument), void* argument);
 
+// The setting of a call on this thread, see FixedThreads. with_large_stack passes it on.
+struct ThreadSetting {
+  int most = 0;  // 0: not set
+  bool at_any_size = false;
+};
+inline constinit thread_local ThreadSetting fixed_setting;
+
 // Calls function(work): on this thread if its free stack is large enough for every kernel,
 // otherwise on a new thread. Throws the exceptions of the function, and std::bad_alloc if the
 // system cannot start a thread.

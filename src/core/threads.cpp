@@ -28,8 +28,7 @@ double seconds_since(Clock::time_point start) {
 // Below this number of bytes, one thread is always fastest, and the costs are not needed.
 constexpr std::int64_t kSmall = 64 << 10;
 
-std::atomic<int> chosen_threads = 0;  // 0: not chosen yet
-std::atomic<bool> fixed_threads = false;
+std::atomic<ThreadSetting> process_setting{ThreadSetting{}};
 
 int default_threads() {
   const char* const text = std::getenv("OMP_NUM_THREADS");  // "8", or "8,2" for nested levels
@@ -97,20 +96,22 @@ ThreadCosts costs{};
   state.compare_exchange_strong(expected, kUnmeasured);
 });
 
-}  // namespace
-
-int max_threads() {
-  int threads = chosen_threads;
-  if (threads == 0) {
-    threads = default_threads();
-    chosen_threads = threads;
-  }
-  return threads;
+ThreadSetting thread_setting() {
+  if (fixed_setting.most != 0) return fixed_setting;
+  const ThreadSetting setting = process_setting;
+  if (setting.most != 0) return setting;
+  static const int most = default_threads();
+  return {.most = most};
 }
 
+}  // namespace
+
+FixedThreads::FixedThreads() { fixed_setting = thread_setting(); }
+
+int max_threads() { return thread_setting().most; }
+
 void set_max_threads(int threads, bool at_any_size) {
-  chosen_threads = std::clamp(threads, 1, kMaxParts);
-  fixed_threads = at_any_size;
+  process_setting = {.most = std::clamp(threads, 1, kMaxParts), .at_any_size = at_any_size};
 }
 
 const ThreadCosts& thread_costs() {
@@ -130,8 +131,8 @@ const ThreadCosts& thread_costs() {
 }
 
 int threads_for_seconds(double seconds) {
-  const int most = max_threads();
-  if (most == 1 || fixed_threads) return most;
+  const auto [most, at_any_size] = thread_setting();
+  if (most == 1 || at_any_size) return most;
   // The time per part should not be shorter than the time to wake a thread. More threads save
   // little time. They also cost little, because the caller does not wait for late threads.
   const double wake = thread_costs().wake;
@@ -141,8 +142,9 @@ int threads_for_seconds(double seconds) {
 }
 
 int threads_for(std::int64_t bytes_moved) {
-  if (fixed_threads) return max_threads();
-  if (bytes_moved < kSmall || max_threads() == 1) return 1;
+  const auto [most, at_any_size] = thread_setting();
+  if (at_any_size) return most;
+  if (bytes_moved < kSmall || most == 1) return 1;
   return threads_for_seconds(static_cast<double>(bytes_moved) / thread_costs().bytes_per_second);
 }
 

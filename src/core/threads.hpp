@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/thread.hpp"
+
 namespace ado {
 
 // Return the number of threads with the shortest expected time, at least 1. It follows from two
@@ -18,8 +20,22 @@ int threads_for_seconds(double seconds);
 int max_threads();
 
 // If `at_any_size` is true, the functions above return this number for any amount of work (for
-// tests). Must not be called while a routine is running.
+// tests).
 void set_max_threads(int threads, bool at_any_size = false);
+
+// While an object of this class exists, set_max_threads does not change what the functions above
+// return to this thread. A call needs this, because the size of its scratch memory depends on the
+// number of threads.
+class FixedThreads {
+ public:
+  FixedThreads();
+  ~FixedThreads() { fixed_setting = outer_; }
+  FixedThreads(const FixedThreads&) = delete;
+  FixedThreads& operator=(const FixedThreads&) = delete;
+
+ private:
+  const ThreadSetting outer_ = fixed_setting;
+};
 
 // The costs of threads, measured once.
 struct ThreadCosts {

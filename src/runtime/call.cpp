@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/scope_exit.hpp"
 #include "core/thread.hpp"
+#include "core/threads.hpp"
 #include "runtime/host.hpp"
 #include "runtime/scratch.hpp"
 #include "runtime/text.hpp"
@@ -146,6 +147,7 @@ void Call::run() {
   running_ = true;
   const ScopeExit ended([this] { running_ = false; });
   const auto scope = scope_of(memory());
+  const FixedThreads threads;
   provide_scratch();  // the size may have grown with the number of threads
   run_unlocked();
 }
@@ -175,6 +177,7 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
   const bool on_gpu = device.kind == Device::kCuda;
   if (stream && !on_gpu)
     throw ValueError(routine.name + ": stream must be None for a call on the CPU");
+  const FixedThreads threads;
   std::optional<cuda::DeviceScope> scope;
   const ScopeExit end([&] { problem.release(); });
   void* handle = nullptr;
