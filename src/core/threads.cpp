@@ -96,8 +96,8 @@ ThreadCosts costs{};
   state.compare_exchange_strong(expected, kUnmeasured);
 });
 
-ThreadSetting thread_setting() {
-  if (fixed_setting.most != 0) return fixed_setting;
+ThreadSetting thread_setting(const ThreadSetting& fixed = fixed_setting) {
+  if (fixed.most != 0) return fixed;
   const ThreadSetting setting = process_setting;
   if (setting.most != 0) return setting;
   static const int most = default_threads();
@@ -106,7 +106,9 @@ ThreadSetting thread_setting() {
 
 }  // namespace
 
-FixedThreads::FixedThreads() { fixed_setting = thread_setting(); }
+FixedThreads::FixedThreads() : setting_(fixed_setting), outer_(setting_) {
+  setting_ = thread_setting(outer_);
+}
 
 int max_threads() { return thread_setting().most; }
 

@@ -29,12 +29,13 @@ void set_max_threads(int threads, bool at_any_size = false);
 class FixedThreads {
  public:
   FixedThreads();
-  ~FixedThreads() { fixed_setting = outer_; }
+  ~FixedThreads() { setting_ = outer_; }
   FixedThreads(const FixedThreads&) = delete;
   FixedThreads& operator=(const FixedThreads&) = delete;
 
  private:
-  const ThreadSetting outer_ = fixed_setting;
+  ThreadSetting& setting_;  // of this thread
+  const ThreadSetting outer_;
 };
 
 // The costs of threads, measured once.

@@ -97,6 +97,24 @@ std::shared_ptr<void> allocate(const DeviceId& device, std::size_t bytes, Launch
   return memory;
 }
 
+// Runs a problem that has results.
+void start(const Problem& problem, const AnyVariant& variant, const Launch& launch) {
+  if (variant.device == Device::kCuda) return variant.run(problem, launch);
+  with_large_stack([&] { variant.run(problem, launch); });
+}
+
+// The same with scratch memory for one run.
+void run_once(const Problem& problem, const AnyVariant& variant, Launch& launch) {
+  const std::size_t bytes = variant.scratch_bytes(problem);
+  if (variant.device == Device::kCuda) {
+    const auto scratch = bytes == 0 ? nullptr : allocate(problem.memory, bytes, launch);
+    return start(problem, variant, launch);
+  }
+  const HostScratch scratch(bytes);
+  launch.scratch = scratch.data();
+  start(problem, variant, launch);
+}
+
 }  // namespace
 
 std::vector<unsigned> lengths_of(const Extent& extent) {
@@ -148,16 +166,10 @@ void Call::run() {
   const ScopeExit ended([this] { running_ = false; });
   const auto scope = scope_of(memory());
   const FixedThreads threads;
-  provide_scratch();  // the size may have grown with the number of threads
-  run_unlocked();
-}
-
-void Call::run_unlocked() {
   if (empty_) return;
-  if (variant_.device == Device::kCuda) return variant_.run(problem_, launch_);
-  const HostScratch small(scratch_bytes_ == 0 ? variant_.scratch_bytes(problem_) : 0);
-  if (scratch_bytes_ == 0) launch_.scratch = small.data();
-  with_large_stack([this] { variant_.run(problem_, launch_); });
+  provide_scratch();  // the size may have grown with the number of threads
+  if (scratch_bytes_ == 0) return run_once(problem_, variant_, launch_);
+  start(problem_, variant_, launch_);
 }
 
 std::vector<cuda::Kernel> Call::kernels() const {
@@ -191,9 +203,13 @@ void run(Problem& problem, const AnyVariant* variant, const DeviceId& device, co
     problem.place(order);
     handle = order.handle;
   }
-  const AnyVariant& chosen =
-      variant != nullptr ? *variant : routine.choose(problem.placed(), device.kind);
-  Call(problem, chosen, block, handle).run_unlocked();
+  const Problem& placed = problem.placed();
+  const bool chosen = variant == nullptr;  // choose() has checked that the variant can run
+  if (chosen) variant = &routine.choose(placed, device.kind);
+  Launch launch = chosen ? variant->launch(placed, choose_block(routine, *variant, block))
+                         : launch_for(placed, *variant, block);
+  launch.stream = handle;
+  if (placed.result_elements() != 0) run_once(placed, *variant, launch);
   problem.fetch();
 }
 

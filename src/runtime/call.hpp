@@ -57,10 +57,7 @@ class Call {
   Cost cost() const { return cost_of(variant_, problem_); }
 
  private:
-  friend void run(Problem& problem, const AnyVariant* variant, const DeviceId& device,
-                  const Block& block, const std::optional<std::uintptr_t>& stream);
   void provide_scratch();
-  void run_unlocked();
 
   const Problem& problem_;
   const AnyVariant& variant_;
