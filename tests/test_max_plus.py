@@ -51,6 +51,15 @@ def test_sizes(variant, dtype, shapes, rng):
         check(ado.max_plus, operands, expected_of(*operands), variant)
 
 
+@pytest.mark.gpu
+def test_every_remainder_of_a_row(rng):
+    # The results differ from call to call: memory of the GPU still holds the previous ones.
+    row = rng.random((1, 525_400), np.float32)
+    for points in range(524_288, row.size):
+        operands = row[:, :points], np.array([points % 7 + 1], np.float32)
+        check(ado.max_plus, operands, operands[0][0] + operands[1], "few_terms")
+
+
 def special(rng, shape, dtype):
     """Some points with NaN of either sign, some with infinities, some where they meet."""
     big, small = problem(rng, shape, dtype)

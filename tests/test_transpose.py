@@ -122,6 +122,13 @@ def test_choice_on_the_cpu():
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_number_of_rows(dtype, rng):
+    for rows in range(1, 260):
+        check(random_of(rng, (rows, 67), dtype), variant="unaligned_rows")
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("variant", "shape", "in_place", "reason"),
     [
