@@ -117,7 +117,7 @@ calls = {
     "numpy": array.numpy,
     "synchronize": ado.synchronize,
     "measure": lambda: ado.measure(ado.transpose, a, device="cuda"),
-    "problem": lambda: ado.transpose.problem(a, device="cuda"),
+    "problem": lambda: ado.transpose.problem(a, device="cuda").prepare("tiled"),
 }
 for _ in range(2):
     for name, call in calls.items():
