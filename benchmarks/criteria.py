@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
-from random_shapes import Case, is_colour
-from shape_references import FILTERS
-from shape_report import EQUAL, Record, geometric_mean
+from image_peers import FILTERS, is_colour
+from random_shapes import Case
+from shape_report import EQUAL, Record
 
 MIB = 2**20
 VIDEO = ((1080, 1920), (2160, 3840))

@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from image_peers import GRAY_WEIGHTS, INTEGER_TAPS
-from random_shapes import Case, is_colour
+from image_peers import blur_of, gray_of, is_colour, squared_gradient
+from random_shapes import Case
 
 Array = Any  # NumPy or CuPy array
 
 #: Number of elements per piece, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
-FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 
 
 @contextmanager
@@ -116,37 +115,7 @@ def max_plus(xp: Any, big: Array, small: Array) -> Array:
     return out
 
 
-def gray(xp: Any, wide: Array) -> Array:
-    red, green, blue = GRAY_WEIGHTS
-    weighted = red * wide[..., 0] + green * wide[..., 1] + blue * wide[..., 2]
-    return weighted >> 16
-
-
-def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
-    """Weighted sum of neighbours along an axis; the ends, which lack neighbours, are omitted."""
-    length = wide.shape[axis] - len(weights) + 1
-    parts = (
-        weight * (wide[:, i : i + length] if axis == 1 else wide[:, :, i : i + length])
-        for i, weight in enumerate(weights)
-        if weight
-    )
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total
-
-
-def blur(xp: Any, wide: Array) -> Array:
-    return weighted(weighted(wide, INTEGER_TAPS, 1), INTEGER_TAPS, 2) >> 8
-
-
-def gradient(xp: Any, wide: Array) -> Array:
-    x = weighted(weighted(wide, (1, 2, 1), 1), (-1, 0, 1), 2)
-    y = weighted(weighted(wide, (1, 0, -1), 1), (1, 2, 1), 2)
-    return xp.minimum(xp.sqrt(x * x + y * y), 255)
-
-
-def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: int) -> Array:
+def tiled(xp: Any, work: Callable[[Array], Array], images: Array, reach: int) -> Array:
     """Apply a filter to int32 tiles of (B, H, W) or (B, H, W, C) images, padded with zeros."""
     count, rows, cols = images.shape[:3]
     out = xp.empty((count, rows, cols), "u1")
@@ -154,30 +123,28 @@ def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: in
         for i in pieces(xp, rows, j.stop - j.start):
             top, left = max(i.start - reach, 0), max(j.start - reach, 0)
             bottom, right = min(i.stop + reach, rows), min(j.stop + reach, cols)
-            size = i.stop - i.start + 2 * reach, j.stop - j.start + 2 * reach
-            down, along = top - i.start + reach, left - j.start + reach
-            for b in pieces(xp, count, size[0] * size[1]):
-                source = images[b, top:bottom, left:right]
+            above, below = top - i.start + reach, i.stop + reach - bottom
+            before, behind = left - j.start + reach, j.stop + reach - right
+            tile = (i.stop - i.start + 2 * reach) * (j.stop - j.start + 2 * reach)
+            for b in pieces(xp, count, tile):
+                wide = images[b, top:bottom, left:right].astype("i4")
                 if reach:
-                    wide = xp.zeros((b.stop - b.start, *size), "i4")
-                    wide[:, down : down + bottom - top, along : along + right - left] = source
-                else:
-                    wide = source.astype("i4")
-                out[b, i, j] = work(xp, wide).astype("u1")
+                    wide = xp.pad(wide, ((0, 0), (above, below), (before, behind)))
+                out[b, i, j] = work(wide).astype("u1")
     return out
 
 
 def filtered(xp: Any, routine: str, image: Array) -> Array:
     """The result of a filter for an image or a batch, padded with zeros."""
-    rank = 3 if is_colour(routine) else 2
+    rank = 2 + is_colour(routine)
     shape = image.shape[: image.ndim - (rank - 2)]
     images = image.reshape(-1, *image.shape[image.ndim - rank :])
     if is_colour(routine):
-        images = tiled(xp, gray, images, 0)
+        images = tiled(xp, gray_of, images, 0)
     if routine in ("gaussian_blur", "edge_detect"):
-        images = tiled(xp, blur, images, 3)
+        images = tiled(xp, lambda wide: blur_of(wide) >> 8, images, 3)
     if routine in ("sobel", "edge_detect"):
-        images = tiled(xp, gradient, images, 1)
+        images = tiled(xp, lambda wide: xp.minimum(xp.sqrt(squared_gradient(wide)), 255), images, 1)
     return images.reshape(shape)
 
 
