@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
-from rich.table import Table
 from rounds import interleaved
 from shape_peers import OURS, Bench
 
 import adokernels as ado
+from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import show as show_tables
+from adokernels.text import quantity
 
 GROWTH, SHORTEST = 1.1, 10
 TOLERANCE = 1.3  # a cliff is a ratio above GROWTH * TOLERANCE or below 1 / TOLERANCE
@@ -71,18 +73,19 @@ def show(routine: str, steps: list[Step], console: Console) -> None:
     steps = sorted(steps, key=lambda step: step.ratio)
     shown = steps if len(steps) <= 2 * SHOWN else [*steps[:SHOWN], *steps[-SHOWN:]]
     count = sum(step.is_cliff for step in steps)
-    table = Table(title=f"{routine}: {count} cliffs in {len(steps)} steps")
-    for heading in ("from", "to", "dtype", "variants", "us", "us", "ratio"):
-        table.add_column(heading)
+    table = new_table(
+        f"{routine}: {count} cliffs in {len(steps)} steps",
+        [(h, True) for h in ("from", "to", "dtype", "variants", "time from", "time to", "ratio")],
+    )
     for step in shown:
         table.add_row(
             *(str(case.shape) for case in (step.before, step.after)),
             step.before.dtype,
             ", ".join(dict.fromkeys(step.variants)),
-            *(f"{1e6 * seconds:.4g}" for seconds in step.seconds),
+            *(quantity(seconds, "s") for seconds in step.seconds),
             f"{step.ratio:.2f}" + " cliff" * step.is_cliff,
         )
-    console.print(table)
+    show_tables(console, [table])
 
 
 def main() -> int:

@@ -136,7 +136,7 @@ def projected_seconds(terms: Terms, tiles: int, ranks: int) -> float:
 
 
 class Benchmark:
-    """The measurements of this rank. The communicator `alone` contains rank 0 only."""
+    """The measurements of this rank."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.world = world_of(options.backend)
@@ -152,6 +152,7 @@ class Benchmark:
 
     @property
     def alone(self) -> Communicator:
+        """The communicator of rank 0 only."""
         return communicator_of(self.world.groups[1])
 
     def on_device(self, operands: Any) -> Any:
@@ -172,7 +173,7 @@ class Benchmark:
         return slowest(self.alone, lambda: to_host(ado.gpp(*whole)), self.repeats)
 
     def scaling(self, share_of: Callable[[Any], Any]) -> dict[int, tuple[list[float], bytes]]:
-        """Times and bits of ``ado.distributed.gpp`` on the first n ranks, each with its share."""
+        """Times and bits on the first n ranks, each with its share."""
         results = {}
         for n, group in self.world.groups.items():
             if self.comm.rank < n:
@@ -181,6 +182,7 @@ class Benchmark:
         return results
 
     def times(self, comm: Any, share: Any) -> tuple[list[float], bytes]:
+        """Times and bits of ``ado.distributed.gpp``."""
         bits = b""
 
         def call() -> None:
