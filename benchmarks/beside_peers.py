@@ -55,31 +55,17 @@ def shape(text: str) -> tuple[int, ...]:
 
 
 class Compiler:
-    """Compiles torch formulas at their first call.
-
-    Attributes
-    ----------
-    dynamic
-        Whether a formula is compiled once for all shapes, except for lengths of 1. If false, it is
-        compiled once per shape. Set it before the first formula is compiled.
-    budget
-        Remaining seconds for compilation. Compiled peers are unavailable when it is used up.
-    spent
-        Seconds spent on compilation.
-    """
+    """Compiles torch formulas at their first call."""
 
     def __init__(self) -> None:
-        self.dynamic, self.budget, self.spent = False, float("inf"), 0.0
+        #: Whether a formula is compiled once for all shapes, except for lengths of 1, instead of
+        #: once per shape. Set it before the first formula is compiled.
+        self.dynamic = False
+        self.budget, self.spent = float("inf"), 0.0  # remaining and used seconds for compilation
         self._formulas: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def call(self, formula: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-        """Return a call of the compiled formula, after the first one.
-
-        Raises
-        ------
-        TimeoutError
-            If the budget is used up.
-        """
+        """Return a call of the compiled formula, after the first one, if the budget allows it."""
         if self.budget <= 0:
             raise TimeoutError("the time for compilation is used up")
         start = time.perf_counter()

@@ -36,30 +36,14 @@ class WrongResult(Exception):
 
 @dataclass
 class Compared:
-    """The functions to time on one problem.
+    """The functions to time on one problem: OURS, the peers, and a copy of as many bytes (COPY)."""
 
-    Attributes
-    ----------
-    variant
-        The variant that the default call runs.
-    bytes
-        Compulsory bytes of the problem.
-    functions
-        The default call (``OURS``), the peers, and a copy of the same number of bytes (``COPY``).
-    left_out
-        Why peers are not timed.
-    wrong
-        Peers whose results are wrong, and how.
-    phases
-        Durations in seconds: making operands, checking our result, making and checking peers.
-    """
-
-    variant: str
-    bytes: float
+    variant: str  # that the default call runs
+    bytes: float  # compulsory bytes of the problem
     functions: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    wrong: dict[str, str] = field(default_factory=dict)
-    phases: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # why peers are not timed
+    wrong: dict[str, str] = field(default_factory=dict)  # peers with wrong results, and how
+    phases: dict[str, float] = field(default_factory=dict)  # durations in seconds
 
 
 class Clock:
