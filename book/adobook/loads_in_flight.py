@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from adobook.axes import label_axis, new_canvas
+from adobook.charts import label_axis, new_canvas
 from adobook.published import Published
 from adobook.text import Text, table
 from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 import adokernels as ado
+from adobook.figures import ranks
 from adobook.pages.stored import DATA, Record
-from adobook.priorities import ranks
 from adobook.published import UNITS, Published, written
 from adokernels.records.loops import Loop
 from adokernels.records.metrics import BY_KEY
