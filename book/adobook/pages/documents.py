@@ -8,10 +8,17 @@ from functools import partial
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages.ours import Figure, counterparts, ours
+from adobook.pages.figures import (
+    Figure,
+    counterparts,
+    device_of,
+    of_document,
+    ours,
+    published_gains,
+    published_of,
+)
 from adobook.pages.stored import Record, contexts_of, course_records, fill_template, origin
 from adobook.pages.targets import link
-from adobook.pages.theirs import device_of, of_document, published_gains, published_of
 from adobook.published import Published, read_toml
 from adobook.text import slug, write_table
 
