@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 Peers = dict[str, Callable[[], Any]]
@@ -48,6 +49,22 @@ def correct(
 
 def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+
+
+def parser(description: str | None, names: Collection[str]) -> argparse.ArgumentParser:
+    """Options that comparisons share: the routines, which must be among `names`, and the device."""
+
+    def routine(name: str) -> str:
+        if name not in names:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(names)}, got {name}")
+        return name
+
+    formatter = argparse.RawTextHelpFormatter
+    options = argparse.ArgumentParser(description=description, formatter_class=formatter)
+    routines = {"metavar": "ROUTINE", "default": list(names), "help": "default: all"}
+    options.add_argument("routines", nargs="*", type=routine, **routines)
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    return options
 
 
 def shape(text: str) -> tuple[int, ...]:

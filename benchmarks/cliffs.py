@@ -10,10 +10,10 @@ and the smallest ratios of times. The exit code is 1 if a ratio is out of bounds
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 
 import numpy as np
+from beside_peers import parser
 from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
 from rounds import interleaved
@@ -89,21 +89,14 @@ def show(routine: str, steps: list[Step], console: Console) -> None:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    names = [name for name in DRAW if name != "gpp"]
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all but gpp")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options = parser(__doc__, [name for name in DRAW if name != "gpp"])
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--count", type=int, default=50, help="shapes per routine")
     found = options.parse_args()
-    if unknown := set(found.routines) - set(names):
-        options.error(f"routine must be one of {', '.join(names)}, got {', '.join(unknown)}")
     ado.settings.device = found.device
     bench = Bench(found.device, found.seed, {}, new_results=False)
     console, cliffs = Console(width=150), 0
-    for routine in found.routines or names:
+    for routine in found.routines:
         steps = []
         for before in cases(routine, found.seed, found.count, LIMITS[found.device]):
             after = grown(before, bench.rng)

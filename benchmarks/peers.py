@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from array_peers import PEERS
-from beside_peers import Peers, correct, shape
+from beside_peers import Peers, correct, parser, shape
 from image_peers import FILTERS, correct_filters, libraries
 
 import adokernels as ado
@@ -95,28 +95,19 @@ def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    names = list(CASES["cpu"])
-    parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    parser.add_argument("--device", choices=tuple(CASES), default="cpu")
-    parser.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
-    parser.add_argument("--dtypes", nargs="+", choices=TYPES, help="if the routine has several")
-    parser.add_argument("--variant", help="default: the default variant")
-    parser.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
-    parser.add_argument("--cache", choices=("cold", "warm"), default="cold")
-    parser.add_argument("--json", type=Path, help="folder for the raw measurements")
-    options = parser.parse_args()
-    if unknown := set(options.routines) - set(names):
-        parser.error(f"ROUTINE must be one of {', '.join(names)}, got {', '.join(unknown)}")
-    ado.machine(options.device, refresh=True)
-    options.libraries = {}
-    if set(options.routines or names) & set(FILTERS):
-        options.libraries = libraries(options.device)
-    for name in options.routines or names:
-        for case in chosen(CASES[options.device][name], options):
-            measure(ado.routines[name], case, options)
+    options = parser(__doc__, CASES["cpu"])
+    options.add_argument("--shapes", type=shape, nargs="+", help="for example 8192x8192")
+    options.add_argument("--dtypes", nargs="+", choices=TYPES, help="if the routine has several")
+    options.add_argument("--variant", help="default: the default variant")
+    options.add_argument("--seconds", type=float, default=2.0, help="maximum time per function")
+    options.add_argument("--cache", choices=("cold", "warm"), default="cold")
+    options.add_argument("--json", type=Path, help="folder for the raw measurements")
+    given = options.parse_args()
+    ado.machine(given.device, refresh=True)
+    given.libraries = libraries(given.device) if set(given.routines) & set(FILTERS) else {}
+    for name in given.routines:
+        for case in chosen(CASES[given.device][name], given):
+            measure(ado.routines[name], case, given)
 
 
 if __name__ == "__main__":

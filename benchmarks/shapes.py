@@ -33,7 +33,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from beside_peers import COMPILER, first_line, shape
+from beside_peers import COMPILER, first_line, parser, shape
 from criteria import standard_cases, verdicts
 from image_peers import FILTERS, libraries
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
@@ -55,21 +55,13 @@ PACKAGES = (
 )
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+def parsed() -> argparse.Namespace:
+    options = parser(__doc__, DRAW)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--count", type=int, default=50, help="shapes per routine")
     options.add_argument("--seconds", type=float, help="sampling time per shape")
     options.add_argument(
-        "--compile-seconds",
-        type=float,
-        default=30,
-        help="compilation time per routine; torch.compile is left out when it is used up,\n"
-        "for example from the start with 0",
+        "--compile-seconds", type=float, default=30, help="for torch.compile, per routine"
     )
     options.add_argument(
         "--new-results",
@@ -94,13 +86,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--dtypes", nargs="+", default=["f4"], help="types for --shapes, if the routine has several"
     )
-    found = options.parse_args(arguments)
-    for name in found.routines:
-        if name not in DRAW:
-            options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
+    found = options.parse_args()
     if found.new_results and found.device == "cuda":
         options.error("--new-results requires --device cpu")
-    found.routines = found.routines or list(DRAW)
     found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
     return found
 
@@ -169,13 +157,10 @@ def main() -> int:
     options = parsed()
     console = Console(width=150)
     ado.settings.device = options.device
-    wants_filters = set(options.routines) & set(FILTERS)
-    bench = Bench(
-        options.device,
-        options.seed,
-        libraries(options.device, search=False) if wants_filters else {},
-        options.new_results,
-    )
+    filters = {}
+    if set(options.routines) & set(FILTERS):
+        filters = libraries(options.device, search=False)
+    bench = Bench(options.device, options.seed, filters, options.new_results)
     limits = LIMITS[options.device]
     if options.device == "cuda":
         limits = replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
