@@ -7,7 +7,7 @@ from typing import Literal
 
 from adobook.published import Published, written
 from adobook.text import Text, table
-from adokernels.model import registry
+from adokernels.model.registry import routines
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
@@ -45,7 +45,8 @@ def step(
     """
     if name not in [m.variant for m in sweep]:
         why = sweep.skipped.get(name, "it was not measured")
-        changes = _changes(sweep, name)
+        ladder = routines.get(sweep.routine)
+        changes = ladder[name].changes if ladder else ""
         return Text(f"**{name}** — {changes} There is no measurement of it here: {why}.")
     m = sweep[name]
     baseline = sweep[before] if before else sweep.step_pairs().get(m)
@@ -76,12 +77,6 @@ def libraries(sweep: Sweep) -> Text:
     return table(["implementation", "time", "time / our time", "of the roof"], rows)
 
 
-def _changes(sweep: Sweep, name: str) -> str:
-    if sweep.routine not in registry.__all__:
-        return ""
-    return str(getattr(registry, sweep.routine)[name].changes)
-
-
 def _of_roof(sweep: Sweep, m: Measurement) -> str:
     share = sweep.share_of_roof(m)
     threads = f", in blocks of {' x '.join(map(str, m.block))} threads" if m.block else ""
@@ -92,9 +87,9 @@ def _of_roof(sweep: Sweep, m: Measurement) -> str:
 
 def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:
     """The steps of the ladder between two variants that the sweep does not contain."""
-    if sweep.routine not in registry.__all__:
+    ladder = routines.get(sweep.routine)
+    if ladder is None:
         return []
-    ladder = getattr(registry, sweep.routine)
     names = [v.name for v in ladder if v.device == ladder[name].device and not v.ceiling]
     if before not in names:
         return []
@@ -109,14 +104,16 @@ def _published_step(
 ) -> list[str]:
     """One sentence per document and device that published the time or the speed-up of the step."""
     sentences = []
+    of_baseline = [p for p in published if baseline and p.variant == baseline.variant]
     for p in published:
         if p.variant != m.variant or not isinstance(p.value, float | int):
             continue
-        earlier = _matching(published, p, baseline)
-        before = float(earlier.value) if earlier else None
+        same = (p.document, p.device, p.quantity)
+        earlier = [o for o in of_baseline if (o.document, o.device, o.quantity) == same][:1]
+        before = float(earlier[0].value) if earlier else None
         device = f"{'an' if p.device[:1] in 'AEIO' else 'a'} {p.device}"
-        if p.quantity == "seconds" and earlier and before:
-            words = f"from {earlier.text} to {p.text} on {device}, {ratio(before / p.value)}"
+        if p.quantity == "seconds" and before:
+            words = f"from {earlier[0].text} to {p.text} on {device}, {ratio(before / p.value)}"
         elif p.quantity == "seconds":
             words = f"{p.text} on {device}"
         elif p.quantity == "speedup":
@@ -126,17 +123,6 @@ def _published_step(
             continue
         sentences.append(f"{p.document}: {words}.")
     return sentences
-
-
-def _matching(
-    published: list[Published], p: Published, baseline: Measurement | None
-) -> Published | None:
-    """The same quantity of the same document and device for the variant before."""
-    for other in published:
-        same = (other.document, other.device, other.quantity) == (p.document, p.device, p.quantity)
-        if same and baseline and other.variant == baseline.variant:
-            return other
-    return None
 
 
 def _traffic(m: Measurement) -> str:
