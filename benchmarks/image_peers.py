@@ -198,22 +198,18 @@ def cv2_filters() -> Library:
 
         return run
 
-    blurs = {
-        "cv2 sepFilter2D": Filter(sep_filter, blurred()),
-        "cv2 GaussianBlur": Filter(gaussian_blur, blurred(gaussian(SIGMA))),
-    }
-    return Library(
-        np.asarray,
-        np.full,
-        {
-            "grayscale": {"cv2": Filter(grayscale, luminance)},
-            "gaussian_blur": blurs,
-            "sobel": {"cv2": Filter(sobel, gradient(), levels=0)},
+    filters = {
+        "grayscale": {"cv2": Filter(grayscale, luminance)},
+        "gaussian_blur": {
+            "cv2 sepFilter2D": Filter(sep_filter, blurred()),
+            "cv2 GaussianBlur": Filter(gaussian_blur, blurred(gaussian(SIGMA))),
         },
-    )
+        "sobel": {"cv2": Filter(sobel, gradient(), levels=0)},
+    }
+    return Library(np.asarray, np.full, filters)
 
 
-def torch_library(filters: Mapping[str, Mapping[str, Filter]]) -> Library:
+def torch_library(**filters: dict[str, Filter]) -> Library:
     """A library that works on tensors."""
     import torch
 
@@ -260,11 +256,9 @@ def torch_filters(search: bool) -> Library:
         return run
 
     return torch_library(
-        {
-            "grayscale": {"torch": Filter(grayscale, luminance)},
-            "gaussian_blur": {"torch": Filter(blur, blurred())},
-            "sobel": {"torch": Filter(sobel, gradient())},
-        }
+        grayscale={"torch": Filter(grayscale, luminance)},
+        gaussian_blur={"torch": Filter(blur, blurred())},
+        sobel={"torch": Filter(sobel, gradient())},
     )
 
 
@@ -286,11 +280,9 @@ def torch_compiled_filters() -> Library:
         return {"torch.compile": Filter(partial(COMPILER.call, formula), expected)}
 
     return torch_library(
-        {
-            "grayscale": compiled(grayscale, luminance),
-            "gaussian_blur": compiled(blur, blurred()),
-            "sobel": compiled(sobel, gradient()),
-        }
+        grayscale=compiled(grayscale, luminance),
+        gaussian_blur=compiled(blur, blurred()),
+        sobel=compiled(sobel, gradient()),
     )
 
 
@@ -299,17 +291,11 @@ def cupy_filters() -> Library:
     import cupy
     from cupyx.scipy import ndimage
 
-    luminance_kernel = cupy.ElementwiseKernel(
-        "uint32 p",
-        "uint8 out",
-        "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16",
-        "luminance",
-    )
+    packed = "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16"
+    luminance_kernel = cupy.ElementwiseKernel("uint32 p", "uint8 out", packed, "luminance")
+    channels = ("uint8 r, uint8 g, uint8 b", "uint8 out")
     luminance_of_channels = cupy.ElementwiseKernel(
-        "uint8 r, uint8 g, uint8 b",
-        "uint8 out",
-        "out = (r * 19585 + g * 38457 + b * 7494) >> 16",
-        "luminance_of_channels",
+        *channels, "out = (r * 19585 + g * 38457 + b * 7494) >> 16", "luminance_of_channels"
     )
 
     def grayscale(rgba: cupy.ndarray, out: cupy.ndarray) -> Run:
@@ -341,15 +327,12 @@ def cupy_filters() -> Library:
 
         return run
 
-    return Library(
-        cupy.asarray,
-        cupy.full,
-        {
-            "grayscale": {"cupy": Filter(grayscale, luminance)},
-            "gaussian_blur": {"cupy": Filter(blur, blurred(border="edge"), levels=0)},
-            "sobel": {"cupy": Filter(sobel, gradient())},
-        },
-    )
+    filters = {
+        "grayscale": {"cupy": Filter(grayscale, luminance)},
+        "gaussian_blur": {"cupy": Filter(blur, blurred(border="edge"), levels=0)},
+        "sobel": {"cupy": Filter(sobel, gradient())},
+    }
+    return Library(cupy.asarray, cupy.full, filters)
 
 
 class Pair(ctypes.Structure):
@@ -427,16 +410,13 @@ def npp_filters() -> Library:
     kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
     advanced = blur(filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx, *kernel)
     gauss = blur(filters.nppiFilterGaussBorder_8u_C1R_Ctx, mask_7x7)
-    blurs = {
-        "npp": Filter(advanced, blurred(border="edge")),
-        "npp Gauss 7x7": Filter(gauss, blurred(gaussian(1.8), "edge")),
-    }
     return torch_library(
-        {
-            "grayscale": {"npp": Filter(grayscale, luminance)},
-            "gaussian_blur": blurs,
-            "sobel": {"npp": Filter(sobel, gradient("edge", largest=32767), dtype="int16")},
-        }
+        grayscale={"npp": Filter(grayscale, luminance)},
+        gaussian_blur={
+            "npp": Filter(advanced, blurred(border="edge")),
+            "npp Gauss 7x7": Filter(gauss, blurred(gaussian(1.8), "edge")),
+        },
+        sobel={"npp": Filter(sobel, gradient("edge", largest=32767), dtype="int16")},
     )
 
 
@@ -476,10 +456,8 @@ def cvcuda_filters() -> Library:
         return partial(cvcuda.gaussian_into, *arguments, stream=stream)
 
     return torch_library(
-        {
-            "grayscale": {"cvcuda": Filter(grayscale, luminance)},
-            "gaussian_blur": {"cvcuda": Filter(blur, blurred(gaussian(SIGMA)))},
-        }
+        grayscale={"cvcuda": Filter(grayscale, luminance)},
+        gaussian_blur={"cvcuda": Filter(blur, blurred(gaussian(SIGMA)))},
     )
 
 
