@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -107,9 +107,7 @@ class Document:
         for row in self.rows:
             if not row.where and not row.cannot:
                 yield f"{row.item}: row must have a target or a reason"
-            checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
-            checks.append(partial(self.figures, row))
-            for check in checks:
+            for check in [*(partial(link, t) for t in row.where), partial(self.figures, row)]:
                 try:
                     check()
                 except ValueError as error:
@@ -133,11 +131,9 @@ class Document:
         omitted = f"Ours: `{self.ladder}`. Names of other records omit `{self.prefix}`."
         headers = ["item", "content", "shown by", f"published, {device}" if device else "published"]
         headers.append(f"here, {machine.name if machine else ''}")
-        parts = [f"## {self.heading}", self.address and f"<{self.address}>"]
-        parts += [
-            f"{omitted} {self.remark}".rstrip(),
-            write_table(headers, map(self.cells, self.rows)),
-        ]
+        address = f"<{self.address}>" if self.address else ""
+        rows = write_table(headers, map(self.cells, self.rows))
+        parts = [f"## {self.heading}", address, f"{omitted} {self.remark}".rstrip(), rows]
         return "\n\n".join(filter(None, parts))
 
 
@@ -155,13 +151,7 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page in Markdown.
-
-    Raises
-    ------
-    ValueError
-        If a row is missing, or names a target or a figure that does not exist.
-    """
+    """Return the page in Markdown; a ValueError names missing rows, targets and figures."""
     stored = {**sweeps, **course_records()}
     found = documents(stored)
     check(found)
@@ -186,11 +176,12 @@ def check(found: Iterable[Document]) -> None:
 def _summary(found: Iterable[Document]) -> str:
     lines: list[tuple[object, ...]] = []
     for document in found:
-        shown = [not row.cannot for row in document.rows]
-        published = [bool(document.published(row)) for row in document.rows]
-        figures = [bool(document.figures(row)) for row in document.rows]
-        title = f"[{document.heading}](#{slug(document.heading)})"
-        lines.append((title, len(document.rows), sum(shown), sum(published), sum(figures)))
+        rows = document.rows
+        shown = sum(not row.cannot for row in rows)
+        counts = (sum(map(bool, map(f, rows))) for f in (document.published, document.figures))
+        lines.append(
+            (f"[{document.heading}](#{slug(document.heading)})", len(rows), shown, *counts)
+        )
     totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
     lines.append(("**all**", *(f"**{total}**" for total in totals)))
     headers = ("document", "items", "shown", "with published figures", "with our figures")

@@ -160,13 +160,7 @@ _MACHINE_CODE: Mapping[str, Callable[[ado.records.KernelSass], str]] = {
 
 
 def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
-    """One of our figures, from a stored record or from the model of an access pattern.
-
-    Raises
-    ------
-    ValueError
-        If the record does not contain it.
-    """
+    """One of our figures, from a stored record or from a model; a ValueError if it lacks it."""
     place, _, name = text.rpartition(": ")
     place = place or default
     try:

@@ -19,13 +19,7 @@ from adokernels import cli
 
 
 def link(target: str) -> str:
-    """The Markdown of a target.
-
-    Raises
-    ------
-    ValueError
-        If it does not exist.
-    """
+    """The Markdown of a target; a ValueError if it does not exist."""
     kinds = (
         (r"(\d\d): (.+)", _section),
         (r"(\w+)\[(\w+)\]", _variant),
