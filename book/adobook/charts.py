@@ -212,7 +212,7 @@ def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> 
         style: dict[str, Any] = {"fontsize": canvas.font, "frameon": False, "borderaxespad": 0}
         ax.legend(loc="upper right", ncols=len(ax.lines), **style)
     upper.ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    lower.ax.set_xlabel(f"{option.capitalize()} in elements", fontsize=lower.font)
+    label_axis(lower.ax.xaxis, f"{option.capitalize()} in elements", font=lower.font)
     return axes
 
 

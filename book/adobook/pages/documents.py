@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -107,7 +107,8 @@ class Document:
         for row in self.rows:
             if not row.where and not row.cannot:
                 yield f"{row.item}: row must have a target or a reason"
-            for check in [*(partial(link, t) for t in row.where), partial(self.figures, row)]:
+            checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
+            for check in [*checks, partial(self.figures, row)]:
                 try:
                     check()
                 except ValueError as error:
@@ -176,12 +177,11 @@ def check(found: Iterable[Document]) -> None:
 def _summary(found: Iterable[Document]) -> str:
     lines: list[tuple[object, ...]] = []
     for document in found:
-        rows = document.rows
-        shown = sum(not row.cannot for row in rows)
-        counts = (sum(map(bool, map(f, rows))) for f in (document.published, document.figures))
-        lines.append(
-            (f"[{document.heading}](#{slug(document.heading)})", len(rows), shown, *counts)
-        )
+        shown = [not row.cannot for row in document.rows]
+        published = [bool(document.published(row)) for row in document.rows]
+        figures = [bool(document.figures(row)) for row in document.rows]
+        title = f"[{document.heading}](#{slug(document.heading)})"
+        lines.append((title, len(document.rows), sum(shown), sum(published), sum(figures)))
     totals = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
     lines.append(("**all**", *(f"**{total}**" for total in totals)))
     headers = ("document", "items", "shown", "with published figures", "with our figures")

@@ -160,7 +160,7 @@ _MACHINE_CODE: Mapping[str, Callable[[ado.records.KernelSass], str]] = {
 
 
 def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
-    """One of our figures, from a stored record or from a model; a ValueError if it lacks it."""
+    """One of our figures, from a stored record or a model; a ValueError if there is none."""
     place, _, name = text.rpartition(": ")
     place = place or default
     try:

@@ -51,7 +51,7 @@ HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
 def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
-    """Return the pages in Markdown, by file name; a ValueError if one lacks a stored sweep."""
+    """Return the pages in Markdown, by file name; a ValueError if none shows a stored sweep."""
     shown = {name for page in PAGES for name in page.names(sweeps)}
     if missing := sorted(set(sweeps) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
