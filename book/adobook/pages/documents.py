@@ -108,7 +108,8 @@ class Document:
             if not row.where and not row.cannot:
                 yield f"{row.item}: row must have a target or a reason"
             checks: list[Callable[[], object]] = [partial(link, target) for target in row.where]
-            for check in [*checks, partial(self.figures, row)]:
+            checks.append(partial(self.figures, row))
+            for check in checks:
                 try:
                     check()
                 except ValueError as error:
