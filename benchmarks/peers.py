@@ -76,7 +76,7 @@ def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> No
     peers: Peers
     if name in FILTERS:
         found, left_out, wrong = correct_filters(name, operands[0], options.libraries)
-        peers = {name: partial(without_result, run) for name, run in found.items()}
+        peers = {peer: partial(without_result, run) for peer, run in found.items()}
     else:  # ado.sweep checks the results
         peers, left_out, wrong = correct(PEERS[name, device], args, lambda _: 0, 0)
     ours = options.variant or routine.problem(*args, device=device).best()

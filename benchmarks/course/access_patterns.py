@@ -135,7 +135,7 @@ SCANS = {
     "gather-patterns": patterns,
 }
 #: The routine, a function that makes its operands, and the options of each ladder.
-LADDERS: dict[str, tuple[ado.Routine, Callable[[], list[Any]], dict[str, int]]] = {
+LADDERS: dict[str, tuple[ado.Routine, Callable[[], list[Any]], dict[str, Any]]] = {
     "strided_copy-3": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 3, "offset": 0}),
     "strided_copy-32": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 32, "offset": 0}),
     "gather-random": (ado.gather, lambda: [numbers(ELEMENTS), index(ELEMENTS)], {}),
