@@ -10,17 +10,19 @@ and the smallest ratios of times. The exit code is 1 if a ratio is out of bounds
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 
 import numpy as np
+from beside_peers import parser
 from random_shapes import DRAW, LIMITS, Case, cases
 from rich.console import Console
-from rich.table import Table
 from rounds import interleaved
 from shape_peers import OURS, Bench
 
 import adokernels as ado
+from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import show as show_tables
+from adokernels.text import quantity
 
 GROWTH, SHORTEST = 1.1, 10
 TOLERANCE = 1.3  # a cliff is a ratio above GROWTH * TOLERANCE or below 1 / TOLERANCE
@@ -71,36 +73,30 @@ def show(routine: str, steps: list[Step], console: Console) -> None:
     steps = sorted(steps, key=lambda step: step.ratio)
     shown = steps if len(steps) <= 2 * SHOWN else [*steps[:SHOWN], *steps[-SHOWN:]]
     count = sum(step.is_cliff for step in steps)
-    table = Table(title=f"{routine}: {count} cliffs in {len(steps)} steps")
-    for heading in ("from", "to", "dtype", "variants", "us", "us", "ratio"):
-        table.add_column(heading)
+    table = new_table(
+        f"{routine}: {count} cliffs in {len(steps)} steps",
+        [(h, True) for h in ("from", "to", "dtype", "variants", "time from", "time to", "ratio")],
+    )
     for step in shown:
         table.add_row(
             *(str(case.shape) for case in (step.before, step.after)),
             step.before.dtype,
             ", ".join(dict.fromkeys(step.variants)),
-            *(f"{1e6 * seconds:.4g}" for seconds in step.seconds),
+            *(quantity(seconds, "s") for seconds in step.seconds),
             f"{step.ratio:.2f}" + " cliff" * step.is_cliff,
         )
-    console.print(table)
+    show_tables(console, [table])
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    names = [name for name in DRAW if name != "gpp"]
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all but gpp")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options = parser(__doc__, [name for name in DRAW if name != "gpp"])
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--count", type=int, default=50, help="shapes per routine")
     found = options.parse_args()
-    if unknown := set(found.routines) - set(names):
-        options.error(f"routine must be one of {', '.join(names)}, got {', '.join(unknown)}")
     ado.settings.device = found.device
     bench = Bench(found.device, found.seed, {}, new_results=False)
     console, cliffs = Console(width=150), 0
-    for routine in found.routines or names:
+    for routine in found.routines:
         steps = []
         for before in cases(routine, found.seed, found.count, LIMITS[found.device]):
             after = grown(before, bench.rng)

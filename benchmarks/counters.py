@@ -26,13 +26,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from beside_peers import shape
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import adokernels as ado
@@ -41,7 +41,7 @@ from adokernels.measuring.profiling import collect
 from adokernels.model.operands import random_operands
 from adokernels.model.problem import Call
 from adokernels.records.metrics import METRIC_SETS
-from adokernels.tables.rendering import show
+from adokernels.tables.rendering import new_table, show
 
 TOLERANCE = 0.03
 #: Absolute difference that is allowed where values are small: half a percentage point, half a warp.
@@ -108,7 +108,7 @@ def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
     """Read the output of ``ncu --csv --page raw --print-units base``.
 
     Messages precede the header, and a row of units follows it. Numbers have thousands separators.
-    Unknown values are written ``n/a``.
+    Unknown values, written ``n/a``, are missing in the result.
     """
     table = [line for line in lines if line.startswith('"')]
     if len(table) < 2:
@@ -117,17 +117,12 @@ def read_csv(lines: Iterable[str], metrics: Sequence[str]) -> list[Launch]:
     places = {metric: header.index(metric) for metric in metrics if metric in header}
     if TIME in places and units[places[TIME]] not in NANOSECONDS:
         raise ValueError(f"{TIME} must be in ns, got {units[places[TIME]]}")
-    kernel = header.index("Kernel Name")
-    return [Launch(row[kernel], numbers_of(row, places)) for row in rows]
-
-
-def numbers_of(row: Sequence[str], places: Mapping[str, int]) -> Values:
-    found = {}
-    for metric, place in places.items():
-        text = row[place].replace(",", "")
-        if re.fullmatch(r"[-+.\deE]+", text):  # unknown values are missing, not 0
-            found[metric] = float(text)
-    return found
+    kernel, launches = header.index("Kernel Name"), []
+    for row in rows:
+        texts = {metric: row[place].replace(",", "") for metric, place in places.items()}
+        known = {m: float(t) for m, t in texts.items() if re.fullmatch(r"[-+.\deE]+", t)}
+        launches.append(Launch(row[kernel], known))
+    return launches
 
 
 def pairs_of(
@@ -221,9 +216,11 @@ def both_profiled(options: argparse.Namespace) -> list[Pair]:
 
 def table_of(pairs: Sequence[Pair]) -> Table:
     """One row per metric: how many kernels agree, and the largest difference."""
-    table = Table(title="ado.profile and ncu, one line per metric")
-    for heading in ("metric", "must be", "kernels", "differ", "largest difference", "kernel"):
-        table.add_column(heading, justify="left" if heading in ("metric", "kernel") else "right")
+    headers = ("metric", "must be", "kernels", "differ", "largest difference", "kernel")
+    table = new_table(
+        "ado.profile and ncu, one line per metric",
+        [(h, h in ("metric", "kernel")) for h in headers],
+    )
     groups = collections.defaultdict(list)
     for pair in pairs:
         if pair.compared:
@@ -237,20 +234,18 @@ def table_of(pairs: Sequence[Pair]) -> Table:
             str(len(group)),
             str(len(wrong)),
             f"{worst.ours:g} and {worst.ncu:g}",
-            escape(f"{worst.variant} {worst.kernel}"),
+            f"{worst.variant} {worst.kernel}",
             style="bold" if wrong else "",
         )
     return table
 
 
-def parsed() -> argparse.Namespace:
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    parser.add_argument(
-        "--shape", type=lambda text: tuple(map(int, text.lower().split("x"))), help="its shape"
-    )
+    parser.add_argument("--shape", type=shape, help="its shape")
     parser.add_argument("--dtype", help="element type, if the routine accepts several")
     parser.add_argument("--metrics", choices=tuple(METRIC_SETS), default="default")
     parser.add_argument("--json", type=Path, help="output file for all pairs of values")
@@ -258,11 +253,6 @@ def parsed() -> argparse.Namespace:
     options = parser.parse_args()
     if unknown := set(options.routines) - set(ado.routines):
         parser.error(f"ROUTINE must be one of {', '.join(ado.routines)}, got {unknown.pop()}")
-    return options
-
-
-def main() -> int:
-    options = parsed()
     if options.launch:
         launch_all(options.launch)
         return 0

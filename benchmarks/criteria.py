@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
-from random_shapes import Case, is_colour
-from shape_references import FILTERS
-from shape_report import EQUAL, Record, geometric_mean
+from image_peers import FILTERS, is_colour
+from random_shapes import Case
+from shape_report import EQUAL, Record
 
 MIB = 2**20
+LARGE = 64 * MIB
 VIDEO = ((1080, 1920), (2160, 3840))
 #: A batch, and one image with the same number of pixels.
 BATCHES = (
@@ -50,45 +52,22 @@ def against(*peers: str) -> Callable[[Record], float]:
     return ratio
 
 
-any_peer = against("")
-
-
-def any_problem(record: Record) -> bool:
-    return True
-
-
-def of_bytes(least: float) -> Callable[[Record], bool]:
-    return lambda record: record.bytes >= least
-
-
 def single(record: Record) -> bool:
-    return min(record.case.shape) == 1 and record.bytes >= 64 * MIB
+    return min(record.case.shape) == 1 and record.bytes >= LARGE
 
 
 def thin_or_small(record: Record) -> bool:
     """Thin matrices, and elements of 1 and 2 bytes."""
     thin = min(record.case.shape) <= 32 or np.dtype(record.case.dtype).itemsize <= 2
-    return thin and record.bytes >= 64 * MIB
+    return thin and record.bytes >= LARGE
 
 
 def aligned(record: Record) -> bool:
-    return record.bytes >= 64 * MIB and pixels_of(record.case)[-1] % 4 == 0
-
-
-def video(record: Record) -> bool:
-    return pixels_of(record.case) in VIDEO
-
-
-def double(record: Record) -> bool:
-    return record.case.dtype == "f8"
+    return record.bytes >= LARGE and pixels_of(record.case)[-1] % 4 == 0
 
 
 def short(record: Record) -> bool:
     return min(record.peers.values(), default=math.inf) < SHORT_CALL
-
-
-def long(record: Record) -> bool:
-    return not short(record)
 
 
 @dataclass(frozen=True)
@@ -98,7 +77,7 @@ class Bound:
     name: str
     value: Callable[[Record], float]
     least: float
-    about: Callable[[Record], bool] = any_problem
+    about: Callable[[Record], bool] = lambda _: True
     mean: float = 0.0
 
     def verdicts(self, records: Sequence[Record]) -> Iterator[str]:
@@ -120,43 +99,38 @@ class Bound:
 
 
 OF_FILTERS = (
-    Bound("share of the copy, traffic >= 64 MiB,", share, 0.75, of_bytes(64 * MIB)),
+    Bound("share of the copy, traffic >= 64 MiB,", share, 0.75, lambda r: r.bytes >= LARGE),
     Bound("share of the copy, traffic >= 64 MiB, width a multiple of 4,", share, 0.8, aligned),
-    Bound("share of the copy, traffic >= 4 MiB,", share, 0.6, of_bytes(4 * MIB)),
-    Bound("share of the copy at 1080p and 4K", share, 1 / 1.5, video),
+    Bound("share of the copy, traffic >= 4 MiB,", share, 0.6, lambda r: r.bytes >= 4 * MIB),
+    Bound(
+        "share of the copy at 1080p and 4K", share, 1 / 1.5, lambda r: pixels_of(r.case) in VIDEO
+    ),
 )
+OF_FILTERS_ON_CPU = (
+    Bound("against NumPy", against("numpy"), 0.95),
+    Bound("against OpenCV", against("cv2"), 1.0, mean=3),
+)
+OF_ARRAYS_ON_CPU = (
+    Bound("against NumPy", against("numpy"), 0.95, lambda r: not short(r)),
+    Bound("against NumPy, calls below 5 us", against("numpy"), 0.9, short),
+)
+THIN = "share of the copy, thin or 1-byte or 2-byte elements, traffic >= 64 MiB,"
+DOUBLE = "float64 against torch.compile"
 BOUNDS: dict[tuple[str, str], tuple[Bound, ...]] = {
     ("transpose", "cuda"): (
-        Bound("against the best peer", any_peer, EQUAL, mean=1.8),
+        Bound("against the best peer", against(""), EQUAL, mean=1.8),
         Bound("share of the copy, one row or column, traffic >= 64 MiB,", share, 0.95, single),
-        Bound(
-            "share of the copy, thin or 1-byte or 2-byte elements, traffic >= 64 MiB,",
-            share,
-            0.8,
-            thin_or_small,
-        ),
+        Bound(THIN, share, 0.8, thin_or_small),
     ),
     ("average_matvec", "cuda"): (
-        Bound("against the best peer", any_peer, EQUAL, mean=1.4),
-        Bound("float64 against torch.compile", against("torch.compile"), EQUAL, double),
+        Bound("against the best peer", against(""), EQUAL, mean=1.4),
+        Bound(DOUBLE, against("torch.compile"), EQUAL, lambda r: r.case.dtype == "f8"),
     ),
-    ("max_plus", "cuda"): (Bound("against the best peer", any_peer, 1.3),),
-    ("gpp", "cuda"): (Bound("against the best variant", any_peer, EQUAL),),
+    ("max_plus", "cuda"): (Bound("against the best peer", against(""), 1.3),),
+    ("gpp", "cuda"): (Bound("against the best variant", against(""), EQUAL),),
     **{(routine, "cuda"): OF_FILTERS for routine in FILTERS},
-    **{
-        (routine, "cpu"): (
-            Bound("against NumPy", against("numpy"), 0.95, long),
-            Bound("against NumPy, calls below 5 us", against("numpy"), 0.9, short),
-        )
-        for routine in ("transpose", "average_matvec", "max_plus")
-    },
-    **{
-        (routine, "cpu"): (
-            Bound("against NumPy", against("numpy"), 0.95),
-            Bound("against OpenCV", against("cv2"), 1.0, mean=3),
-        )
-        for routine in FILTERS
-    },
+    **{(routine, "cpu"): OF_FILTERS_ON_CPU for routine in FILTERS},
+    **{(name, "cpu"): OF_ARRAYS_ON_CPU for name in ("transpose", "average_matvec", "max_plus")},
 }
 
 

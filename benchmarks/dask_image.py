@@ -62,13 +62,6 @@ def make_image(path: Path, size: int, chunk: tuple[int, int]) -> None:
             image[top : top + len(rows), left : left + len(cols)] = pixels + noise
 
 
-def new_result(image: Any, path: Path) -> Any:
-    """Create the array for the result, with the chunks of the image."""
-    return zarr.open(
-        str(path), mode="w", shape=image.shape[:2], chunks=image.chunks[:2], dtype="u1"
-    )
-
-
 def by_hand(image: Any, result: Any) -> None:
     """Read and write each chunk once. The result of a band is written when it is complete."""
     halo = ado.edge_detect.halo or 0
@@ -94,17 +87,6 @@ def by_hand(image: Any, result: Any) -> None:
         window[:before] = window[filled - before : filled].copy()
 
 
-def with_dask(image: Path, result: Any) -> None:
-    """Compute with the current scheduler."""
-    da.store(ado.edge_detect(da.from_zarr(str(image))), result, lock=False)
-
-
-def spilled_bytes(dask_worker: Any) -> int:
-    """Return the bytes that a worker has written to disk because its memory was full."""
-    metrics = dask_worker.data.cumulative_metrics
-    return int(metrics["disk-write", "bytes"])
-
-
 def with_workers(image: Path, result: Any, memory: str, kill: bool) -> int:
     """Compute with two workers of one thread each, and return the bytes that they have spilled."""
     with (
@@ -120,21 +102,29 @@ def with_workers(image: Path, result: Any, memory: str, kill: bool) -> int:
         if kill:
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
         stored.result()
-        return sum(client.run(spilled_bytes).values())
+        spilled = client.run(lambda dask_worker: dask_worker.data.cumulative_metrics)
+        return sum(int(metrics["disk-write", "bytes"]) for metrics in spilled.values())
 
 
 def run_way(way: str, folder: Path, memory: str) -> None:
     """Compute the result in this process, and print the bytes that were spilled."""
-    image = folder / "image.zarr"
-    result = new_result(zarr.open(str(image), mode="r"), folder / "edges.zarr")
+    path = folder / "image.zarr"
+    image = zarr.open(str(path), mode="r")
+    result = zarr.open(
+        str(folder / "edges.zarr"),
+        mode="w",
+        shape=image.shape[:2],
+        chunks=image.chunks[:2],
+        dtype="u1",
+    )
     spilled = 0
     if way == "loop":
-        by_hand(zarr.open(str(image), mode="r"), result)
+        by_hand(image, result)
     elif way == "threads":
         with dask.config.set(scheduler="threads"):
-            with_dask(image, result)
+            da.store(ado.edge_detect(da.from_zarr(str(path))), result, lock=False)
     else:
-        spilled = with_workers(image, result, memory, way == "killed")
+        spilled = with_workers(path, result, memory, way == "killed")
     print(spilled)
 
 

@@ -92,11 +92,15 @@ def local_rank(rank: int) -> int:
     return next((int(os.environ[name]) for name in LOCAL_RANKS if name in os.environ), rank)
 
 
+def barrier(comm: Communicator) -> None:
+    comm.all_gather(np.zeros(1))
+
+
 def slowest(comm: Communicator, call: Callable[[], Any], repeats: int) -> list[float]:
     """The time of the slowest rank in each repetition, after one untimed warm-up call."""
     times = []
     for _ in range(1 + repeats):
-        comm.all_gather(np.zeros(1))  # a barrier
+        barrier(comm)
         start = time.perf_counter()
         call()
         own = np.array([time.perf_counter() - start])
@@ -143,6 +147,13 @@ class Benchmark:
             self.device = f"cuda:{local_rank(self.comm.rank)}"
         ado.settings.device = self.device
         self.problem = ado.gpp_operands(options.size, seed=1)
+        #: The number of tiles of the problem with all their rows.
+        self.whole_tiles = max(1, len(self.problem.wtilde) // TILE_ROWS)
+
+    @property
+    def alone(self) -> Communicator:
+        """The communicator of rank 0 only."""
+        return communicator_of(self.world.groups[1])
 
     def on_device(self, operands: Any) -> Any:
         """Copy the operands to the GPU of this rank, if it uses one."""
@@ -153,8 +164,22 @@ class Benchmark:
     def on_rank_0(self, call: Callable[[], Any]) -> Any:
         """Call a function on rank 0 while the other ranks wait. Returns None on the other ranks."""
         result = call() if self.comm.rank == 0 else None
-        self.comm.all_gather(np.zeros(1))
+        barrier(self.comm)
         return result
+
+    def serial(self) -> list[float]:
+        """Times of ``ado.gpp`` with all rows on this rank."""
+        whole = self.on_device(self.problem)
+        return slowest(self.alone, lambda: to_host(ado.gpp(*whole)), self.repeats)
+
+    def scaling(self, share_of: Callable[[Any], Any]) -> dict[int, tuple[list[float], bytes]]:
+        """Times and bits on the first n ranks, each with its share."""
+        results = {}
+        for n, group in self.world.groups.items():
+            if self.comm.rank < n:
+                results[n] = self.times(group, self.on_device(share_of(group)))
+            barrier(self.comm)
+        return results
 
     def times(self, comm: Any, share: Any) -> tuple[list[float], bytes]:
         """Times and bits of ``ado.distributed.gpp``."""
@@ -166,53 +191,16 @@ class Benchmark:
 
         return slowest(communicator_of(comm), call, self.repeats), bits
 
-    def serial(self) -> list[float]:
-        """Times of ``ado.gpp`` with all rows on this rank."""
-        whole = self.on_device(self.problem)
-        return slowest(self.alone, lambda: to_host(ado.gpp(*whole)), self.repeats)
-
-    @property
-    def alone(self) -> Communicator:
-        """The communicator of rank 0 only."""
-        return communicator_of(self.world.groups[1])
-
-    def strong(self) -> dict[int, tuple[list[float], bytes]]:
-        """Times and bits on the first n ranks."""
-        results = {}
-        for n, group in self.world.groups.items():
-            if self.comm.rank < n:
-                share = self.on_device(ado.distributed.split(self.problem, group))
-                results[n] = self.times(group, share)
-            self.comm.all_gather(np.zeros(1))
-        return results
-
     def share_of_tiles(self, tiles: int) -> Any:
-        """The operands of the first tiles, on the device."""
+        """The operands of the first tiles."""
         rows = slice(0, tiles * TILE_ROWS)
         whole = self.problem
-        return self.on_device(
-            whole._replace(
-                wtilde=whole.wtilde[rows],
-                i_eps=whole.i_eps[rows],
-                aqsm=np.ascontiguousarray(whole.aqsm[:, rows]),
-                vcoul=whole.vcoul[rows],
-            )
+        return whole._replace(
+            wtilde=whole.wtilde[rows],
+            i_eps=whole.i_eps[rows],
+            aqsm=np.ascontiguousarray(whole.aqsm[:, rows]),
+            vcoul=whole.vcoul[rows],
         )
-
-    @property
-    def whole_tiles(self) -> int:
-        """The number of tiles of the problem with all their rows."""
-        return max(1, len(self.problem.wtilde) // TILE_ROWS)
-
-    def weak(self) -> dict[int, list[float]]:
-        """Times on the first n ranks, each of which has the whole tiles of the problem."""
-        share = self.share_of_tiles(self.whole_tiles)
-        results = {}
-        for n, group in self.world.groups.items():
-            if self.comm.rank < n:
-                results[n] = self.times(group, share)[0]
-            self.comm.all_gather(np.zeros(1))
-        return results
 
     def terms(self) -> Terms:
         """The terms of the projection. Rank 0 measures the terms without communication."""
@@ -224,7 +212,7 @@ class Benchmark:
                 raise SystemExit(f"the problem must have at least 16 rows, got {rows}")
             medians = []
             for count in counts:
-                share = self.share_of_tiles(count)
+                share = self.on_device(self.share_of_tiles(count))
                 times = slowest(self.alone, lambda s=share: to_host(gpp_tiles(*s)), self.repeats)
                 medians.append(statistics.median(times))
             slope, intercept = np.polyfit(counts, medians, 1)
@@ -279,46 +267,41 @@ def main() -> None:
         options.size = tuple(map(int, options.size.split("x")))
     run = Benchmark(options)
     serial = run.on_rank_0(run.serial)
-    strong, weak, terms, peak = run.strong(), run.weak(), run.terms(), run.peak()
+    strong = run.scaling(lambda group: ado.distributed.split(run.problem, group))
+    weak = run.scaling(lambda _: run.share_of_tiles(run.whole_tiles))
+    terms, peak = run.terms(), run.peak()
     if run.comm.rank == 0:
-        median = statistics.median
-        one = median(serial)
-        executed = ado.gpp["moments" if run.device != "cpu" else "sorted_by_occupation"].cost(
-            *run.problem
-        )
+        one = statistics.median(serial)
+        medians = {n: statistics.median(times) for n, (times, _) in strong.items()}
+        of_weak = {n: statistics.median(times) for n, (times, _) in weak.items()}
+        variant = "sorted_by_occupation" if run.device == "cpu" else "moments"
+        flops = ado.gpp[variant].cost(*run.problem).executed_flops
+        bands, frequencies = run.problem.wx.shape
         report = {
             "device": ado.machine(run.device).title,
             "ranks": run.comm.size,
             "launcher": type(run.comm).__name__.strip("_"),
-            "shape": [
-                *run.problem.wx.shape[:1],
-                *run.problem.wtilde.shape,
-                run.problem.wx.shape[1],
-            ],
+            "shape": [bands, *run.problem.wtilde.shape, frequencies],
             "tiles": -(-len(run.problem.wtilde) // TILE_ROWS),
             "serial": {"median": one, "times": serial},
             "strong": {
                 n: {
-                    "median": median(times),
-                    "of_serial": median(times) / one,
-                    "efficiency": one / (n * median(times)),
-                    "times": times,
+                    "median": median,
+                    "of_serial": median / one,
+                    "efficiency": one / (n * median),
+                    "times": strong[n][0],
                 }
-                for n, (times, _) in strong.items()
+                for n, median in medians.items()
             },
             "same_bits": len({bits for _, bits in strong.values()}) == 1,
             "weak": {
-                n: {
-                    "median": median(times),
-                    "efficiency": median(weak[1]) / median(times),
-                    "times": times,
-                }
-                for n, times in weak.items()
+                n: {"median": median, "efficiency": of_weak[1] / median, "times": weak[n][0]}
+                for n, median in of_weak.items()
             },
             "terms": terms._asdict(),
-            "share_of_peak": executed.executed_flops / one / peak if peak else None,
+            "share_of_peak": flops / one / peak if peak else None,
             "published": {"ranks": PUBLISHED_RANKS, "share_of_peak": PUBLISHED_SHARE},
-            "projection": projection(terms, run.whole_tiles, executed.executed_flops, peak),
+            "projection": projection(terms, run.whole_tiles, flops, peak),
         }
         json.dump(report, sys.stdout, indent=1)
         print()

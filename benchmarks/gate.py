@@ -58,25 +58,13 @@ Kernels = dict[str, list[str]]  # digests of the instruction words, by the kerne
 
 @dataclass
 class Item:
-    """The times of a variant or of a kind of call, and whether both wheels run the same.
+    """The times of a variant or of a kind of call, and whether both wheels run the same."""
 
-    Attributes
-    ----------
-    seconds
-        Seconds per call of the old and the new wheel, one pair per round.
-    operands
-        What identifies the operands of a variant; empty for a call.
-    code
-        Whether the machine code is ``"same"`` or ``"differs"``, or only the ``"launch differs"``;
-        empty if it is unknown.
-    declined
-        Why the old and the new wheel cannot compute it; empty if they can.
-    """
-
+    #: Seconds per call of the old and the new wheel, one pair per round.
     seconds: list[tuple[float, float]] = field(default_factory=list)
-    operands: str = ""
-    code: str = ""
-    declined: tuple[str, str] = ("", "")
+    operands: str = ""  # what identifies the operands of a variant; empty for a call
+    code: str = ""  # of the kernels: "same", "differs" or "launch differs"; empty if unknown
+    declined: tuple[str, str] = ("", "")  # why the old and the new wheel cannot compute it
 
     @property
     def ratios(self) -> list[float]:
@@ -93,25 +81,13 @@ class Item:
 
 @dataclass
 class State:
-    """A run that can be continued.
+    """A run that can be continued."""
 
-    Attributes
-    ----------
-    wheels
-        Digests of the two files.
-    kernels
-        The kernels of the old and the new wheel.
-    gpus
-        The GPU of each part of the run.
-    items
-        What is timed, by its name in gate_worker.py.
-    """
-
-    wheels: list[str]
+    wheels: list[str]  # digests of the two files
     device: str
-    kernels: list[Kernels] = field(default_factory=lambda: [{}, {}])
-    gpus: list[str] = field(default_factory=list)
-    items: dict[str, Item] = field(default_factory=dict)
+    kernels: list[Kernels] = field(default_factory=lambda: [{}, {}])  # of the old and the new wheel
+    gpus: list[str] = field(default_factory=list)  # one per part of the run
+    items: dict[str, Item] = field(default_factory=dict)  # by their names in gate_worker.py
 
     def __post_init__(self) -> None:
         """Make items of dictionaries, which stored runs contain."""

@@ -28,15 +28,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 import adokernels as ado
 from adokernels.measuring.context import device_name
+from adokernels.tables.rendering import new_table, show
+from adokernels.text import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from rich.table import Table
 
 
 class Band(NamedTuple):
@@ -61,12 +63,9 @@ class Part:
     """A part of the image in the memory of a device, and memory for its result there."""
 
     def __init__(self, image: NDArray[np.uint8], device: str) -> None:
-        self.device = device
-        self.image: Any = self._placed(image)
-        self.result: Any = self._placed(np.zeros(image.shape[:2], np.uint8))
-
-    def _placed(self, array: NDArray[np.uint8]) -> Any:
-        return array if self.device == "cpu" else ado.to_device(array, self.device)
+        self.device, result = device, np.zeros(image.shape[:2], np.uint8)
+        self.image: Any = image if device == "cpu" else ado.to_device(image, device)
+        self.result: Any = result if device == "cpu" else ado.to_device(result, device)
 
     def start(self) -> None:
         """Enqueue the call on the device. On the CPU, compute the result."""
@@ -148,12 +147,13 @@ def table_of(report: dict[str, Any]) -> Table:
     """Return a table of the medians in the report."""
     rows, columns = report["shape"][:2]
     names = ", ".join(dict.fromkeys(report["names"]))
-    table = Table(title=f"edge_detect of {rows} x {columns} RGBA on {names}")
-    for header in ("devices", "time", "efficiency", "result"):
-        table.add_column(header, justify="left" if header == "devices" else "right")
-    one, several = (f"{1e3 * report['medians'][name]:.3f} ms" for name in ("whole", "bands"))
+    table = new_table(
+        f"edge_detect of {rows} x {columns} RGBA on {names}",
+        [("devices", True), ("time", False), ("efficiency", False), ("result", False)],
+    )
+    one, several = (quantity(report["medians"][name], "s") for name in ("whole", "bands"))
     result = "identical" if report["same_bits"] else "different"
-    table.add_row(report["devices"][0], one, "", "")
+    table.add_row(report["devices"][0], one)
     table.add_row(", ".join(report["devices"]), several, f"{report['efficiency']:.3f}", result)
     return table
 
@@ -169,7 +169,7 @@ def main() -> int:
     # Random rows differ from each other, so a band that starts at a wrong row is detected.
     image = np.random.default_rng(1).integers(0, 256, (rows, columns, 4), np.uint8)
     report = measure(image, options.devices or all_devices(), options.rounds, options.repeats)
-    Console(stderr=True).print(table_of(report))
+    show(Console(stderr=True), [table_of(report)])
     json.dump(report, sys.stdout)
     print()
     return 0 if report["same_bits"] else 1

@@ -10,20 +10,24 @@ are compared stage by stage.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from beside_peers import Peers, first_line
-from torch_compile import COMPILER
+from beside_peers import COMPILER, Peers, first_line
+
+from adokernels.model.libraries import on_host
 
 Image = Any  # array of any library
 Check = Callable[[np.ndarray], np.ndarray]
+Run = Callable[[], object]
 
+FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 WEIGHTS = (0.298839, 0.586811, 0.114350)
 GRAY_WEIGHTS = (19585, 38457, 7494)  # weights of adokernels, in units of 2^-16
 INTEGER_TAPS = (1, 2, 3, 4, 3, 2, 1)
@@ -35,16 +39,56 @@ STRIP = 256  # number of rows compared at each edge
 Edge = tuple[slice, slice]  # a strip of an axis, and the part of the strip to compare
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One filter of a library, with its own buffers."""
+def is_colour(routine: str) -> bool:
+    """Whether the routine accepts RGB and RGBA images."""
+    return routine in ("grayscale", "edge_detect")
 
-    run: Callable[[], object]
-    source: Image
-    out: Image
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter of a library: `prepare` returns a function that fills a result from an image."""
+
+    prepare: Callable[[Image, Image], Run]
     expected: Check
     levels: int = 1  # allowed difference
-    keep: Image = None  # buffer with the same lifetime
+    dtype: str = "uint8"  # of the result
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library's filters, by routine and name; its pipeline has the first one of each routine."""
+
+    upload: Callable[[np.ndarray], Image]
+    full: Callable[[Sequence[int], int, str], Image]  # like numpy.full
+    filters: Mapping[str, Mapping[str, Filter]]
+
+    def pipelines(self, routine: str, name: str) -> dict[str, list[Filter]]:
+        """The library's implementations of the routine."""
+        if routine != "edge_detect":
+            return {name: [one] for name, one in self.filters.get(routine, {}).items()}
+        if len(self.filters) < 3:
+            return {}
+        return {name: [next(iter(self.filters[stage].values())) for stage in FILTERS[:3]]}
+
+    def staged(self, filters: Sequence[Filter], image: Image) -> list[Stage]:
+        """The stages of a pipeline, each after one run."""
+        stages: list[Stage] = []
+        for one in filters:
+            out = self.full(image.shape[:2], POISON, one.dtype)
+            stages.append(Stage(one, one.prepare(image, out), image, out))
+            stages[-1].run()
+            image = out
+        return stages
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A filter with its own buffers."""
+
+    filter: Filter
+    run: Run
+    source: Image
+    out: Image
 
     def error(self) -> int:
         """Largest difference from the reference in the corners, in levels."""
@@ -57,8 +101,8 @@ class Stage:
 
     def _error(self, down: Edge, along: Edge) -> int:
         part, inner = (down[0], along[0]), (down[1], along[1])
-        want = self.expected(host(self.source[part]))[inner].astype(np.int64)
-        return int(np.abs(host(self.out[part])[inner] - want).max())
+        want = self.filter.expected(on_host(self.source[part]))[inner].astype(np.int64)
+        return int(np.abs(on_host(self.out[part])[inner] - want).max())
 
 
 def edges(length: int, strip: int) -> list[Edge]:
@@ -71,30 +115,31 @@ def edges(length: int, strip: int) -> list[Edge]:
     ]
 
 
-Make = Callable[[Image], Stage]
+# Formulas for arrays of NumPy, CuPy and torch. The last two axes of an image are its rows and
+# columns. Pixels that lack neighbours are omitted from the result.
 
 
-@dataclass
-class Library:
-    """A library's filters by name; its pipeline consists of the first filter of each kind."""
-
-    upload: Callable[[np.ndarray], Image]
-    grayscale: dict[str, Make] = field(default_factory=dict)
-    gaussian_blur: dict[str, Make] = field(default_factory=dict)
-    sobel: dict[str, Make] = field(default_factory=dict)
-
-    def pipelines(self, routine: str, name: str) -> dict[str, list[Make]]:
-        """The library's implementations of the routine."""
-        if routine != "edge_detect":
-            return {name: [make] for name, make in getattr(self, routine).items()}
-        stages = self.grayscale, self.gaussian_blur, self.sobel
-        return {name: [next(iter(makes.values())) for makes in stages]} if all(stages) else {}
+def weighted(wide: Image, weights: Sequence[float], axis: int) -> Image:
+    """Weighted sum of neighbours along axis -2 or -1."""
+    length = wide.shape[axis] - len(weights) + 1
+    rest = (slice(None),) * (-1 - axis)
+    parts = (w * wide[(..., slice(i, i + length), *rest)] for i, w in enumerate(weights) if w)
+    return sum(parts, start=next(parts))
 
 
-def host(image: Image) -> np.ndarray:
-    if hasattr(image, "get"):
-        return image.get()
-    return image.cpu().numpy() if hasattr(image, "cpu") else image
+def gray_of(channels: Image) -> Image:
+    red, green, blue = GRAY_WEIGHTS
+    return (red * channels[..., 0] + green * channels[..., 1] + blue * channels[..., 2]) >> 16
+
+
+def blur_of(wide: Image, taps: Sequence[float] = INTEGER_TAPS) -> Image:
+    return weighted(weighted(wide, taps, -2), taps, -1)
+
+
+def squared_gradient(wide: Image) -> Image:
+    x = weighted(weighted(wide, (1, 2, 1), -2), (-1, 0, 1), -1)
+    y = weighted(weighted(wide, (-1, 0, 1), -2), (1, 2, 1), -1)
+    return x * x + y * y
 
 
 # References. `border` is a mode of numpy.pad; the default of adokernels is "constant", zeros.
@@ -105,12 +150,7 @@ def luminance(rgba: np.ndarray) -> np.ndarray:
 
 
 def blurred(taps: np.ndarray = TAPS, border: Any = "constant") -> Check:
-    def expected(gray: np.ndarray) -> np.ndarray:
-        wide = np.pad(gray.astype(float), RADIUS, border)
-        down = sum(t * wide[i : i + gray.shape[0]] for i, t in enumerate(taps))
-        return np.floor(sum(t * down[:, i : i + gray.shape[1]] for i, t in enumerate(taps)))
-
-    return expected
+    return lambda gray: np.floor(blur_of(np.pad(gray.astype(float), RADIUS, border), taps))
 
 
 def gaussian(sigma: float) -> np.ndarray:
@@ -120,11 +160,8 @@ def gaussian(sigma: float) -> np.ndarray:
 
 def gradient(border: Any = "constant", largest: int = 255) -> Check:
     def expected(gray: np.ndarray) -> np.ndarray:
-        wide = np.pad(gray.astype(float), 1, border)
-        down, along = wide[2:] - wide[:-2], wide[:, 2:] - wide[:, :-2]
-        x = along[:-2] + 2 * along[1:-1] + along[2:]
-        y = down[:, :-2] + 2 * down[:, 1:-1] + down[:, 2:]
-        return np.minimum(np.floor(np.sqrt(x * x + y * y)), largest)
+        square = squared_gradient(np.pad(gray.astype(float), 1, border))
+        return np.minimum(np.floor(np.sqrt(square)), largest)
 
     return expected
 
@@ -132,35 +169,23 @@ def gradient(border: Any = "constant", largest: int = 255) -> Check:
 # Peers.
 
 
-def cv2_filters(threads: int) -> Library:
+def cv2_filters() -> Library:
     import cv2
 
-    cv2.setNumThreads(threads)
+    cv2.setNumThreads(len(os.sched_getaffinity(0)))
+    border, taps = cv2.BORDER_CONSTANT, TAPS.astype(np.float32)
 
-    def poisoned(image: np.ndarray) -> np.ndarray:
-        return np.full(image.shape[:2], POISON, np.uint8)
-
-    def grayscale(rgba: np.ndarray) -> Stage:
-        out = poisoned(rgba)
+    def grayscale(rgba: np.ndarray, out: np.ndarray) -> Run:
         code = cv2.COLOR_RGBA2GRAY if rgba.shape[-1] == 4 else cv2.COLOR_RGB2GRAY
-        return Stage(partial(cv2.cvtColor, rgba, code, out), rgba, out, luminance)
+        return partial(cv2.cvtColor, rgba, code, out)
 
-    def sep_filter(gray: np.ndarray) -> Stage:  # the taps of adokernels
-        out = poisoned(gray)
-        taps = TAPS.astype(np.float32)
+    def sep_filter(gray: np.ndarray, out: np.ndarray) -> Run:  # the taps of adokernels
+        return partial(cv2.sepFilter2D, gray, -1, taps, taps, out, borderType=border)
 
-        def run() -> None:
-            cv2.sepFilter2D(gray, -1, taps, taps, out, borderType=cv2.BORDER_CONSTANT)
+    def gaussian_blur(gray: np.ndarray, out: np.ndarray) -> Run:  # the taps of a Gaussian
+        return partial(cv2.GaussianBlur, gray, (7, 7), SIGMA, out, SIGMA, border)
 
-        return Stage(run, gray, out, blurred())
-
-    def gaussian_blur(gray: np.ndarray) -> Stage:  # the taps of a Gaussian
-        out, border = poisoned(gray), cv2.BORDER_CONSTANT
-        run = partial(cv2.GaussianBlur, gray, (7, 7), SIGMA, out, SIGMA, border)
-        return Stage(run, gray, out, blurred(gaussian(SIGMA)))
-
-    def sobel(gray: np.ndarray) -> Stage:
-        out, border = poisoned(gray), cv2.BORDER_CONSTANT
+    def sobel(gray: np.ndarray, out: np.ndarray) -> Run:
         x, y, length = (np.empty(gray.shape, np.float32) for _ in range(3))
 
         def run() -> None:
@@ -171,14 +196,27 @@ def cv2_filters(threads: int) -> Library:
             # least 0.0019 from any integer, so rounding with this offset equals truncation.
             cv2.convertScaleAbs(length, out, 1, -0.499)
 
-        return Stage(run, gray, out, gradient(), levels=0)
+        return run
 
-    return Library(
-        np.asarray,
-        {"cv2": grayscale},
-        {"cv2 sepFilter2D": sep_filter, "cv2 GaussianBlur": gaussian_blur},
-        {"cv2": sobel},
-    )
+    filters = {
+        "grayscale": {"cv2": Filter(grayscale, luminance)},
+        "gaussian_blur": {
+            "cv2 sepFilter2D": Filter(sep_filter, blurred()),
+            "cv2 GaussianBlur": Filter(gaussian_blur, blurred(gaussian(SIGMA))),
+        },
+        "sobel": {"cv2": Filter(sobel, gradient(), levels=0)},
+    }
+    return Library(np.asarray, np.full, filters)
+
+
+def torch_library(**filters: dict[str, Filter]) -> Library:
+    """A library that works on tensors."""
+    import torch
+
+    def full(shape: Sequence[int], value: int, dtype: str) -> torch.Tensor:
+        return torch.full(shape, value, dtype=getattr(torch, dtype), device="cuda")
+
+    return Library(partial(torch.as_tensor, device="cuda"), full, filters)
 
 
 def torch_filters(search: bool) -> Library:
@@ -191,26 +229,23 @@ def torch_filters(search: bool) -> Library:
     def kernels(*weights: np.ndarray) -> torch.Tensor:
         return torch.tensor(np.stack(weights)[:, None], dtype=torch.half, device="cuda")
 
-    def grayscale(rgba: torch.Tensor) -> Stage:
-        out = torch_poisoned(rgba)
+    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> Run:
         red, green, blue = rgba[..., :3].unbind(-1)
 
         def run() -> None:
             out.copy_((red * WEIGHTS[0]).add_(green, alpha=WEIGHTS[1]).add_(blue, alpha=WEIGHTS[2]))
 
-        return Stage(run, rgba, out, luminance)
+        return run
 
-    def blur(gray: torch.Tensor) -> Stage:
-        out = torch_poisoned(gray)
+    def blur(gray: torch.Tensor, out: torch.Tensor) -> Run:
         weights = kernels(np.outer(TAPS, TAPS))
 
         def run() -> None:
             out.copy_(nn.conv2d(gray.half()[None, None], weights, padding=RADIUS)[0, 0])
 
-        return Stage(run, gray, out, blurred())
+        return run
 
-    def sobel(gray: torch.Tensor) -> Stage:
-        out = torch_poisoned(gray)
+    def sobel(gray: torch.Tensor, out: torch.Tensor) -> Run:
         across = np.outer([1, 2, 1], [-1, 0, 1])
         weights = kernels(across, across.T)
 
@@ -218,60 +253,37 @@ def torch_filters(search: bool) -> Library:
             x, y = nn.conv2d(gray.half()[None, None], weights, padding=1)[0]
             out.copy_(torch.hypot(x, y).clamp_(max=255))
 
-        return Stage(run, gray, out, gradient())
+        return run
 
-    return Library(torch_upload, {"torch": grayscale}, {"torch": blur}, {"torch": sobel})
+    return torch_library(
+        grayscale={"torch": Filter(grayscale, luminance)},
+        gaussian_blur={"torch": Filter(blur, blurred())},
+        sobel={"torch": Filter(sobel, gradient())},
+    )
 
 
 def torch_compiled_filters() -> Library:
     """Integer formulas, which torch compiles to one or two kernels."""
-    import torch
     import torch.nn.functional as nn
 
-    def weighted(wide: torch.Tensor, weights: Sequence[int], axis: int) -> torch.Tensor:
-        length = wide.shape[axis] - len(weights) + 1
-        parts = (w * wide.narrow(axis, i, length) for i, w in enumerate(weights) if w)
-        return sum(parts, start=next(parts))
+    def grayscale(rgba: Image, out: Image) -> None:
+        out.copy_(gray_of(rgba.int()))
 
-    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> None:
-        red, green, blue = rgba[..., :3].int().unbind(-1)
-        of_red, of_green, of_blue = GRAY_WEIGHTS
-        out.copy_((of_red * red + of_green * green + of_blue * blue) >> 16)
+    def blur(gray: Image, out: Image) -> None:
+        out.copy_(blur_of(nn.pad(gray.int(), (RADIUS,) * 4)) >> 8)
 
-    def blur(gray: torch.Tensor, out: torch.Tensor) -> None:
-        wide = nn.pad(gray.int(), (RADIUS,) * 4)
-        out.copy_(weighted(weighted(wide, INTEGER_TAPS, 0), INTEGER_TAPS, 1) >> 8)
+    def sobel(gray: Image, out: Image) -> None:
+        square = squared_gradient(nn.pad(gray.int(), (1,) * 4))
+        out.copy_(square.float().sqrt().clamp(max=255))
 
-    def sobel(gray: torch.Tensor, out: torch.Tensor) -> None:
-        wide = nn.pad(gray.int(), (1,) * 4)
-        x = weighted(weighted(wide, (1, 2, 1), 0), (-1, 0, 1), 1)
-        y = weighted(weighted(wide, (-1, 0, 1), 0), (1, 2, 1), 1)
-        out.copy_((x * x + y * y).float().sqrt().clamp(max=255))
+    def compiled(formula: Callable[..., None], expected: Check) -> dict[str, Filter]:
+        return {"torch.compile": Filter(partial(COMPILER.call, formula), expected)}
 
-    def stage(formula: Callable[..., None], expected: Check, image: torch.Tensor) -> Stage:
-        out = torch_poisoned(image)
-        (run,) = COMPILER.peers(formula, image, out).values()
-        return Stage(run, image, out, expected)
-
-    name = "torch.compile"
-    return Library(
-        torch_upload,
-        {name: partial(stage, grayscale, luminance)},
-        {name: partial(stage, blur, blurred())},
-        {name: partial(stage, sobel, gradient())},
+    return torch_library(
+        grayscale=compiled(grayscale, luminance),
+        gaussian_blur=compiled(blur, blurred()),
+        sobel=compiled(sobel, gradient()),
     )
-
-
-def torch_upload(image: np.ndarray) -> Image:
-    import torch
-
-    return torch.as_tensor(image, device="cuda")
-
-
-def torch_poisoned(image: Image, dtype: str = "uint8") -> Image:
-    import torch
-
-    return torch.full(image.shape[:2], POISON, dtype=getattr(torch, dtype), device="cuda")
 
 
 def cupy_filters() -> Library:
@@ -279,32 +291,19 @@ def cupy_filters() -> Library:
     import cupy
     from cupyx.scipy import ndimage
 
-    luminance_kernel = cupy.ElementwiseKernel(
-        "uint32 p",
-        "uint8 out",
-        "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16",
-        "luminance",
-    )
+    packed = "out = ((p & 255) * 19585 + (p >> 8 & 255) * 38457 + (p >> 16 & 255) * 7494) >> 16"
+    luminance_kernel = cupy.ElementwiseKernel("uint32 p", "uint8 out", packed, "luminance")
+    channels = ("uint8 r, uint8 g, uint8 b", "uint8 out")
     luminance_of_channels = cupy.ElementwiseKernel(
-        "uint8 r, uint8 g, uint8 b",
-        "uint8 out",
-        "out = (r * 19585 + g * 38457 + b * 7494) >> 16",
-        "luminance_of_channels",
+        *channels, "out = (r * 19585 + g * 38457 + b * 7494) >> 16", "luminance_of_channels"
     )
 
-    def poisoned(image: cupy.ndarray) -> cupy.ndarray:
-        return cupy.full(image.shape[:2], POISON, cupy.uint8)
-
-    def grayscale(rgba: cupy.ndarray) -> Stage:
-        out = poisoned(rgba)
+    def grayscale(rgba: cupy.ndarray, out: cupy.ndarray) -> Run:
         if rgba.shape[-1] == 4:
-            run = partial(luminance_kernel, rgba.view(cupy.uint32)[..., 0], out)
-        else:
-            run = partial(luminance_of_channels, *(rgba[..., channel] for channel in range(3)), out)
-        return Stage(run, rgba, out, luminance)
+            return partial(luminance_kernel, rgba.view(cupy.uint32)[..., 0], out)
+        return partial(luminance_of_channels, *(rgba[..., channel] for channel in range(3)), out)
 
-    def blur(gray: cupy.ndarray) -> Stage:
-        out = poisoned(gray)
+    def blur(gray: cupy.ndarray, out: cupy.ndarray) -> Run:
         half = cupy.empty(gray.shape, cupy.float32)
         taps = cupy.asarray(TAPS, cupy.float32)
 
@@ -314,10 +313,9 @@ def cupy_filters() -> Library:
             ndimage.correlate1d(gray, taps, 0, half, "nearest")
             ndimage.correlate1d(half, taps, 1, out, "nearest")
 
-        return Stage(run, gray, out, blurred(border="edge"), levels=0)
+        return run
 
-    def sobel(gray: cupy.ndarray) -> Stage:
-        out = poisoned(gray)
+    def sobel(gray: cupy.ndarray, out: cupy.ndarray) -> Run:
         x, y = (cupy.empty(gray.shape, cupy.float32) for _ in range(2))
 
         def run() -> None:
@@ -327,9 +325,14 @@ def cupy_filters() -> Library:
             cupy.minimum(x, 255, out=x)
             out[...] = x
 
-        return Stage(run, gray, out, gradient())
+        return run
 
-    return Library(cupy.asarray, {"cupy": grayscale}, {"cupy": blur}, {"cupy": sobel})
+    filters = {
+        "grayscale": {"cupy": Filter(grayscale, luminance)},
+        "gaussian_blur": {"cupy": Filter(blur, blurred(border="edge"), levels=0)},
+        "sobel": {"cupy": Filter(sobel, gradient())},
+    }
+    return Library(cupy.asarray, cupy.full, filters)
 
 
 class Pair(ctypes.Structure):
@@ -366,6 +369,8 @@ def npp_filters() -> Library:
     )  # fmt: skip
     filters, colours = load_npp("if"), load_npp("icc")
     replicate, mask_3x3, mask_7x7, l2 = 2, 200, 400, 2
+    weights = (ctypes.c_float * 3)(*WEIGHTS)
+    taps = torch.tensor(TAPS, dtype=torch.float32, device="cuda")
 
     def plane(image: torch.Tensor) -> tuple[ctypes.c_void_p, int]:
         return ctypes.c_void_p(image.data_ptr()), image.stride(0) * image.element_size()
@@ -373,55 +378,45 @@ def npp_filters() -> Library:
     def size(image: torch.Tensor) -> Pair:
         return Pair(image.shape[1], image.shape[0])
 
-    def call(function: Any, *arguments: Any) -> Callable[[], None]:
-        def run() -> None:
+    def call(function: Any, *arguments: Any, keep: object = None) -> Run:
+        def run(keep: object = keep) -> None:
             if status := function(*arguments, context):
                 raise RuntimeError(f"NppStatus {status}")
 
         return run
 
-    def grayscale(rgba: torch.Tensor) -> Stage:
-        out = torch_poisoned(rgba)
-        weights = (ctypes.c_float * 3)(*WEIGHTS)
+    def grayscale(rgba: torch.Tensor, out: torch.Tensor) -> Run:
         kind = "AC4C1R" if rgba.shape[-1] == 4 else "C3C1R"
         function = getattr(colours, f"nppiColorToGray_8u_{kind}_Ctx")
-        run = call(function, *plane(rgba), *plane(out), size(rgba), weights)
-        return Stage(run, rgba, out, luminance)
+        return call(function, *plane(rgba), *plane(out), size(rgba), weights)
 
-    def blur(gray: torch.Tensor, function: Any, kernel: tuple[Any, ...], expected: Check) -> Stage:
-        out = torch_poisoned(gray)
-        region = size(gray)
-        run = call(
-            function, *plane(gray), region, Pair(0, 0), *plane(out), region, *kernel, replicate
-        )
-        return Stage(run, gray, out, expected)
+    def blur(function: Any, *kernel: Any) -> Callable[[Image, Image], Run]:
+        def prepare(gray: torch.Tensor, out: torch.Tensor) -> Run:
+            images = *plane(gray), size(gray), Pair(0, 0), *plane(out), size(gray)
+            return call(function, *images, *kernel, replicate, keep=taps)
 
-    def advanced(gray: torch.Tensor) -> Stage:  # the taps of adokernels
-        taps = torch.tensor(TAPS, dtype=torch.float32, device="cuda")
-        kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
-        function = filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx
-        return replace(blur(gray, function, kernel, blurred(border="edge")), keep=taps)
+        return prepare
 
-    def gauss(gray: torch.Tensor) -> Stage:
-        # The taps of a Gaussian. sigma is documented as 0.4 + width / 2 * 0.6, but 2.2 and 2.5
-        # differ by 10 and 15 levels. 0.4 + width / 3 * 0.6 = 1.8 agrees with the results.
-        function = filters.nppiFilterGaussBorder_8u_C1R_Ctx
-        return blur(gray, function, (mask_7x7,), blurred(gaussian(1.8), "edge"))
-
-    def sobel(gray: torch.Tensor) -> Stage:  # stores 16 bits
-        out = torch_poisoned(gray, "int16")
-        region, none = size(gray), (None, 0)
-        run = call(
-            filters.nppiGradientVectorSobelBorder_8u16s_C1R_Ctx, *plane(gray), region, Pair(0, 0),
-            *none, *none, *plane(out), *none, region, mask_3x3, l2, replicate,
+    def sobel(gray: torch.Tensor, out: torch.Tensor) -> Run:  # stores 16 bits
+        none = None, 0
+        return call(
+            filters.nppiGradientVectorSobelBorder_8u16s_C1R_Ctx, *plane(gray), size(gray),
+            Pair(0, 0), *none, *none, *plane(out), *none, size(gray), mask_3x3, l2, replicate,
         )  # fmt: skip
-        return Stage(run, gray, out, gradient("edge", largest=32767))
 
-    return Library(
-        torch_upload,
-        {"npp": grayscale},
-        {"npp": advanced, "npp Gauss 7x7": gauss},
-        {"npp": sobel},
+    # The taps of adokernels; the taps of a Gaussian. The sigma of the latter is documented as
+    # 0.4 + width / 2 * 0.6, but 2.2 and 2.5 differ by 10 and 15 levels. 0.4 + width / 3 * 0.6 = 1.8
+    # agrees with the results.
+    kernel = len(taps), ctypes.c_void_p(taps.data_ptr())
+    advanced = blur(filters.nppiFilterGaussAdvancedBorder_8u_C1R_Ctx, *kernel)
+    gauss = blur(filters.nppiFilterGaussBorder_8u_C1R_Ctx, mask_7x7)
+    return torch_library(
+        grayscale={"npp": Filter(grayscale, luminance)},
+        gaussian_blur={
+            "npp": Filter(advanced, blurred(border="edge")),
+            "npp Gauss 7x7": Filter(gauss, blurred(gaussian(1.8), "edge")),
+        },
+        sobel={"npp": Filter(sobel, gradient("edge", largest=32767), dtype="int16")},
     )
 
 
@@ -451,26 +446,24 @@ def cvcuda_filters() -> Library:
     def tensor(image: Image) -> cvcuda.Tensor:
         return cvcuda.as_tensor(Buffer(image), "HWC")
 
-    def grayscale(rgba: Image) -> Stage:
-        out = torch_poisoned(rgba)
+    def grayscale(rgba: Image, out: Image) -> Run:
         conversions = cvcuda.ColorConversion
         code = conversions.RGBA2GRAY if rgba.shape[-1] == 4 else conversions.RGB2GRAY
-        run = partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
-        return Stage(run, rgba, out, luminance)
+        return partial(cvcuda.cvtcolor_into, tensor(out), tensor(rgba), code, stream=stream)
 
-    def blur(gray: Image) -> Stage:  # the taps of a Gaussian
-        out = torch_poisoned(gray)
-        border = cvcuda.Border.CONSTANT
-        arguments = tensor(out), tensor(gray), (7, 7), (SIGMA, SIGMA), border
-        run = partial(cvcuda.gaussian_into, *arguments, stream=stream)
-        return Stage(run, gray, out, blurred(gaussian(SIGMA)))
+    def blur(gray: Image, out: Image) -> Run:  # the taps of a Gaussian
+        arguments = tensor(out), tensor(gray), (7, 7), (SIGMA, SIGMA), cvcuda.Border.CONSTANT
+        return partial(cvcuda.gaussian_into, *arguments, stream=stream)
 
-    return Library(torch_upload, {"cvcuda": grayscale}, {"cvcuda": blur})
+    return torch_library(
+        grayscale={"cvcuda": Filter(grayscale, luminance)},
+        gaussian_blur={"cvcuda": Filter(blur, blurred(gaussian(SIGMA)))},
+    )
 
 
-def libraries(device: str, threads: int, *, search: bool = True) -> dict[str, Library]:
+def libraries(device: str, *, search: bool = True) -> dict[str, Library]:
     """The libraries that can be loaded; with `search`, cuDNN searches algorithms per shape."""
-    makers: dict[str, Callable[[], Library]] = {"cv2": partial(cv2_filters, threads)}
+    makers: dict[str, Callable[[], Library]] = {"cv2": cv2_filters}
     if device == "cuda":
         makers = {
             "torch": partial(torch_filters, search),
@@ -498,38 +491,28 @@ def correct_filters(
     peers: Peers = {}
     left_out: dict[str, str] = {}
     wrong: dict[str, str] = {}
-    colour = 1 if routine in ("grayscale", "edge_detect") else 0
     for library_name, library in found.items():
         images = library.upload(image)
-        images = images.reshape(-1, *images.shape[images.ndim - 2 - colour :])
+        images = images.reshape(-1, *images.shape[images.ndim - 2 - is_colour(routine) :])
         if routine == "grayscale":
             images = images.reshape(1, -1, *images.shape[2:])
-        for name, makes in library.pipelines(routine, library_name).items():
+        for name, filters in library.pipelines(routine, library_name).items():
             try:
-                stages = [stage for one in images for stage in staged(makes, one)]
-                checked = [*stages[: len(makes)], *stages[-len(makes) :]]
+                stages = [stage for one in images for stage in library.staged(filters, one)]
+                checked = [*stages[: len(filters)], *stages[-len(filters) :]]
                 errors = [stage.error() for stage in checked]
             except Exception as error:  # any error of another library
                 left_out[name] = first_line(error)
                 continue
-            if any(error > stage.levels for error, stage in zip(errors, checked, strict=True)):
+            allowed = [stage.filter.levels for stage in checked]
+            if any(error > most for error, most in zip(errors, allowed, strict=True)):
                 wrong[name] = f"off by {errors} levels, stage by stage"
             else:
-                peers[name] = in_order(stages)
+                peers[name] = in_order([stage.run for stage in stages])
     return peers, left_out, wrong
 
 
-def staged(makes: Sequence[Make], image: Image) -> list[Stage]:
-    """The stages of a pipeline, each after one run."""
-    stages: list[Stage] = []
-    for make in makes:
-        stages.append(make(stages[-1].out if stages else image))
-        stages[-1].run()
-    return stages
-
-
-def in_order(stages: Sequence[Stage]) -> Callable[[], None]:
-    runs = [stage.run for stage in stages]
+def in_order(runs: Sequence[Run]) -> Run:
     if len(runs) == 1:
         return runs[0]
 

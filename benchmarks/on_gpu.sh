@@ -101,32 +101,31 @@ chosen() {
   done
 }
 
-# Each script compares some routines with other libraries; --routines selects among them.
-run_peers() {
-  local options=(--device cuda --seconds 1 --json "$folder/peers") some
-  if [ -n "$(chosen transpose)" ]; then
-    local transpose=(python3 benchmarks/transpose.py "${options[@]}")
-    step "${transpose[@]}" --shapes 8192x8192 16384x16384
-    step "${transpose[@]}" --shapes 8191x8193 16383x16385
-    step "${transpose[@]}" --shapes 1024x1024 2048x2048 4096x4096 --dtypes float32 float64
-  fi
-  mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
-  [ ${#some[@]} = 0 ] ||
-    step python3 benchmarks/image_filters.py "${options[@]}" --routines "${some[@]}"
-  for routine in $(chosen average_matvec max_plus); do # one process per routine, to free its memory
-    step python3 benchmarks/reductions.py "${options[@]}" --routines "$routine"
+filters=(grayscale gaussian_blur sobel edge_detect)
+compared=(transpose "${filters[@]}" average_matvec max_plus gpp) # the routines that have peers
+
+run_peers() { # one process per routine, to free its memory
+  local options=(--device cuda --seconds 1 --json "$folder/peers") routine
+  for routine in $(chosen "${compared[@]}"); do
+    local peers=(python3 benchmarks/peers.py "$routine" "${options[@]}")
+    if [ "$routine" = transpose ]; then
+      step "${peers[@]}" --shapes 8192x8192 16384x16384
+      step "${peers[@]}" --shapes 8191x8193 16383x16385
+      step "${peers[@]}" --shapes 1024x1024 2048x2048 4096x4096 --dtypes float32 float64
+    else
+      step "${peers[@]}"
+    fi
   done
-  [ -z "$(chosen gpp)" ] || step python3 benchmarks/gpp.py "${options[@]}"
 }
 
 run_shapes() { # one process per routine, to free its memory
   for seed in ${SEEDS:-1 2}; do
-    for routine in "${routines[@]}"; do
+    for routine in $(chosen "${compared[@]}"); do
       step python3 benchmarks/shapes.py --device cuda --seed "$seed" --count "${COUNT:-100}" \
         --json "$folder/shapes" "$routine"
     done
   done
-  mapfile -t some < <(chosen grayscale gaussian_blur sobel edge_detect)
+  mapfile -t some < <(chosen "${filters[@]}")
   [ ${#some[@]} = 0 ] || step python3 benchmarks/shapes.py --device cuda --standard \
     --json "$folder/shapes-standard" "${some[@]}"
 }
@@ -138,6 +137,7 @@ run_course() {
   for name in transpose image_filters average_matvec gpp access_patterns exercises machine_code; do
     step python3 "benchmarks/course/$name.py" "$folder/course"
   done
+  mv "$folder/course/gpp-si214-far.json" "$folder" # the documents show it with the ladders
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv

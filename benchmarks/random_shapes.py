@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from image_peers import is_colour
 
 SINGLE, THIN = 0.1, 0.2  # shares of problems with a side of 1, and with a side of 2 to 32
 THICKEST = 32
@@ -47,11 +48,6 @@ LIMITS = {
     "cpu": Limits(256e6, pixels=64e6, flops=4e9, gpp_terms=5e6),
     "cuda": Limits(6 * 2**30, pixels=6 * 2**30, flops=4e12, gpp_terms=math.inf),
 }
-
-
-def is_colour(routine: str) -> bool:
-    """Whether the routine accepts RGB and RGBA images."""
-    return routine in ("grayscale", "edge_detect")
 
 
 def cases(routine: str, seed: int, count: int, limits: Limits) -> Iterator[Case]:

@@ -55,13 +55,12 @@ Take = Callable[[], tuple[float, bool]]
 def on_cpu(work: Callable[[], object]) -> Take:
     timer = Timer(work)
     once = timer.timeit(1)
-    if once < LONG_CALL:
-        once = min(once, timer.timeit(1), timer.timeit(1))
+    if short := once < LONG_CALL:
+        once = min(once, *timer.repeat(2, 1))
     calls = max(1, min(1000, int(SAMPLE_SECONDS / max(once, 1e-8))))
-    lead = once < LONG_CALL
 
     def take() -> tuple[float, bool]:
-        if lead:
+        if short:
             work()
         return timer.timeit(calls) / calls, True
 
@@ -73,12 +72,10 @@ def on_cuda(work: Any) -> Take:
 
     `work` is a prepared call, or a function that launches on the default stream.
     """
-    prepared = hasattr(work, "variant")
-    sampler = (
-        Sampler.of_call(work, cold=True)
-        if prepared
-        else Sampler.of_function(work, "cuda", cold=True)
-    )
+    if hasattr(work, "variant"):
+        sampler = Sampler.of_call(work, cold=True)
+    else:
+        sampler = Sampler.of_function(work, "cuda", cold=True)
 
     def take() -> tuple[float, bool]:
         seconds, _, hidden = sampler.take(1)

@@ -6,21 +6,20 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import array_peers
 import numpy as np
-import reductions
 import shape_references as references
-import transpose
-from beside_peers import Peers, correct, made
-from gpp_variants import Variants
-from image_peers import Library, correct_filters
-from random_shapes import Case, is_colour
-from shape_references import FILTERS, Array
+from beside_peers import Peers, correct
+from image_peers import FILTERS, Library, correct_filters, is_colour
+from random_shapes import Case
+from shape_references import Array
 
 import adokernels as ado
+from adokernels.model.checker import Checker
 from adokernels.model.operands import batch_option
 
 OURS, COPY = "adokernels", "copy"
@@ -37,30 +36,14 @@ class WrongResult(Exception):
 
 @dataclass
 class Compared:
-    """The functions to time on one problem.
+    """The functions to time on one problem: OURS, the peers, and a copy of as many bytes (COPY)."""
 
-    Attributes
-    ----------
-    variant
-        The variant that the default call runs.
-    bytes
-        Compulsory bytes of the problem.
-    functions
-        The default call (``OURS``), the peers, and a copy of the same number of bytes (``COPY``).
-    left_out
-        Why peers are not timed.
-    wrong
-        Peers whose results are wrong, and how.
-    phases
-        Durations in seconds: making operands, checking our result, making and checking peers.
-    """
-
-    variant: str
-    bytes: float
+    variant: str  # that the default call runs
+    bytes: float  # compulsory bytes of the problem
     functions: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    wrong: dict[str, str] = field(default_factory=dict)
-    phases: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # why peers are not timed
+    wrong: dict[str, str] = field(default_factory=dict)  # peers with wrong results, and how
+    phases: dict[str, float] = field(default_factory=dict)  # durations in seconds
 
 
 class Clock:
@@ -110,24 +93,29 @@ class Bench:
         clock.lap("operands")
         arrays = tuple(map(self.xp.asarray, args))
         with references.plain_reductions(self.xp):
-            error_of, tolerance = self._reference(case, arrays)
-        found = self._default_call(case, args, error_of, tolerance[OURS])
+            error_of, ours, theirs = self._reference(case, arrays)
+        found = self._default_call(case, args, error_of, ours)
         clock.lap("check")
-        self._add_peers(found, case, args, arrays, error_of, tolerance["peers"])
-        found.functions[COPY] = self._copy(found.bytes)
+        if case.routine in FILTERS:
+            peers, left_out, wrong = self._filters(case, arrays[0])
+        else:
+            makers = array_peers.PEERS[case.routine, self.device]
+            if self.new_results:
+                makers = {name: partial(make, new_results=True) for name, make in makers.items()}
+            peers, left_out, wrong = correct(makers, args, error_of, theirs)
+        found.functions |= {**peers, COPY: self._copy(found.bytes)}
         clock.lap("peers")
-        found.phases = clock.laps
-        return found
+        return replace(found, left_out=left_out, wrong=wrong, phases=clock.laps)
 
     def alone(self, case: Case) -> Compared:
         """Return only the default call; its result is not checked."""
-        return self._default_call(case, self._operands(case), lambda *_: 0.0, 0.0)
+        return self._default_call(case, self._operands(case), lambda _: 0.0, 0.0)
 
     def _default_call(
         self,
         case: Case,
         args: tuple[Any, ...],
-        error_of: Callable[[str, Any], float],
+        error_of: Callable[[Any], float],
         tolerance: float,
     ) -> Compared:
         routine = ado.routines[case.routine]
@@ -142,7 +130,7 @@ class Bench:
             result = ours()
         else:
             result = routine(*args, **options)
-        if (error := error_of(OURS, result)) > tolerance:
+        if (error := error_of(result)) > tolerance:
             raise WrongResult(f"error {error:.3g} exceeds the tolerance of {tolerance:.3g}")
         return Compared(call.variant, call.cost.bytes, {OURS: ours})
 
@@ -156,55 +144,26 @@ class Bench:
 
     def _reference(
         self, case: Case, arrays: tuple[Array, ...]
-    ) -> tuple[Callable[[str, Any], float], dict[str, float]]:
-        """Return a function that computes the error of a result, and the tolerances."""
+    ) -> tuple[Callable[[Any], float], float, float]:
+        """A function that computes the error of a result, our tolerance, and that of peers."""
         unit = None
-        tolerance = {OURS: 0.0, "peers": 0.0}
         if case.routine == "average_matvec":
             expected, unit = references.averages(self.xp, *arrays)
-            tolerance = {OURS: 1.0, "peers": reductions.tolerance(case.routine, case.shape)}
-        elif case.routine == "transpose":
-            expected = references.transpose(self.xp, *arrays)
-        elif case.routine == "max_plus":
-            expected = references.max_plus(self.xp, *arrays)
-        else:
+        elif case.routine in FILTERS:
             expected = references.filtered(self.xp, case.routine, *arrays)
-
-        def error_of(name: str, result: Any) -> float:
-            got = self.xp.asarray(result)
-            if got.dtype.kind == "i":  # torch peers use signed instead of unsigned integers
-                got = got.view(expected.dtype)
-            with references.plain_reductions(self.xp):
-                return references.error(self.xp, got, expected, unit)
-
-        return error_of, tolerance
-
-    def _add_peers(
-        self,
-        found: Compared,
-        case: Case,
-        args: tuple[Any, ...],
-        arrays: tuple[Array, ...],
-        error_of: Callable[[str, Any], float],
-        tolerance: float,
-    ) -> None:
-        if case.routine in FILTERS:
-            peers = self._filters(found, case, arrays[0])
         else:
-            makers = (
-                transpose.PEERS[self.device]
-                if case.routine == "transpose"
-                else reductions.PEERS[case.routine, self.device]
-            )
-            if self.new_results:
-                makers = {name: partial(make, new_results=True) for name, make in makers.items()}
-            candidates, missing = made(makers, args)
-            peers, failed, wrong = correct(candidates, error_of, tolerance)
-            found.left_out |= missing | failed
-            found.wrong |= wrong
-        found.functions |= peers
+            expected = getattr(references, case.routine)(self.xp, *arrays)
 
-    def _filters(self, found: Compared, case: Case, image: Array) -> Peers:
+        def error_of(result: Any) -> float:
+            with references.plain_reductions(self.xp):
+                return references.error(self.xp, self.xp.asarray(result), expected, unit)
+
+        if unit is None:
+            return error_of, 0.0, 0.0
+        return error_of, 1.0, array_peers.tolerance(case.routine, case.shape)
+
+    def _filters(self, case: Case, image: Array) -> tuple[Peers, dict[str, str], dict[str, str]]:
+        """As `correct`, without libraries that do not support the shape."""
         shape = case.shape[:-1] if is_colour(case.routine) else case.shape
         pixels, peers = int(np.prod(shape)), {}
         libraries = dict(self.libraries)
@@ -221,9 +180,7 @@ class Bench:
             for name in ("npp", "cvcuda"):
                 libraries.pop(name, None)
         kept, left_out, wrong = correct_filters(case.routine, image, libraries)
-        found.left_out |= left_out
-        found.wrong |= wrong
-        return peers | kept
+        return peers | kept, left_out, wrong
 
     def _copy(self, nbytes: float) -> Callable[[], None]:
         """Return a copy function whose reads and writes total `nbytes`."""
@@ -242,22 +199,34 @@ class Bench:
     def _own_variants(self, case: Case, seed: int) -> Compared:
         """Return the default variant, and all other variants as its peers."""
         clock = Clock()
-        problem = ado.gpp_operands(case.shape, seed=seed)
+        operands = ado.gpp_operands(case.shape, seed=seed)
+        args = map(ado.to_device, operands) if self.device == "cuda" else operands
+        problem = ado.gpp.problem(*args, device=self.device)
         clock.lap("operands")
-        variants = Variants(problem, self.device, self.rng)
+        checker, best = Checker(ado.gpp, problem), problem.best()
         clock.lap("check")
-        calls, left_out, wrong = variants.calls()
-        best = variants.best
-        if best not in calls:
-            raise WrongResult(f"[{best}] {wrong[best]}")
-        found = Compared(best, calls[best].cost.bytes, left_out=left_out, wrong=wrong)
-        for name, call in calls.items():
+        found = Compared(best, problem.prepare(best).cost.bytes)
+        for variant in ado.gpp:
+            name = variant.name
+            if variant.device != self.device or variant.ceiling:
+                continue
+            if reason := variant.why_unavailable or problem.why_not(name):
+                found.left_out[name] = reason
+                continue
+            call = problem.prepare(name)
+            try:
+                checker.before(call)
+            except ValueError as error:
+                if name == best:
+                    raise WrongResult(f"[{best}] {error}") from error
+                found.wrong[name] = str(error)
+                continue
             work = call if self.device == "cuda" else call.run
             found.functions[OURS if name == best else name] = work
+        problem.load(problem.values)  # checks have stored other values
         found.functions[COPY] = self._copy(found.bytes)
         clock.lap("peers")
-        found.phases = clock.laps
-        return found
+        return replace(found, phases=clock.laps)
 
     @property
     def free_memory(self) -> int:

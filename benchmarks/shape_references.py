@@ -6,21 +6,20 @@ reductions.
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from image_peers import GRAY_WEIGHTS, INTEGER_TAPS
-from random_shapes import Case, is_colour
+from image_peers import blur_of, gray_of, is_colour, squared_gradient
+from random_shapes import Case
 
 Array = Any  # NumPy or CuPy array
 
 #: Number of elements per piece, by library.
 PIECE = {"numpy": 1 << 18, "cupy": 1 << 26}
-FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
+PERIOD = (1 << 20) - 3  # a prime number
 
 
 @contextmanager
@@ -48,36 +47,18 @@ def operand_shapes(case: Case) -> list[tuple[int, ...]]:
 
 
 def fill_randomly(array: Array, xp: Any, rng: np.random.Generator) -> None:
-    """Fill an array with numbers from -0.5 to 0.5, or with random bytes if it has no floats."""
+    """Fill an array with numbers from -0.5 to 0.5, or with random bytes if it has no floats.
+
+    They repeat after PERIOD numbers, so that large arrays are filled quickly.
+    """
     real = {"f4": "f4", "f8": "f8", "c16": "f8"}.get(array.dtype.str[1:])
     flat = array.reshape(-1).view(real or "u1")
-    if xp is not np:
-        hashed_indices(xp, array.dtype.kind)(np.uint64(rng.integers(1 << 63)), flat)
-        return
-    for some in pieces(xp, len(flat)):
-        if real:
-            rng.random(out=flat[some], dtype=real)
-            flat[some] -= flat.dtype.type(0.5)
-        else:
-            flat[some] = np.frombuffer(rng.bytes(some.stop - some.start), "u1")
-
-
-@functools.cache
-def hashed_indices(cupy: Any, kind: str) -> Any:
-    """A kernel that fills an array with hashes of its indices (hash function of splitmix64)."""
-    number = "(double)(h >> 40) / (1 << 24) - 0.5" if kind in "fc" else "h"
-    return cupy.ElementwiseKernel(
-        "uint64 seed",
-        "T out",
-        f"""
-        unsigned long long h = seed + (unsigned long long)i * 0x9E3779B97F4A7C15ull;
-        h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ull;
-        h = (h ^ (h >> 27)) * 0x94D049BB133111EBull;
-        h ^= h >> 31;
-        out = (T)({number});
-        """,
-        f"hashed_indices_{kind}",
-    )
+    count = min(len(flat), PERIOD)
+    numbers = rng.random(count, real) - 0.5 if real else np.frombuffer(rng.bytes(count), "u1")
+    period = xp.asarray(numbers, flat.dtype)
+    for first in range(0, len(flat), PERIOD):
+        part = flat[first : first + PERIOD]
+        part[...] = period[: len(part)]
 
 
 def pieces(xp: Any, length: int, other: int = 1) -> Iterator[slice]:
@@ -116,37 +97,7 @@ def max_plus(xp: Any, big: Array, small: Array) -> Array:
     return out
 
 
-def gray(xp: Any, wide: Array) -> Array:
-    red, green, blue = GRAY_WEIGHTS
-    weighted = red * wide[..., 0] + green * wide[..., 1] + blue * wide[..., 2]
-    return weighted >> 16
-
-
-def weighted(wide: Array, weights: tuple[int, ...], axis: int) -> Array:
-    """Weighted sum of neighbours along an axis; the ends, which lack neighbours, are omitted."""
-    length = wide.shape[axis] - len(weights) + 1
-    parts = (
-        weight * (wide[:, i : i + length] if axis == 1 else wide[:, :, i : i + length])
-        for i, weight in enumerate(weights)
-        if weight
-    )
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total
-
-
-def blur(xp: Any, wide: Array) -> Array:
-    return weighted(weighted(wide, INTEGER_TAPS, 1), INTEGER_TAPS, 2) >> 8
-
-
-def gradient(xp: Any, wide: Array) -> Array:
-    x = weighted(weighted(wide, (1, 2, 1), 1), (-1, 0, 1), 2)
-    y = weighted(weighted(wide, (1, 0, -1), 1), (1, 2, 1), 2)
-    return xp.minimum(xp.sqrt(x * x + y * y), 255)
-
-
-def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: int) -> Array:
+def tiled(xp: Any, work: Callable[[Array], Array], images: Array, reach: int) -> Array:
     """Apply a filter to int32 tiles of (B, H, W) or (B, H, W, C) images, padded with zeros."""
     count, rows, cols = images.shape[:3]
     out = xp.empty((count, rows, cols), "u1")
@@ -154,30 +105,28 @@ def tiled(xp: Any, work: Callable[[Any, Array], Array], images: Array, reach: in
         for i in pieces(xp, rows, j.stop - j.start):
             top, left = max(i.start - reach, 0), max(j.start - reach, 0)
             bottom, right = min(i.stop + reach, rows), min(j.stop + reach, cols)
-            size = i.stop - i.start + 2 * reach, j.stop - j.start + 2 * reach
-            down, along = top - i.start + reach, left - j.start + reach
-            for b in pieces(xp, count, size[0] * size[1]):
-                source = images[b, top:bottom, left:right]
+            above, below = top - i.start + reach, i.stop + reach - bottom
+            before, behind = left - j.start + reach, j.stop + reach - right
+            tile = (i.stop - i.start + 2 * reach) * (j.stop - j.start + 2 * reach)
+            for b in pieces(xp, count, tile):
+                wide = images[b, top:bottom, left:right].astype("i4")
                 if reach:
-                    wide = xp.zeros((b.stop - b.start, *size), "i4")
-                    wide[:, down : down + bottom - top, along : along + right - left] = source
-                else:
-                    wide = source.astype("i4")
-                out[b, i, j] = work(xp, wide).astype("u1")
+                    wide = xp.pad(wide, ((0, 0), (above, below), (before, behind)))
+                out[b, i, j] = work(wide).astype("u1")
     return out
 
 
 def filtered(xp: Any, routine: str, image: Array) -> Array:
     """The result of a filter for an image or a batch, padded with zeros."""
-    rank = 3 if is_colour(routine) else 2
+    rank = 2 + is_colour(routine)
     shape = image.shape[: image.ndim - (rank - 2)]
     images = image.reshape(-1, *image.shape[image.ndim - rank :])
     if is_colour(routine):
-        images = tiled(xp, gray, images, 0)
+        images = tiled(xp, gray_of, images, 0)
     if routine in ("gaussian_blur", "edge_detect"):
-        images = tiled(xp, blur, images, 3)
+        images = tiled(xp, lambda wide: blur_of(wide) >> 8, images, 3)
     if routine in ("sobel", "edge_detect"):
-        images = tiled(xp, gradient, images, 1)
+        images = tiled(xp, lambda wide: xp.minimum(xp.sqrt(squared_gradient(wide)), 255), images, 1)
     return images.reshape(shape)
 
 

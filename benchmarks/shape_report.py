@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any
 
 from random_shapes import Case
@@ -13,6 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 from rounds import Times
 from shape_peers import COPY, OURS
+
+from adokernels.tables.rendering import new_table
+from adokernels.tables.rendering import show as show_tables
+from adokernels.text import quantity
 
 EQUAL = 0.97  # minimum ratio at which two times count as equal
 WORST = 10  # rows of the table
@@ -31,11 +37,10 @@ class Record:
     left_out: Mapping[str, str]
     phases: Mapping[str, float]
     extra: frozenset[str]  # functions that do not count as peers
-    quantile: float
 
     def seconds(self, name: str) -> float:
         """Seconds per call."""
-        return self.times[name].at(self.quantile)
+        return self.times[name].at(0.5)
 
     @property
     def ours(self) -> float:
@@ -82,11 +87,7 @@ class Record:
         }
 
 
-def geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
-def statistics(ratios: Sequence[float]) -> dict[str, float]:
+def statistics_of(ratios: Sequence[float]) -> dict[str, float]:
     return {
         "shapes": len(ratios),
         "geometric_mean": geometric_mean(ratios),
@@ -97,34 +98,22 @@ def statistics(ratios: Sequence[float]) -> dict[str, float]:
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
     """Statistics of our speed relative to the fastest peer, each peer, and the copy."""
-    against: dict[str, list[float]] = {}
-    for record in records:
-        if not math.isnan(record.ratio):
-            against.setdefault("best peer", []).append(record.ratio)
+    against: dict[str, list[float]] = {
+        "best peer": [record.ratio for record in records if record.best_peer]
+    }
     for record in records:
         for name in record.times:
             if name != OURS:
-                ratio = record.seconds(name) / record.ours
-                against.setdefault(name, []).append(ratio)
-    return {name: statistics(ratios) for name, ratios in against.items()}
-
-
-def time_text(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g}"
-
-
-def bytes_text(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:.3g} GiB"
+                against.setdefault(name, []).append(record.seconds(name) / record.ours)
+    return {name: statistics_of(ratios) for name, ratios in against.items() if ratios}
 
 
 def summary_table(routine: str, records: Sequence[Record]) -> Table:
-    table = Table(title=f"{routine}: time of each peer / our time, {len(records)} shapes")
-    for heading in ("against", "shapes", "geometric mean", "worst", f"below {EQUAL}"):
-        table.add_column(heading, justify="left" if heading == "against" else "right")
+    table = new_table(
+        f"{routine}: time of each peer / our time, {len(records)} shapes",
+        [("against", True)]
+        + [(name, False) for name in ("shapes", "geometric mean", "worst", f"below {EQUAL}")],
+    )
     extra = {COPY}.union(*(record.extra for record in records))
     for name, found in summary(records).items():
         shapes, mean, worst, below = found.values()
@@ -135,34 +124,24 @@ def summary_table(routine: str, records: Sequence[Record]) -> Table:
 
 def worst_table(records: Sequence[Record]) -> Table:
     """The problems with the smallest ratios; without peers, the smallest shares of the copy."""
-    with_peers = [record for record in records if not math.isnan(record.ratio)]
-    worst = sorted(with_peers, key=lambda record: record.ratio)[:WORST]
-    if not worst:
-        worst = sorted(records, key=lambda record: record.share_of_copy)[:WORST]
-    return problem_table(f"the {len(worst)} worst", worst)
-
-
-def problem_table(title: str, records: Sequence[Record]) -> Table:
-    table = Table(title=title)
-    headings = (
-        *("shape", "dtype", "traffic", "variant", "us", "best peer", "its us", "ratio"),
-        "of the copy",
+    worst = sorted((r for r in records if r.best_peer), key=lambda record: record.ratio)
+    worst = (worst or sorted(records, key=lambda record: record.share_of_copy))[:WORST]
+    headers = ("shape", "dtype", "variant", "best peer", "traffic", "time", "its time", "ratio")
+    table = new_table(
+        f"the {len(worst)} worst", [(h, i < 4) for i, h in enumerate((*headers, "of the copy"))]
     )
-    for heading in headings:
-        left = heading in ("shape", "dtype", "variant", "best peer")
-        table.add_column(heading, justify="left" if left else "right", overflow="fold")
-    for record in records:
+    for record in worst:
         peer = record.best_peer
         hidden = all(record.times[name].hidden for name in (OURS, peer) if name)
         table.add_row(
             f"({', '.join(map(str, record.case.shape))})",
             record.case.dtype,
-            bytes_text(record.bytes),
-            escape(record.variant),
-            time_text(record.ours),
+            record.variant,
             peer or "-",
-            time_text(record.seconds(peer)) if peer else "-",
-            ("-" if not peer else f"{record.ratio:.3f}") + ("" if hidden else "*"),
+            quantity(record.bytes, "B"),
+            quantity(record.ours, "s"),
+            quantity(record.seconds(peer), "s") if peer else "-",
+            (f"{record.ratio:.3f}" if peer else "-") + ("" if hidden else "*"),
             f"{record.share_of_copy:.0%}",
         )
     return table
@@ -170,10 +149,9 @@ def problem_table(title: str, records: Sequence[Record]) -> Table:
 
 def phases_line(records: Sequence[Record]) -> str:
     """The total duration of each phase over all problems."""
-    phases: dict[str, float] = {}
+    phases: Counter[str] = Counter()
     for record in records:
-        for name, seconds in record.phases.items():
-            phases[name] = phases.get(name, 0) + seconds
+        phases.update(record.phases)
     return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.items())
 
 
@@ -181,15 +159,12 @@ def show(routine: str, records: Sequence[Record], console: Console) -> None:
     if not records:
         console.print(f"{routine}: no shape was timed")
         return
-    console.print(summary_table(routine, records))
-    console.print(worst_table(records))
+    show_tables(console, [summary_table(routine, records), worst_table(records)])
     if not all(times.hidden for record in records for times in record.times.values()):
         console.print("* launch overhead included")
-    reasons: dict[tuple[str, str], int] = {}
-    for record in records:
-        for name, reason in record.left_out.items():
-            key = name, reason[:SHORT]
-            reasons[key] = reasons.get(key, 0) + 1
+    reasons = Counter(
+        (name, reason[:SHORT]) for record in records for name, reason in record.left_out.items()
+    )
     for (name, reason), count in reasons.items():
         console.print(escape(f"left out {name} of {count} shapes: {reason}"))
     for record in records:

@@ -25,26 +25,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from beside_peers import first_line, shape
+from beside_peers import COMPILER, first_line, parser, shape
 from criteria import standard_cases, verdicts
-from image_peers import libraries
+from image_peers import FILTERS, libraries
 from random_shapes import DRAW, LIMITS, Case, Limits, cases
 from rich.console import Console
 from rich.markup import escape
 from rounds import interleaved
 from shape_peers import COPY, OURS, Bench, Clock, WrongResult
-from shape_references import FILTERS
 from shape_report import Record, phases_line, show, summary
-from torch_compile import COMPILER
 
 import adokernels as ado
 from adokernels.measuring.context import context
@@ -58,34 +55,19 @@ PACKAGES = (
 )
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    options.add_argument("routines", nargs="*", metavar="ROUTINE", help="default: all")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+def parsed() -> argparse.Namespace:
+    options = parser(__doc__, DRAW)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--count", type=int, default=50, help="shapes per routine")
     options.add_argument("--seconds", type=float, help="sampling time per shape")
     options.add_argument(
-        "--compile-seconds",
-        type=float,
-        default=30,
-        help="compilation time per routine; torch.compile is left out when it is used up",
-    )
-    options.add_argument(
-        "--no-compile",
-        dest="compile_seconds",
-        action="store_const",
-        const=0,
-        help="no torch.compile",
+        "--compile-seconds", type=float, default=30, help="for torch.compile, per routine"
     )
     options.add_argument(
         "--new-results",
         action="store_true",
         help="CPU: do not preallocate results, except for OpenCV's filters",
     )
-    options.add_argument("--quantile", type=float, default=0.5, help="of the samples; 0.5: median")
     options.add_argument("--json", type=Path, help="folder for the measurements")
     options.add_argument("--verbose", action="store_true", help="print every shape")
     options.add_argument(
@@ -104,23 +86,11 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--dtypes", nargs="+", default=["f4"], help="types for --shapes, if the routine has several"
     )
-    found = options.parse_args(arguments)
-    for name in found.routines:
-        if name not in DRAW:
-            options.error(f"routine must be one of {', '.join(DRAW)}, got {name}")
+    found = options.parse_args()
     if found.new_results and found.device == "cuda":
         options.error("--new-results requires --device cpu")
-    found.routines = found.routines or list(DRAW)
     found.seconds = SECONDS[found.device] if found.seconds is None else found.seconds
     return found
-
-
-def limits_of(bench: Bench) -> Limits:
-    """The limits of the device; peers need many times the memory of the operands."""
-    limits = LIMITS[bench.device]
-    if bench.device == "cpu":
-        return limits
-    return replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
 
 
 def chosen(routine: str, limits: Limits, options: argparse.Namespace) -> Iterator[Case]:
@@ -153,18 +123,13 @@ def timed(bench: Bench, case: Case, seed: int, options: argparse.Namespace) -> R
         compared.left_out,
         {**compared.phases, "of which compilation": compiling, **clock.laps},
         EXTRA.get((case.routine, options.device), frozenset()),
-        options.quantile,
     )
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    installed = {d.name: d.version for d in distributions()}
+    found = {name: installed[name] for name in PACKAGES if name in installed}
+    return {"python": platform.python_version(), **found}
 
 
 def store(
@@ -176,7 +141,7 @@ def store(
         "device": options.device,
         "seed": options.seed,
         "count": options.count,
-        "quantile": options.quantile,
+        "quantile": 0.5,
         "new_results": options.new_results,
         "context": context(options.device),
         "versions": versions(),
@@ -192,15 +157,13 @@ def main() -> int:
     options = parsed()
     console = Console(width=150)
     ado.settings.device = options.device
-    threads = len(os.sched_getaffinity(0))
-    wants_filters = set(options.routines) & set(FILTERS)
-    bench = Bench(
-        options.device,
-        options.seed,
-        libraries(options.device, threads, search=False) if wants_filters else {},
-        options.new_results,
-    )
-    limits = limits_of(bench)
+    filters = {}
+    if set(options.routines) & set(FILTERS):
+        filters = libraries(options.device, search=False)
+    bench = Bench(options.device, options.seed, filters, options.new_results)
+    limits = LIMITS[options.device]
+    if options.device == "cuda":
+        limits = replace(limits, bytes=min(limits.bytes, bench.free_memory / MEMORY_PER_OPERAND))
     failed = False
     for routine in options.routines:
         start, records, wrong = time.perf_counter(), [], []

@@ -20,6 +20,7 @@ try:
     import beside_peers
     import cliffs
     import criteria
+    import image_peers
     import random_shapes
     import rounds
     import shape_peers
@@ -30,7 +31,7 @@ finally:
     sys.path.remove(str(FOLDER))
 
 Case = random_shapes.Case
-FILTERS = shape_references.FILTERS
+FILTERS = image_peers.FILTERS
 SMALL = {
     "transpose": ((5, 7), "c16"),
     "average_matvec": ((3, 5, 7), "f4"),
@@ -157,7 +158,6 @@ def record(ours, peers, *, size=100, copy=1.0, extra=(), shape=(5, 7)):
         left_out={},
         phases={"check": 0.5},
         extra=frozenset(extra),
-        quantile=0.5,
     )
 
 
@@ -227,13 +227,13 @@ def test_tables_have_the_worst_problems_and_all_wrong_results():
 
 
 def test_failing_peers_and_wrong_peers_are_distinguished():
-    peers = {"good": lambda: 1, "wrong": lambda: 3, "fails": lambda: 1 // 0}
-    kept, left_out, wrong = beside_peers.correct(peers, lambda _, result: abs(result - 1), 1)
+    peers = {"fails": lambda: 1 // 0, "good": lambda: 1, "wrong": lambda: 3}
+    makers = {"no_such_library": lambda: peers, "json": lambda: 1 // 0, "numpy": lambda: peers}
+    kept, left_out, wrong = beside_peers.correct(makers, (), lambda result: abs(result - 1), 1)
     assert list(kept) == ["good"]
-    assert left_out == {"fails": "ZeroDivisionError: integer division or modulo by zero"}
+    error = "ZeroDivisionError: integer division or modulo by zero"
+    assert left_out == {"no_such_library": "not installed", "json": error, "fails": error}
     assert wrong == {"wrong": "error 2 exceeds the tolerance of 1"}
-    made, missing = beside_peers.made({"no_such_library": lambda: peers}, ())
-    assert (made, missing) == ({}, {"no_such_library": "not installed"})
 
 
 def test_slow_functions_are_sampled_less(monkeypatch):

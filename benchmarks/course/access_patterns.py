@@ -33,34 +33,31 @@ STRIDES, OFFSETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (0, 1, 4, 7, 8, 9, 16, 24
 WARPS = 1 << 17
 #: Patterns by element type: the index of each lane, relative to the first element of its warp.
 LANE = np.arange(32)
-SHARED = {"same word": 0 * LANE, "two lanes per word": LANE // 2, "16 words twice": LANE % 16}
-PATTERNS: dict[str, dict[str, Any]] = {
-    "float32": {
-        "aligned": LANE,
-        "shifted 1": LANE + 1,
-        "stride 2": 2 * LANE,
-        "stride 3": 3 * LANE,
-        "stride 32": 32 * LANE,
-        "random": None,
-        **SHARED,
-    },
-    "float64": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
-    "complex128": {"aligned": LANE, "shifted 1": LANE + 1, "random": None, **SHARED},
+OF_4_BYTES: dict[str, Any] = {
+    "aligned": LANE,
+    "shifted 1": LANE + 1,
+    "stride 2": 2 * LANE,
+    "stride 3": 3 * LANE,
+    "stride 32": 32 * LANE,
+    "random": None,
+    "same word": 0 * LANE,
+    "two lanes per word": LANE // 2,
+    "16 words twice": LANE % 16,
 }
+OTHERS = {name: lanes for name, lanes in OF_4_BYTES.items() if not name.startswith("stride")}
+PATTERNS = {"float32": OF_4_BYTES, "float64": OTHERS, "complex128": OTHERS}
 #: The counters of the scans. Few passes collect them.
 METRICS = (
     "gpu__time_duration.sum",
-    *(
-        f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
-        for what, op in (
-            ("requests", "ld"),
-            ("sectors", "ld"),
-            ("requests", "st"),
-            ("sectors", "st"),
-        )
-    ),
-    *("l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"),
-    *("lts__t_sectors_srcunit_tex.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sector_hit_rate.pct",
+    "lts__t_sector_hit_rate.pct",
+    "lts__t_sectors_srcunit_tex.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
 )
 
 
@@ -121,53 +118,49 @@ def patterns(seconds: float) -> ado.records.Sweep:
     return together(measured())
 
 
-def ladder(routine: ado.Routine, *args: Any, seconds: float, **options: Any) -> ado.records.Sweep:
-    """The variants of a ladder on the GPU with all counters."""
-    return ado.sweep(
-        routine, *args, device="cuda", counters=True, seconds=seconds, progress=False, **options
-    )
-
-
 def points() -> Any:
     """An array of structures with three numbers each."""
     return numbers(POINTS * 3).reshape(POINTS, 3)
 
 
-def gathered(width: int, seconds: float) -> ado.records.Sweep:
-    """The ladder of gather, with an index that is random within blocks of `width` elements."""
+def index(width: int) -> Any:
+    """An index that is random within blocks of `width` elements."""
     lane = np.random.default_rng(7).integers(0, width, ELEMENTS, dtype=np.int32)
-    index = lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
-    return ladder(ado.gather, numbers(ELEMENTS), index, seconds=seconds)
+    return lane + (np.arange(ELEMENTS, dtype=np.int32) // width) * width
 
 
-RECORDS: dict[str, Callable[[float], ado.records.Sweep]] = {
+SCANS = {
     "strided_copy-strides": strides,
     "strided_copy-offsets": offsets,
     "gather-patterns": patterns,
-    "strided_copy-3": lambda s: ladder(
-        ado.strided_copy, numbers(ELEMENTS), stride=3, offset=0, seconds=s
-    ),
-    "strided_copy-32": lambda s: ladder(
-        ado.strided_copy, numbers(ELEMENTS), stride=32, offset=0, seconds=s
-    ),
-    "gather-random": lambda s: gathered(ELEMENTS, s),
-    "gather-neighbours": lambda s: gathered(32, s),
-    "component-structures": lambda s: ladder(ado.component, points(), c=1, seconds=s),
-    "component-arrays": lambda s: ladder(
-        ado.component, np.ascontiguousarray(points().T).T, c=1, seconds=s
-    ),
-    "branch": lambda s: ladder(ado.branch, numbers(ELEMENTS), seconds=s),
-    "instruction_parallelism": lambda s: ladder(
-        ado.instruction_parallelism, numbers(ELEMENTS), seconds=s
-    ),
 }
+#: The routine, a function that makes its operands, and the options of each ladder.
+LADDERS: dict[str, tuple[ado.Routine, Callable[[], list[Any]], dict[str, Any]]] = {
+    "strided_copy-3": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 3, "offset": 0}),
+    "strided_copy-32": (ado.strided_copy, lambda: [numbers(ELEMENTS)], {"stride": 32, "offset": 0}),
+    "gather-random": (ado.gather, lambda: [numbers(ELEMENTS), index(ELEMENTS)], {}),
+    "gather-neighbours": (ado.gather, lambda: [numbers(ELEMENTS), index(32)], {}),
+    "component-structures": (ado.component, lambda: [points()], {"c": 1}),
+    "component-arrays": (ado.component, lambda: [np.ascontiguousarray(points().T).T], {"c": 1}),
+    "branch": (ado.branch, lambda: [numbers(ELEMENTS)], {}),
+    "instruction_parallelism": (ado.instruction_parallelism, lambda: [numbers(ELEMENTS)], {}),
+}
+
+
+def ladder(name: str, seconds: float) -> ado.records.Sweep:
+    """The variants of a ladder on the GPU with all counters."""
+    routine, operands, options = LADDERS[name]
+    return ado.sweep(
+        routine, *operands(), device="cuda", counters=True, seconds=seconds, progress=False,
+        **options,
+    )  # fmt: skip
 
 
 def record(recorder: Recorder) -> None:
     """Make the chosen records."""
     for name in recorder.names:
-        recorder.attempt(name, partial(RECORDS[name], recorder.seconds))
+        recorder.attempt(name, partial(SCANS.get(name, partial(ladder, name)), recorder.seconds))
 
 
 if __name__ == "__main__":
-    run(record, __doc__, seconds=0.1, names=list(RECORDS))
+    run(record, __doc__, seconds=0.1, names=[*SCANS, *LADDERS])

@@ -2,9 +2,9 @@
 
 It samples the warps of the steps that replace divisions and square roots (figures 7 and 8 of the
 post), and counts the sectors that pass between L1, L2 and DRAM by their source: in gpp, and in
-copies of an array with the three ways of loading. It also runs benchmarks/fp64_operands.cu. It
-needs the extra ``kernels``, nvcc, a GPU whose counters can be read, and 40 seconds on an H200. It
-exits with status 1 if a record is missing.
+copies of an array with the three ways of loading. It measures the last step with no energy near a
+pole, and runs benchmarks/fp64_operands.cu. It needs the extra ``kernels``, nvcc, a GPU whose
+counters can be read, and 40 seconds on an H200. It exits with status 1 if a record is missing.
 
     python benchmarks/course/gpp.py FOLDER
 """
@@ -130,6 +130,10 @@ def record(recorder: Recorder) -> None:
             partial(ado.profile, ado.gpp[name], *operands, metrics=metrics),
             lambda profile: profile.get("lts__t_sectors_srcunit_tex.sum"),
         )
+
+    last = [v.name for v in ado.gpp if v.device == "cuda"][-1]
+    far = partial(ado.sweep, ado.gpp, *ado.gpp_operands(SI214, seed=0, near=False), device="cuda")
+    recorder.attempt("gpp-si214-far", partial(far, variants=[last], progress=False))
 
     copies = staging()
     x = ado.to_device(np.random.default_rng(0).random(ELEMENTS))

@@ -37,38 +37,36 @@ def steps_of(rgba: Any) -> dict[str, Callable[[], Any]]:
     photo, gray = ado.to_device(rgba), ado.to_device(rgba[..., 0].copy())
     blurred, edges = (ado.to_device(rgba[..., 0].copy()) for _ in range(2))
 
-    def to_device() -> None:
-        photo.copy_from(rgba)
-        ado.synchronize()
-
-    def filtered(routine: Any, source: Any, result: Any) -> Callable[[], None]:
+    def finished(call: Callable[..., object], *args: Any, **options: Any) -> Callable[[], None]:
         def run() -> None:
-            routine(source, variant="naive", out=result)
+            call(*args, **options)
             ado.synchronize()
 
         return run
 
-    def to_host() -> None:
-        edges.numpy()
+    def filtered(routine: Any, source: Any, result: Any) -> Callable[[], None]:
+        return finished(routine, source, variant="naive", out=result)
 
-    filters = (
+    works = (
+        finished(photo.copy_from, rgba),
         filtered(ado.grayscale, photo, gray),
         filtered(ado.gaussian_blur, gray, blurred),
         filtered(ado.sobel, blurred, edges),
     )
-    steps = dict(zip(STEPS, (to_device, *filters, to_host), strict=True))
+
+    def to_host() -> None:
+        edges.numpy()
 
     def application() -> Any:
-        for step in list(steps.values())[:-1]:
-            step()
+        for work in works:
+            work()
         return edges.numpy()
 
-    return {**steps, WHOLE: application}
+    return {**dict(zip(STEPS, (*works, to_host), strict=True)), WHOLE: application}
 
 
-def application(seconds: float) -> ado.records.Sweep:
+def application(rgba: Any, seconds: float) -> ado.records.Sweep:
     """Time the steps; the result of all steps is checked."""
-    rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
     cpu = [v.name for v in ado.edge_detect if v.device == "cpu" and not v.ceiling]
     return ado.sweep(
         ado.edge_detect, rgba, device="cpu", variants=cpu[-1:], peers=steps_of(rgba),
@@ -76,34 +74,23 @@ def application(seconds: float) -> ado.records.Sweep:
     )  # fmt: skip
 
 
-def records(seconds: float) -> dict[str, Callable[[], Any]]:
-    """The functions that make the records, by name."""
-    gray = np.random.default_rng(7).integers(0, 256, SHAPE, np.uint8)
-    rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
-    found: dict[str, Callable[[], Any]] = {
-        "application": lambda: application(seconds),
-        "samples-pipeline": lambda: ado.hotspots(
-            ado.edge_detect["pipeline_naive"], rgba, seconds=seconds
-        ),
-    }
-    for name in SAMPLED:
-        found[f"samples-{name}"] = partial(
-            ado.hotspots, ado.gaussian_blur[name], gray, seconds=seconds
-        )
-    return found
-
-
-def is_complete(record: Any) -> bool:
-    """Whether a sweep has all steps, or hot spots have lines."""
-    if isinstance(record, ado.records.Sweep):
-        return {p.variant for p in record.peers} == {*STEPS, WHOLE}
-    return bool(record.lines)
-
-
 def record(recorder: Recorder) -> None:
     """Make the records."""
-    for name, make in records(recorder.seconds).items():
-        recorder.attempt(f"image_filters-{name}", make, is_complete)
+    rgba = np.random.default_rng(7).integers(0, 256, (*SHAPE, 4), np.uint8)
+    gray = np.random.default_rng(7).integers(0, 256, SHAPE, np.uint8)
+    recorder.attempt(
+        "image_filters-application",
+        partial(application, rgba, recorder.seconds),
+        lambda sweep: {p.variant for p in sweep.peers} == {*STEPS, WHOLE},
+    )
+    sampled = {"pipeline": (ado.edge_detect["pipeline_naive"], rgba)}
+    sampled |= {name: (ado.gaussian_blur[name], gray) for name in SAMPLED}
+    for name, work in sampled.items():
+        recorder.attempt(
+            f"image_filters-samples-{name}",
+            partial(ado.hotspots, *work, seconds=recorder.seconds),
+            lambda hotspots: hotspots.lines,
+        )
 
 
 if __name__ == "__main__":

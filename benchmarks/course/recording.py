@@ -13,21 +13,12 @@ import adokernels as ado
 
 
 class Recorder:
-    """Saves records in a folder, and collects errors.
-
-    Attributes
-    ----------
-    seconds
-        Upper limit of the time per variant.
-    names
-        The records to make, for scripts with the argument ``--only``.
-    errors
-        One message per missing, incomplete or wrong record.
-    """
+    """Saves records in a folder, and collects errors."""
 
     def __init__(self, folder: Path, seconds: float, names: Sequence[str] = ()) -> None:
-        self.seconds, self.names = seconds, names
-        self.errors: list[str] = []
+        self.seconds = seconds  # upper limit of the time per variant
+        self.names = names  # the records to make, for scripts with the argument --only
+        self.errors: list[str] = []  # one message per missing, incomplete or wrong record
         self._folder, self._start = folder, time.perf_counter()
 
     def save(self, name: str, record: Any) -> None:
@@ -72,22 +63,12 @@ def run(
 ) -> None:
     """Parse the arguments, make the records, and exit with status 1 if there are errors.
 
-    Parameters
-    ----------
-    record
-        Makes the records.
-    description
-        The docstring of the script; its first line describes the command.
-    seconds
-        Default of ``--seconds``.
-    names
-        The choices of ``--only``; without names there is no such argument.
+    The first line of `description` describes the command. `seconds` is the default of
+    ``--seconds``, and `names` are the choices of ``--only``.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="output folder, which is created")
-    parser.add_argument(
-        "--seconds", type=float, default=seconds, help="upper limit of the time per variant"
-    )
+    parser.add_argument("--seconds", type=float, default=seconds, help="limit per variant")
     if names:
         parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()

@@ -1,60 +1,32 @@
 """Code shared by the notebooks: text, tables, charts and exercises. They import it as `course`."""
 
-from __future__ import annotations
-
-from adobook.exercises import EXERCISES, Exercise, check_exercise, exercise
-from adobook.figures import figures, speed_of_light_table
-from adobook.filter_charts import (
-    speedups_of_devices,
-    timeline,
-    times_of_application,
-    utilisation_plane,
-)
-from adobook.loads_in_flight import (
-    InnerLoop,
-    in_flight_chart,
-    inner_loop_table,
-    inner_loops,
-    register_chart,
-)
-from adobook.models import model_beside_counters, modelled
-from adobook.predictions import predicted
-from adobook.priorities import possible_gain, priorities, ranks
-from adobook.published import Published
-from adobook.steps import between, libraries, step
-from adobook.strides import stride_chart
-from adobook.text import Text, say, table
-from adobook.tile_picture import draw_tile_transpose
-
-__all__ = [
-    "EXERCISES",
-    "Exercise",
-    "InnerLoop",
-    "Published",
-    "Text",
-    "between",
-    "check_exercise",
-    "draw_tile_transpose",
-    "exercise",
-    "figures",
-    "in_flight_chart",
-    "inner_loop_table",
-    "inner_loops",
-    "libraries",
-    "model_beside_counters",
-    "modelled",
-    "possible_gain",
-    "predicted",
-    "priorities",
-    "ranks",
-    "register_chart",
-    "say",
-    "speed_of_light_table",
-    "speedups_of_devices",
-    "step",
-    "stride_chart",
-    "table",
-    "timeline",
-    "times_of_application",
-    "utilisation_plane",
-]
+from adobook.charts import draw_tile_transpose as draw_tile_transpose
+from adobook.charts import speedups_of_devices as speedups_of_devices
+from adobook.charts import stride_chart as stride_chart
+from adobook.charts import timeline as timeline
+from adobook.charts import times_of_application as times_of_application
+from adobook.charts import utilisation_plane as utilisation_plane
+from adobook.exercises import EXERCISES as EXERCISES
+from adobook.exercises import Exercise as Exercise
+from adobook.exercises import check_exercise as check_exercise
+from adobook.exercises import exercise as exercise
+from adobook.figures import figures as figures
+from adobook.figures import possible_gain as possible_gain
+from adobook.figures import priorities as priorities
+from adobook.figures import ranks as ranks
+from adobook.figures import speed_of_light_table as speed_of_light_table
+from adobook.loads_in_flight import InnerLoop as InnerLoop
+from adobook.loads_in_flight import in_flight_chart as in_flight_chart
+from adobook.loads_in_flight import inner_loop_table as inner_loop_table
+from adobook.loads_in_flight import inner_loops as inner_loops
+from adobook.loads_in_flight import register_chart as register_chart
+from adobook.models import model_beside_counters as model_beside_counters
+from adobook.models import modelled as modelled
+from adobook.published import Published as Published
+from adobook.steps import between as between
+from adobook.steps import libraries as libraries
+from adobook.steps import predicted as predicted
+from adobook.steps import step as step
+from adobook.text import Text as Text
+from adobook.text import say as say
+from adobook.text import table as table

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from adobook.axes import label_axis, new_canvas
+from adobook.charts import label_axis, new_canvas
 from adobook.published import Published
 from adobook.text import Text, table
-from adokernels.charts.canvas import FADED, MEMORY, Canvas, entry
+from adokernels.charts.canvas import FADED, MEMORY, entry
 from adokernels.records.loading import load
 from adokernels.records.loops import Loop
 from adokernels.records.measurement import Measurement
@@ -76,22 +77,21 @@ def inner_loops(sweep: Sweep, stored: Path, names: Iterable[str]) -> dict[str, I
 
     `stored` is the start of the paths of the stored machine code, for example ``max_plus-float64``.
     """
-    return {name: InnerLoop(sweep[name], _stored_kernel(stored, name)) for name in names}
+    found = {}
+    for name in names:
+        sass = load(stored.with_name(f"{stored.name}-{name}-sass.json"))
+        if not isinstance(sass, Sass):
+            raise TypeError(f"{stored.name}-{name}-sass.json must contain machine code")
+        found[name] = InnerLoop(sweep[name], sass[0])
+    return found
 
 
-def _stored_kernel(stored: Path, name: str) -> KernelSass:
-    sass = load(stored.with_name(f"{stored.name}-{name}-sass.json"))
-    if not isinstance(sass, Sass):
-        raise TypeError(f"{stored.name}-{name}-sass.json must contain machine code")
-    return sass[0]
-
-
-def resident_threads(m: Measurement) -> int:
-    """The number of threads that are resident at the same time on the whole device."""
-    kernel = m.kernels[0]
-    multiprocessors = int(m.context["cuda"]["multiprocessors"])
-    blocks = min(math.prod(kernel.grid), multiprocessors * min(kernel.limits.values()))
-    return blocks * math.prod(kernel.block)
+def resident_threads(m: Measurement, multiprocessors: int | None = None) -> int:
+    """The number of threads that are resident at the same time, by default on the whole device."""
+    kernel, existing = m.kernels[0], int(m.context["cuda"]["multiprocessors"])
+    used = multiprocessors or existing
+    launched = math.ceil(math.prod(kernel.grid) * used / existing)
+    return min(launched, used * min(kernel.limits.values())) * math.prod(kernel.block)
 
 
 def inner_loop_table(
@@ -144,7 +144,10 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
     for latency in _LATENCIES:
         canvas.line([low, high], [low / latency, high / latency], color=FADED, lw=0.7, ls=":")
     canvas.line([low, high], [roof, roof], color=MEMORY, lw=1.2, ls="--")
-    _name_latencies(canvas, roof)
+    y = 4 * math.sqrt(ax.get_ylim()[0] * roof)  # a height between the groups of points
+    for latency in _LATENCIES:
+        style: dict[str, Any] = {"color": FADED, "fontsize": canvas.font, "ha": "right"}
+        ax.annotate(quantity(latency, "s"), (y * latency, y), va="bottom", **style)
     legend = []
     for (name, group), colour, marker in zip(groups.items(), _COLOURS, _MARKERS, strict=False):
         style = {"color": colour, "marker": marker}
@@ -173,21 +176,6 @@ def in_flight_chart(loops: Mapping[str, Iterable[InnerLoop]], roof: float) -> Ax
     return ax
 
 
-def _name_latencies(canvas: Canvas, roof: float) -> None:
-    """Name the lines of constant latency, all at the same height between the groups of points."""
-    bottom = canvas.ax.get_ylim()[0]
-    y = math.sqrt(bottom * roof) * 4
-    for latency in _LATENCIES:
-        canvas.ax.annotate(
-            quantity(latency, "s"),
-            (y * latency, y),
-            color=FADED,
-            fontsize=canvas.font,
-            ha="right",
-            va="bottom",
-        )
-
-
 def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
     """Draw the registers per thread of each variant, and the registers left unused.
 
@@ -203,10 +191,7 @@ def register_chart(sweep: Sweep, in_flight: Mapping[str, float]) -> Axes:
         most = kernel.most_registers or kernel.registers
         ax.barh(row, kernel.registers, height=0.7, color=_COLOURS[0])
         ax.barh(row, most - kernel.registers, left=kernel.registers, height=0.7, color=_UNUSED)
-        multiprocessors = int(m.context["cuda"]["multiprocessors"])
-        launched = math.ceil(math.prod(kernel.grid) / multiprocessors)
-        blocks = min(launched, *kernel.limits.values())
-        threads = blocks * math.prod(kernel.block)
+        threads = resident_threads(m, multiprocessors=1)
         words = f"{threads} threads"
         if m.variant in in_flight:
             words += f", {in_flight[m.variant] * threads / 1024:.3g} KiB in flight"

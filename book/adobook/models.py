@@ -42,16 +42,13 @@ def modelled(
     counts: dict[str, float] = {}
     for name, accesses in (("load", loads), ("store", stores)):
         if accesses:
-            counts[f"{name}_requests"] = warps * len(accesses)
-            counts[f"{name}_sectors"] = warps * sum(a.sectors_per_request for a in accesses)
-    for name, shared in (("load", shared_loads), ("store", shared_stores)):
+            counts[f"{name}_requests"] = len(accesses)
+            counts[f"{name}_sectors"] = sum(a.sectors_per_request for a in accesses)
+    for name, shared in (("shared_load", shared_loads), ("shared_store", shared_stores)):
         if shared:
-            wavefronts = warps * sum(s.wavefronts_per_request for s in shared)
-            counts[f"shared_{name}_wavefronts"] = wavefronts
-            counts[f"shared_{name}_conflicts"] = warps * sum(
-                s.conflicts / s.requests for s in shared
-            )
-    return counts
+            counts[f"{name}_wavefronts"] = sum(s.wavefronts_per_request for s in shared)
+            counts[f"{name}_conflicts"] = sum(s.conflicts / s.requests for s in shared)
+    return {name: warps * count for name, count in counts.items()}
 
 
 def model_beside_counters(
@@ -74,20 +71,15 @@ def model_beside_counters(
     for name, m, predicted in rows:
         if m.profile is None:
             raise ValueError(f"measurement must have counters, got none for {name!r}")
+        unit, amount = ("FLOP/s", m.flops) if m.flops else ("B/s", m.bytes)
         first: list[object] = [name]
-        last: list[object] = [quantity(m.seconds, "s"), _useful_rate(m)]
+        last: list[object] = [quantity(m.seconds, "s"), quantity(amount / m.seconds, unit)]
         for key, expected in predicted.items():
             found, q = m.profile[key], BY_KEY[key]
             cells = [q.title, written(expected, q.unit), written(found, q.unit)]
             lines.append([*first, *cells, difference(expected, found), *last])
             first, last = [None], [None, None]
     return table(header, lines)
-
-
-def _useful_rate(m: Measurement) -> str:
-    """Useful FLOPs per second; for a routine without FLOPs, compulsory bytes per second."""
-    unit, amount = ("FLOP/s", m.flops) if m.flops else ("B/s", m.bytes)
-    return quantity(amount / m.seconds, unit)
 
 
 def difference(expected: float, found: float) -> str:

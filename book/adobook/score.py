@@ -131,16 +131,15 @@ class Score:
         second = [row for row in rows if row.named or set(row.alternatives[:1]) & set(row.changes)]
         exceeded = [row for row in claims if row.verdict.startswith("exceeded")]
         known = [row for row in tested if row.moved is not None]
+        improved = [row for row in known if row.moved]
+        gained_and_named = [row for row in self.gained if row.named]
         idle = len(rows) - len(self.gained)
         return [
             ("steps", str(len(rows))),
             ("named correctly", _of(self.named, len(rows))),
             ("  by category alone, without confirmed 'done'", _of(by_category, len(rows))),
             ("  with the first alternative", _of(second, len(rows))),
-            (
-                "steps that gained more than 5 %, named",
-                _of([row for row in self.gained if row.named], len(self.gained)),
-            ),
+            ("steps that gained more than 5 %, named", _of(gained_and_named, len(self.gained))),
             ("steps without gain, change not proposed", _of(self.abstained, idle)),
             ("sum of both: agrees with the measured gain", _of(self.agreed, len(rows))),
             ("steps with a bound", str(len(claims))),
@@ -150,10 +149,7 @@ class Score:
             ("median of bound / realised gain, tested bounds", _times(self.looseness)),
             ("  without 'done'", _times(_median(r for r in tested if r.proposed != Step.DONE))),
             ("  all bounds", _times(_median(claims))),
-            (
-                "target metric improved, of tested bounds",
-                _of([row for row in known if row.moved], len(known)),
-            ),
+            ("target metric improved, of tested bounds", _of(improved, len(known))),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,19 +166,14 @@ class Score:
     def tables(self) -> Text:
         """The summary, and the result of every step."""
         header = ("ladder", "step", "limiter", "proposed", "changed", "at most", "realised")
-        rows = (
-            (
+        rows = [
+            [
                 *(row.ladder, f"{row.variant} to {row.next_variant}", row.limiter, row.proposed),
-                listed(Step(name) for name in row.changes),
-                *(
-                    _times(row.bound),
-                    ratio(row.realised),
-                    row.verdict,
-                    "yes" if row.named else "no",
-                ),
-            )
+                *(listed(map(Step, row.changes)), _times(row.bound), ratio(row.realised)),
+                *(row.verdict, "yes" if row.named else "no"),
+            ]
             for row in self
-        )
+        ]
         summary = table(("quantity", "value"), self.summary())
         return say(summary, table((*header, "bound", "named"), rows))
 

@@ -1,16 +1,23 @@
-"""Sentences about the steps of a ladder: the change of a variant, and its gain."""
+"""Sentences about the steps of a ladder: the change of a variant, its gain, and predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
-from adobook.published import Published
+from adobook.published import Published, written
 from adobook.text import Text, table
-from adokernels.model import registry
+from adokernels.model.registry import routines
 from adokernels.records.measurement import Measurement
 from adokernels.records.statistics import Verdict
 from adokernels.records.sweep import Sweep
 from adokernels.text import NO_LIMIT, number, percent, quantity, ratio
+
+#: Largest factor between the measured value and a guess that is reported as close.
+_CLOSE = 1.25
+
+#: Where a value comes from, and the words for it: alone, and after the guess.
+_SOURCES = {"measured": ("The measured value", "Measured"), "model": ("The model's value", "Model")}
 
 
 def between(faster: Measurement, slower: Measurement) -> str:
@@ -38,7 +45,8 @@ def step(
     """
     if name not in [m.variant for m in sweep]:
         why = sweep.skipped.get(name, "it was not measured")
-        changes = _changes(sweep, name)
+        ladder = routines.get(sweep.routine)
+        changes = ladder[name].changes if ladder else ""
         return Text(f"**{name}** — {changes} There is no measurement of it here: {why}.")
     m = sweep[name]
     baseline = sweep[before] if before else sweep.step_pairs().get(m)
@@ -69,12 +77,6 @@ def libraries(sweep: Sweep) -> Text:
     return table(["implementation", "time", "time / our time", "of the roof"], rows)
 
 
-def _changes(sweep: Sweep, name: str) -> str:
-    if sweep.routine not in registry.__all__:
-        return ""
-    return str(getattr(registry, sweep.routine)[name].changes)
-
-
 def _of_roof(sweep: Sweep, m: Measurement) -> str:
     share = sweep.share_of_roof(m)
     threads = f", in blocks of {' x '.join(map(str, m.block))} threads" if m.block else ""
@@ -85,9 +87,9 @@ def _of_roof(sweep: Sweep, m: Measurement) -> str:
 
 def _unmeasured(sweep: Sweep, before: str, name: str) -> list[str]:
     """The steps of the ladder between two variants that the sweep does not contain."""
-    if sweep.routine not in registry.__all__:
+    ladder = routines.get(sweep.routine)
+    if ladder is None:
         return []
-    ladder = getattr(registry, sweep.routine)
     names = [v.name for v in ladder if v.device == ladder[name].device and not v.ceiling]
     if before not in names:
         return []
@@ -102,14 +104,16 @@ def _published_step(
 ) -> list[str]:
     """One sentence per document and device that published the time or the speed-up of the step."""
     sentences = []
+    of_baseline = [p for p in published if baseline and p.variant == baseline.variant]
     for p in published:
         if p.variant != m.variant or not isinstance(p.value, float | int):
             continue
-        earlier = _matching(published, p, baseline)
-        before = float(earlier.value) if earlier else None
+        same = (p.document, p.device, p.quantity)
+        earlier = [o for o in of_baseline if (o.document, o.device, o.quantity) == same][:1]
+        before = float(earlier[0].value) if earlier else None
         device = f"{'an' if p.device[:1] in 'AEIO' else 'a'} {p.device}"
-        if p.quantity == "seconds" and earlier and before:
-            words = f"from {earlier.text} to {p.text} on {device}, {ratio(before / p.value)}"
+        if p.quantity == "seconds" and before:
+            words = f"from {earlier[0].text} to {p.text} on {device}, {ratio(before / p.value)}"
         elif p.quantity == "seconds":
             words = f"{p.text} on {device}"
         elif p.quantity == "speedup":
@@ -121,17 +125,6 @@ def _published_step(
     return sentences
 
 
-def _matching(
-    published: list[Published], p: Published, baseline: Measurement | None
-) -> Published | None:
-    """The same quantity of the same document and device for the variant before."""
-    for other in published:
-        same = (other.document, other.device, other.quantity) == (p.document, p.device, p.quantity)
-        if same and baseline and other.variant == baseline.variant:
-            return other
-    return None
-
-
 def _traffic(m: Measurement) -> str:
     """Requested bytes, and bytes moved by each level, relative to the compulsory bytes."""
     if not m.bytes:
@@ -140,3 +133,46 @@ def _traffic(m: Measurement) -> str:
     moved.pop("shared", None)
     shares = ", ".join(f"{level} {number(value / m.bytes)}" for level, value in moved.items())
     return f"Bytes relative to the compulsory bytes: {shares}."
+
+
+def predicted(
+    guess: float | None,
+    value: float,
+    unit: str = "",
+    *,
+    source: Literal["measured", "model"] = "measured",
+) -> Text:
+    """Compare a reader's guess with a value, which is hidden while the guess is None.
+
+    Both are in `unit`, which is not converted: for example ``"ms"``, ``"times"`` or ``"%"``. The
+    source of the value is a measurement or a model, for example `adokernels.sectors`.
+
+    Raises
+    ------
+    ValueError
+        If the source is unknown.
+    """
+    if source not in _SOURCES:
+        raise ValueError(f"source must be 'measured' or 'model', got {source!r}")
+    heading, origin = _SOURCES[source]
+    answer = _with_unit(value, unit)
+    if guess is None:
+        return Text(
+            "Replace `None` by your guess, then run this cell.\n\n"
+            f"<details><summary>{heading}</summary>{answer}</details>"
+        )
+    text = f"Your guess: {_with_unit(guess, unit)}. {origin}: **{answer}**. "
+    if guess <= 0 or value <= 0:
+        return Text(text + ("Exact." if guess == value else "They differ."))
+    ratio = guess / value
+    if ratio == 1:
+        return Text(text + "Exact.")
+    factor = max(ratio, 1 / ratio)
+    size = "large" if ratio > 1 else "small"
+    close = "Close: " if factor <= _CLOSE else ""
+    words = f"{close}your guess is {factor:.3g} times too {size}."
+    return Text(text + words[0].upper() + words[1:])
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{written(value, '')} {unit}".rstrip()

@@ -37,10 +37,7 @@ def _filled(page: Path, **blocks: str) -> tuple[Path, str]:
 def fill_markers(text: str, blocks: Mapping[str, str]) -> str:
     """Replace the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` by a block.
 
-    Raises
-    ------
-    ValueError
-        If a marker has no block or no end, or a block has no marker.
+    A marker without a block or an end, and a block without a marker, are a ValueError.
     """
     names = re.findall(r"<!-- generated: (.*?) -->", text)
     pattern = r"<!-- generated: ([^>]*?) -->\n(?:(?!<!-- ).)*?<!-- end -->"

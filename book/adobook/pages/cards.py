@@ -26,11 +26,7 @@ def text(stored: Mapping[str, ado.records.Sweep]) -> str:
 
 def anchor(card: ado.records.Card) -> str:
     """The anchor of the section of a card."""
-    return slug(_title(card))
-
-
-def _title(card: ado.records.Card) -> str:
-    return f"{card.key}: {card.title}, {card.category}"
+    return slug(f"{card.key}: {card.title}, {card.category}")
 
 
 def _summary(stored: Mapping[str, ado.records.Sweep]) -> str:
@@ -68,11 +64,10 @@ def _card(card: ado.records.Card, stored: Mapping[str, ado.records.Sweep]) -> It
     for example in card.examples:
         yield write_rich_table(evidence_table(_evidence(card, example, stored)))
     yield "**Stored variants for which all indicators hold:**"
-    applied = {n: [m.variant for m in s.variants if card.holds(m)] for n, s in stored.items()}
-    found = [
-        f"- {n}: {', '.join(f'`{v}`' for v in names)}" for n, names in applied.items() if names
-    ]
-    yield "\n".join(found or ["- none"])
+    applied = {
+        n: [f"`{m.variant}`" for m in s.variants if card.holds(m)] for n, s in stored.items()
+    }
+    yield "\n".join(f"- {n}: {', '.join(v)}" for n, v in applied.items() if v) or "- none"
 
 
 def _evidence(

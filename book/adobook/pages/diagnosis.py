@@ -36,11 +36,7 @@ def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
         reasons=write_table(
             ("reason", "steps"), [(reason, counts[reason]) for reason in Reason if counts[reason]]
         ),
-        misses="\n\n".join(
-            f"**{name}**\n\n" + "\n".join(_miss(found, row) for row in found.wrong)
-            for name, found in scores.items()
-            if found.wrong
-        ),
+        misses="\n\n".join(_misses(name, found) for name, found in scores.items() if found.wrong),
     )
 
 
@@ -62,18 +58,15 @@ def _goals(found: Score) -> str:
     """Compare the figures with the goals, in sentences."""
     gained = sum(row.named for row in found.gained)
     verdict = "reaches" if found.hit_rate >= GOAL else "does not reach"
-    return "\n".join(
-        [
-            f"The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.\n",
-            f"- **Violated bounds:** {len(found.violated)} of {len(found.tested)} tested.",
-            f"- **Named correctly, all steps:** {_share(len(found.named), len(found))}."
-            f" This {verdict} the goal.",
-            f"- **Named, of the steps that gained more than 5 %:**"
-            f" {_share(gained, len(found.gained))}.",
-            f"- **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.",
-            "\nOnly the count of all steps is compared with the goal. The others are less strict.",
-        ]
-    )
+    return f"""\
+The goals: no violated bound, and {percent(GOAL)} of the steps named correctly.
+
+- **Violated bounds:** {len(found.violated)} of {len(found.tested)} tested.
+- **Named correctly, all steps:** {_share(len(found.named), len(found))}. This {verdict} the goal.
+- **Named, of the steps that gained more than 5 %:** {_share(gained, len(found.gained))}.
+- **Agrees with the measured gain:** {_share(len(found.agreed), len(found))}.
+
+Only the count of all steps is compared with the goal. The others are less strict."""
 
 
 def _ladders(scores: Mapping[str, Score], light: set[str]) -> str:
@@ -91,6 +84,10 @@ def _ladders(scores: Mapping[str, Score], light: set[str]) -> str:
             for name, found in scores.items()
         ],
     )
+
+
+def _misses(name: str, found: Score) -> str:
+    return f"**{name}**\n\n" + "\n".join(_miss(found, row) for row in found.wrong)
 
 
 def _miss(found: Score, row: Row) -> str:

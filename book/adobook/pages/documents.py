@@ -8,10 +8,17 @@ from functools import partial
 from pathlib import Path
 
 import adokernels as ado
-from adobook.pages.ours import Figure, counterparts, ours
+from adobook.pages.figures import (
+    Figure,
+    counterparts,
+    device_of,
+    of_document,
+    ours,
+    published_gains,
+    published_of,
+)
 from adobook.pages.stored import Record, contexts_of, course_records, fill_template, origin
 from adobook.pages.targets import link
-from adobook.pages.theirs import device_of, of_document, published_gains, published_of
 from adobook.published import Published, read_toml
 from adobook.text import slug, write_table
 
@@ -126,11 +133,9 @@ class Document:
         omitted = f"Ours: `{self.ladder}`. Names of other records omit `{self.prefix}`."
         headers = ["item", "content", "shown by", f"published, {device}" if device else "published"]
         headers.append(f"here, {machine.name if machine else ''}")
-        parts = [f"## {self.heading}", self.address and f"<{self.address}>"]
-        parts += [
-            f"{omitted} {self.remark}".rstrip(),
-            write_table(headers, map(self.cells, self.rows)),
-        ]
+        address = f"<{self.address}>" if self.address else ""
+        rows = write_table(headers, map(self.cells, self.rows))
+        parts = [f"## {self.heading}", address, f"{omitted} {self.remark}".rstrip(), rows]
         return "\n\n".join(filter(None, parts))
 
 
@@ -148,13 +153,7 @@ def documents(records: Mapping[str, Record]) -> tuple[Document, ...]:
 
 
 def text(sweeps: Mapping[str, ado.records.Sweep]) -> str:
-    """Return the page in Markdown.
-
-    Raises
-    ------
-    ValueError
-        If a row is missing, or names a target or a figure that does not exist.
-    """
+    """Return the page in Markdown; a ValueError names missing rows, targets and figures."""
     stored = {**sweeps, **course_records()}
     found = documents(stored)
     check(found)

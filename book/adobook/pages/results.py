@@ -51,13 +51,7 @@ HEADLINES: Mapping[str, str] = _SETTINGS["headlines"]
 
 
 def pages(sweeps: Mapping[str, ado.records.Sweep]) -> dict[str, str]:
-    """Return the pages in Markdown, by file name.
-
-    Raises
-    ------
-    ValueError
-        If no page shows a stored sweep.
-    """
+    """Return the pages in Markdown, by file name; a ValueError if none shows a stored sweep."""
     shown = {name for page in PAGES for name in page.names(sweeps)}
     if missing := sorted(set(sweeps) - shown):
         raise ValueError(f"book/adobook/pages/results.toml: no page shows {', '.join(missing)}")
@@ -92,9 +86,8 @@ def _part_of_index(page: Page, sweeps: Mapping[str, ado.records.Sweep]) -> str:
         sweep = sweeps[name]
         context = sweep.fastest.context
         shown = _row_of_peers(sweep) if page.peers else _row_of_ladder(sweep)
-        link = f"[{name}]({page.file}#{name})"
-        version = str(context.get("adokernels", "unknown"))
-        rows.append((link, _problem(sweep), *shown, day(context), version))
+        made = day(context), str(context.get("adokernels", "unknown"))
+        rows.append((f"[{name}]({page.file}#{name})", _problem(sweep), *shown, *made))
     header = ("ladder", "problem", "best variant", *figures, "date", "version")
     return f"## {page.title}\n\n{page.summary}\n\n{_table(header, rows)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,14 @@ def origin(contexts: Iterable[Mapping[str, Any]]) -> str:
     """
     facts = list(contexts)
 
-    def joined(value: Callable[[Mapping[str, Any]], str | None]) -> str:
-        return " and ".join(sorted({value(context) or "unknown" for context in facts})) or "unknown"
+    def joined(values: Iterable[str | None]) -> str:
+        return " and ".join(sorted({value or "unknown" for value in values})) or "unknown"
 
     version, python, numpy = (
-        joined(lambda c, key=key: c.get(key))  # type: ignore[misc]
-        for key in ("adokernels", "python", "numpy")
+        joined(context.get(key) for context in facts) for key in ("adokernels", "python", "numpy")
     )
     return (
-        f"Measured {_dates(facts)} with adokernels {version} on {joined(_device)};"
+        f"Measured {_dates(facts)} with adokernels {version} on {joined(map(_device, facts))};"
         f" Python {python}, NumPy {numpy}."
     )
 

@@ -19,13 +19,7 @@ from adokernels import cli
 
 
 def link(target: str) -> str:
-    """The Markdown of a target.
-
-    Raises
-    ------
-    ValueError
-        If it does not exist.
-    """
+    """The Markdown of a target; a ValueError if it does not exist."""
     kinds = (
         (r"(\d\d): (.+)", _section),
         (r"(\w+)\[(\w+)\]", _variant),
@@ -75,10 +69,11 @@ def _card(target: str, key: str) -> str:
 def _name(target: str, package: str, dotted: str) -> str:
     found: object = ado if package == "ado" else course
     for name in dotted.split("."):
-        public = (*found.__all__, "records") if inspect.ismodule(found) else (name,)
-        if name not in public or not hasattr(found, name):
+        value = getattr(found, name, None)
+        public = name in dir(found) and not inspect.ismodule(value)
+        if not (public or value is ado.records):
             raise ValueError(f"no name {target!r}")
-        found = getattr(found, name)
+        found = value
     return f"`{target}`"
 
 

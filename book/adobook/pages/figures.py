@@ -1,16 +1,23 @@
-"""Our figures of docs/documents.md, from stored records and from the models of access patterns."""
+"""The figures of docs/documents.md.
+
+Ours are from stored records and from the models of access patterns.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import adokernels as ado
+from adobook import published
+from adobook.figures import ranks
 from adobook.pages.stored import DATA, Record
-from adobook.priorities import ranks
 from adobook.published import UNITS, Published, written
 from adokernels.records.loops import Loop
 from adokernels.records.metrics import BY_KEY
@@ -27,21 +34,12 @@ _IMAGE, _RANKED = "2560x1600", "gaussian_blur"
 
 
 class Figure(NamedTuple):
-    """A figure of the page, published or measured here.
+    """A figure of the page, published or measured here."""
 
-    Attributes
-    ----------
-    variant
-        The variant that it belongs to, or an empty text.
-    text
-        The figure with its name.
-    place
-        The device of a published figure, the stored record of one of ours; empty for the default
-        device, and for a figure that is not from a record.
-    """
-
-    variant: str
-    text: str
+    variant: str  # the variant that it belongs to, or an empty text
+    text: str  # the figure with its name
+    #: The device of a published figure, or the stored record of one of ours; empty for the default
+    #: device, and for a figure that is not from a record.
     place: str = ""
 
 
@@ -81,12 +79,16 @@ def _size(lengths: Iterable[int], unit: str) -> str:
     return f"{' x '.join(map(str, lengths))} {unit}"
 
 
-def _rate(level: str) -> Callable[[ado.records.Profile], str]:
-    return lambda profile: quantity(profile[f"{level}_bytes"] / profile["seconds"], "B/s")
+def _rate(level: str, profile: ado.records.Profile) -> str:
+    return quantity(profile[f"{level}_bytes"] / profile["seconds"], "B/s")
 
 
-def _intensity(level: str) -> Callable[[ado.records.Measurement], str]:
-    return lambda m: written(m.executed_flops / _profile(m)[f"{level}_bytes"], "FLOP/B")
+def _intensity(level: str, m: ado.records.Measurement) -> str:
+    return written(m.executed_flops / _profile(m)[f"{level}_bytes"], "FLOP/B")
+
+
+def _excess(p: ado.records.Profile) -> str:
+    return written(p["store_sectors"] - p["ideal_store_sectors"], "")
 
 
 #: Quantities that are computed from counters: title, and text for a profile.
@@ -106,12 +108,8 @@ _FROM_PROFILE: Mapping[str, tuple[str, Callable[[ado.records.Profile], str]]] = 
         lambda p: written(1 / p["issue_active"], "cycles"),
     ),
     "dominant_stall": ("dominant stall", _dominant_stall),
-    "excess_store_sectors": (
-        "excessive store sectors",
-        lambda p: written(p["store_sectors"] - p["ideal_store_sectors"], ""),
-    ),
-    "rate_L2": ("L2", _rate("l2")),
-    "rate_DRAM": ("DRAM", _rate("dram")),
+    "excess_store_sectors": ("excessive store sectors", _excess),
+    **{f"rate_{level}": (level, partial(_rate, level.lower())) for level in ("L2", "DRAM")},
 }
 #: Quantities that are computed from more than counters: title, and text for a measurement.
 _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], str]]] = {
@@ -119,33 +117,29 @@ _FROM_MEASUREMENT: Mapping[str, tuple[str, Callable[[ado.records.Measurement], s
     "registers": ("registers", lambda m: str(max(k.registers for k in m.kernels))),
     "flops_per_second": ("rate", lambda m: quantity(m.flops_per_second, "FLOP/s")),
     "executed_flops": ("FLOPs by formula", lambda m: written(m.executed_flops, "")),
-    "intensity_L1": ("intensity at L1", _intensity("l1")),
-    "intensity_L2": ("intensity at L2", _intensity("l2")),
-    "intensity_DRAM": ("intensity at DRAM", _intensity("dram")),
+    **{
+        f"intensity_{level}": (f"intensity at {level}", partial(_intensity, level.lower()))
+        for level in ("L1", "L2", "DRAM")
+    },
 }
 #: All quantities that are no counters.
 COMPUTED = {**_FROM_PROFILE, **_FROM_MEASUREMENT}
 
 
-def _measured(machine: ado.records.Machine, name: str) -> float:
-    return machine[name].measured
+def _quotient(machine: ado.records.Machine, above: str, below: str) -> float:
+    return machine[above].measured / machine[below].measured
 
 
 #: Figures of the machine.
 _MACHINE: Mapping[str, Callable[[ado.records.Machine], str]] = {
-    "machine": lambda machine: machine.name,
-    "machine multiprocessors": lambda machine: (
-        f"{machine.context['cuda']['multiprocessors']} multiprocessors"
+    "machine": lambda m: m.name,
+    "machine multiprocessors": lambda m: f"{m.context['cuda']['multiprocessors']} multiprocessors",
+    "machine balance": lambda m: (
+        f"FLOPs per byte of the machine {written(_quotient(m, 'FP64 fma', 'DRAM copy'), 'FLOP/B')}"
     ),
-    "machine balance": lambda machine: (
-        "FLOPs per byte of the machine "
-        + written(_measured(machine, "FP64 fma") / _measured(machine, "DRAM copy"), "FLOP/B")
-    ),
-    "machine FP32 / FP64": lambda machine: (
-        "FP32 to FP64 " + ratio(_measured(machine, "FP32 fma") / _measured(machine, "FP64 fma"))
-    ),
-    "machine L1": lambda machine: f"L1 {quantity(_measured(machine, 'L1 read'), 'B/s')}",
-    "machine L2": lambda machine: f"L2 {quantity(_measured(machine, 'L2 read'), 'B/s')}",
+    "machine FP32 / FP64": lambda m: f"FP32 to FP64 {ratio(_quotient(m, 'FP32 fma', 'FP64 fma'))}",
+    "machine L1": lambda m: f"L1 {quantity(m['L1 read'].measured, 'B/s')}",
+    "machine L2": lambda m: f"L2 {quantity(m['L2 read'].measured, 'B/s')}",
 }
 
 
@@ -166,13 +160,7 @@ _MACHINE_CODE: Mapping[str, Callable[[ado.records.KernelSass], str]] = {
 
 
 def ours(stored: Mapping[str, Record], default: str, text: str) -> Figure:
-    """One of our figures, from a stored record or from the model of an access pattern.
-
-    Raises
-    ------
-    ValueError
-        If the record does not contain it.
-    """
+    """One of our figures, from a stored record or a model; a ValueError if there is none."""
     place, _, name = text.rpartition(": ")
     place = place or default
     try:
@@ -291,3 +279,57 @@ def _counted(profile: ado.records.Profile, key: str) -> str:
         return named(title, text(profile))
     q, value = BY_KEY[key], profile.longest[key]
     return named(title_of(key), written(value, q.unit or UNITS.get(q.section, "")))
+
+
+# --- Published figures ----------------------------------------------------------------------------
+
+#: Titles of the figures of published codes, whose own titles are "CODE: QUANTITY".
+_PER_ITERATION = {
+    "flops": "FLOPs per iteration",
+    "fma_share": "FMAs of FP instructions",
+    **{f"bytes_{level}": f"{level} per iteration" for level in ("DRAM", "L2", "L1")},
+}
+
+
+def published_of(letter: str) -> tuple[Published, ...]:
+    """All published figures with an item of a document."""
+    return tuple(p for p in _all_published() if p.item.startswith(letter))
+
+
+@cache
+def _all_published() -> tuple[Published, ...]:
+    files = sorted(Path(published.__path__[0]).glob("*.toml"))
+    return tuple(p for file in files for p in published.read(file.stem).FIGURES)
+
+
+def device_of(theirs: Iterable[Published]) -> str:
+    """The device of the figures of most items; empty without figures."""
+    devices = Counter(device for _, device in {(p.item, p.device) for p in theirs})
+    return next((device for device, _ in devices.most_common(1)), "")
+
+
+def of_document(p: Published, device: str) -> Figure:
+    """A published figure; its device is named if it is not `device` or any."""
+    other = p.device if p.device not in (device, published.access_patterns.DEVICE) else ""
+    code, _, counted = p.title.rpartition(": ")
+    if code and counted == p.quantity:
+        return Figure(p.variant, named(_PER_ITERATION[counted], p.text), f"{code}; {other}")
+    return Figure(p.variant, named(_title(p), p.text), other)
+
+
+def _title(p: Published) -> str:
+    """The title of the same quantity of ours, if there is one."""
+    if p.title:
+        return p.title
+    if p.quantity in BY_KEY:
+        return title_of(p.quantity)
+    return COMPUTED[p.quantity][0] if p.quantity in COMPUTED else p.shown_as
+
+
+def published_gains(here: Iterable[str], known: Iterable[Published]) -> Iterator[Figure]:
+    """The published ratios of times of the steps ``"a > b"``, if both times are published."""
+    seconds = {p.variant: p.value for p in known if p.quantity == "seconds" and p.variant}
+    for match in filter(None, map(GAIN.fullmatch, here)):
+        before, after = (seconds.get(name) for name in match.groups())
+        if isinstance(before, float) and isinstance(after, float):
+            yield Figure("", f"`{match[1]}` to `{match[2]}` {ratio(before / after)}")

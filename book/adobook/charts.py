@@ -1,0 +1,369 @@
+"""Charts of the notebooks that the package does not have, and their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+from adobook.published import Published
+from adokernels.charts.canvas import COMPUTE, FADED, MEMORY, Canvas
+from adokernels.patterns.sectors import Sectors
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import SECTOR
+from adokernels.records.sweep import Sweep
+from adokernels.text import percent, quantity, ratio
+
+_COLOURS, _HATCHES = ("#999999", "#E69F00", "#0072B2"), ("", "///", "")
+_MODEL, _COUNTED, _USEFUL = "#0072B2", "#D55E00", "#009E73"
+#: Tiles per side of the matrix, and elements per side of a tile, in the pictures.
+_TILES, _ELEMENTS = 6, 4
+#: Row and column of the tile in the matrix.
+_ROW, _COL = 1, 4
+#: Left edge of the tile in shared memory, and its size, relative to a matrix of size 1.
+_SHARED, _SIZE = 1.35, 0.6
+_LINE, _TILE, _WARP = "#808080", "#56B4E9", "#D55E00"
+
+
+def new_canvas(height: float, width: float = 10.0) -> Canvas:
+    """A canvas on the axes of a new figure, without the upper and the right line of the frame."""
+    ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
+    return open_canvas(ax)
+
+
+def open_canvas(ax: Axes) -> Canvas:
+    """A canvas on axes, without the upper and the right line of the frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+    return Canvas(ax, annotate=True)
+
+
+def label_axis(axis: Axis, label: str, unit: str = "", *, font: float | None = None) -> None:
+    """Label an axis, and its ticks with quantities of this unit; a share is a percentage."""
+    if unit == "%":
+        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    elif unit:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, unit)))
+    axis.set_label_text(label)
+    if font:
+        axis.label.set_fontsize(font + 1)
+        axis.set_tick_params(labelsize=font)
+
+
+# --- Image filters --------------------------------------------------------------------------------
+
+
+def timeline(rows: Mapping[str, Sequence[Measurement]], order: Sequence[str]) -> Axes:
+    """Draw the steps of an application as bars on a time axis, in the order in which they run.
+
+    `rows` are the steps of each row of the chart, for example copies and kernels.
+    """
+    canvas = new_canvas(len(rows) * 0.8 + 1.2)
+    ax = canvas.ax
+    found = {m.variant: (row, m) for row, name in enumerate(rows) for m in rows[name]}
+    start = 0.0
+    for name in order:
+        row, m = found[name]
+        colour = COMPUTE if row else MEMORY
+        ax.barh(row, m.seconds, left=start, height=0.5, color=colour, edgecolor="white")
+        canvas.callout(
+            f"{name}, {quantity(m.seconds, 's')}",
+            (start + m.seconds / 2, row + 0.25),
+            (10, 22, 34),
+            ((0, 1), (1, 1), (-1, 1)),
+        )
+        start += m.seconds
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set_ylim(-0.5, len(rows) - 0.1)
+    label_axis(ax.xaxis, "time of the host", "s")
+    return ax
+
+
+def utilisation_plane(measurements: Iterable[Measurement], threshold: float) -> Axes:
+    """Draw variants in the plane of memory and compute throughput, with the limiter's regions.
+
+    `threshold` is the share of the peak below which a throughput does not limit the kernel.
+    """
+    canvas = new_canvas(5.2, 7.0)
+    ax = canvas.ax
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    for line in (ax.axvline, ax.axhline):
+        line(threshold, color=FADED, lw=1.0, ls="--", zorder=1)
+    low, high = 0.02, 0.98
+    corners = {
+        "latency-bound": (low, low, "left", "bottom"),
+        "memory-bound": (high, low, "right", "bottom"),
+        "compute-bound": (low, high, "left", "top"),
+        "compute and memory": (high, high, "right", "top"),
+    }
+    for words, (x, y, ha, va) in corners.items():
+        canvas.text(words, x=x, y=y, ha=ha, va=va, color=FADED, fontweight="bold")
+    for m in measurements:
+        if m.profile:
+            point = (m.profile["memory_sol"], m.profile["compute_sol"])
+            canvas.mark(*point, marker="o", color=MEMORY, ms=6, ls="")
+            canvas.callout(m.variant, point, (8, 16, 26, 38, 50))
+    label_axis(ax.xaxis, "memory throughput, of peak", "%")
+    label_axis(ax.yaxis, "compute throughput, of peak", "%")
+    return ax
+
+
+def speedups_of_devices(sweep: Sweep, published: Iterable[Published]) -> Axes:
+    """Draw the speed-up of each variant over the first one, beside the document's on its device."""
+    ax = new_canvas(5.0).ax
+    first = sweep.variants[0]
+    names = [m.variant for m in sweep.variants]
+    times = {p.variant: p for p in published if p.quantity == "seconds"}
+    start = times[first.variant]
+    theirs = {name: float(start.value) / float(p.value) for name, p in times.items()}
+    ours = {m.variant: first.seconds / m.seconds for m in sweep.variants}
+    here = sweep.machine.name if sweep.machine else first.device
+    for label, colour, marker, totals in (
+        (f"{start.document}, {start.device}", COMPUTE, "s", theirs),
+        (here, MEMORY, "o", ours),
+    ):
+        places = [names.index(name) for name in totals]
+        ax.plot(places, list(totals.values()), color=colour, marker=marker, ms=6, label=label)
+        last = list(totals)[-1]
+        ax.annotate(
+            ratio(totals[last]), (names.index(last), totals[last]), (0, 7),
+            textcoords="offset points", ha="center", color=colour,
+        )  # fmt: skip
+    roof = [first.seconds / m.seconds for m in sweep if m.ceiling]
+    if roof:
+        label = f"copy of the image, {here}: {ratio(max(roof))}"
+        ax.axhline(max(roof), color=MEMORY, lw=1, ls="--", label=label)
+    ax.set_yscale("log", base=2)
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"\N{MULTIPLICATION SIGN}{value:g}")
+    )
+    ax.set_ylim(0.85, 1.5 * max(*roof, *ours.values(), *theirs.values()))
+    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    ax.set_ylabel(f"speed-up over {first.variant} on the same device")
+    ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def times_of_application(variants: Sequence[Measurement], others: Sequence[Measurement]) -> Axes:
+    """Draw the time of an application as stacked bars, one bar per variant of one of its kernels.
+
+    `others` are the kernels that do not change.
+    """
+    ax = new_canvas(4.0).ax
+    names = [m.variant for m in variants]
+    parts = [(f"{m.routine}[{m.variant}]", [m.seconds] * len(names)) for m in others]
+    parts.append((f"{variants[0].routine}, each variant", [m.seconds for m in variants]))
+    floor = np.zeros(len(names))
+    for (label, seconds), colour, hatch in zip(parts, _COLOURS, _HATCHES, strict=True):
+        style: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+        ax.bar(names, seconds, bottom=floor, label=label, **style)
+        floor += seconds
+    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    label_axis(ax.yaxis, "time of the kernels", "s")
+    ax.legend(reverse=True, frameon=False)
+    return ax
+
+
+# --- A routine over a stride or an offset ---------------------------------------------------------
+
+
+def stride_chart(sweep: Sweep, option: str, model: Callable[[int], Sectors]) -> tuple[Axes, Axes]:
+    """Draw the utilisation of loaded sectors and the bytes per second over an option.
+
+    The upper chart has the utilisation that the model predicts, the counted utilisation, and the
+    utilisation of the bytes read from DRAM. The lower chart has the bytes per second: the
+    compulsory bytes, and all sectors that L1 transfers. It returns the axes of both.
+
+    Parameters
+    ----------
+    sweep
+        Measurements of one variant, each with another value of the option.
+    option
+        The option, for example ``"stride"``.
+    model
+        The load of a warp, for a value of the option.
+
+    Raises
+    ------
+    ValueError
+        If a measurement has no counters, or its problem does not have the option.
+    """
+    points = sorted((_Point.of(m, option, model) for m in sweep), key=lambda point: point.x)
+    axes: tuple[Axes, Axes] = tuple(
+        plt.figure(figsize=(10.0, 6.4), layout="constrained").subplots(2, 1)
+    )
+    upper, lower = map(open_canvas, axes)
+    _utilisation(upper, points)
+    _bandwidth(lower, points, sweep.machine)
+    for canvas in (upper, lower):
+        ax = canvas.ax
+        ax.set_ylim(0, 1.15 * ax.get_ylim()[1])  # the legend is above all data and the roof
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=17, steps=[1, 2, 4, 8, 10]))
+        ax.tick_params(labelsize=canvas.font)
+        ax.grid(visible=True, axis="y", lw=0.4, color="0.9")
+        style: dict[str, Any] = {"fontsize": canvas.font, "frameon": False, "borderaxespad": 0}
+        ax.legend(loc="upper right", ncols=len(ax.lines), **style)
+    upper.ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    label_axis(lower.ax.xaxis, f"{option.capitalize()} in elements", font=lower.font)
+    return axes
+
+
+class _Point(NamedTuple):
+    """One measurement of the chart: shares are fractions, rates are in bytes per second."""
+
+    x: int
+    predicted: float
+    counted: float
+    of_dram: float | None
+    useful: float
+    moved: float
+
+    @classmethod
+    def of(cls, m: Measurement, option: str, model: Callable[[int], Sectors]) -> _Point:
+        value, profile = m.problem.options.get(option), m.profile
+        if not isinstance(value, int):
+            raise ValueError(f"problem must have the option {option!r}, got {m.problem}")
+        if profile is None:
+            raise ValueError(f"measurement must have counters, got none for {option} {value}")
+        load = model(value)
+        used = profile["load_requests"] * load.used_bytes / load.requests
+        read = profile.get("dram_read_bytes")
+        sectors = profile["load_sectors"] + profile["store_sectors"]
+        return cls(
+            x=value,
+            predicted=load.utilisation,
+            counted=used / (SECTOR * profile["load_sectors"]),
+            of_dram=used / read if read else None,
+            useful=m.bytes_per_second,
+            moved=SECTOR * sectors / m.seconds,
+        )
+
+
+def _utilisation(canvas: Canvas, points: Sequence[_Point]) -> None:
+    ax, xs = canvas.ax, [point.x for point in points]
+    predicted, counted = ([getattr(p, name) for p in points] for name in ("predicted", "counted"))
+    ax.plot(xs, predicted, color=_MODEL, lw=1.5, zorder=2, label="model, per sector")
+    ax.plot(xs, counted, "o", color=_COUNTED, ms=5, zorder=3, label="counted, per loaded sector")
+    read = [(point.x, point.of_dram) for point in points if point.of_dram is not None]
+    if read:
+        style: dict[str, Any] = {"color": FADED, "ls": ":", "marker": "D", "ms": 4, "mfc": "none"}
+        label = "counted, per byte read from DRAM"
+        ax.plot(*zip(*read, strict=True), zorder=1, label=label, **style)
+    label_axis(ax.yaxis, "Bytes used / bytes moved", "%", font=canvas.font)
+    off = max(abs(point.counted / point.predicted - 1) for point in points)
+    canvas.title(
+        f"Utilisation: the counters differ from the model by at most {percent(off)}", "loads"
+    )
+
+
+def _bandwidth(canvas: Canvas, points: Sequence[_Point], machine: Machine | None) -> None:
+    ax, xs = canvas.ax, [point.x for point in points]
+    useful, moved = ([getattr(p, name) for p in points] for name in ("useful", "moved"))
+    ax.plot(xs, useful, "o-", color=_USEFUL, ms=5, zorder=3, label="compulsory bytes")
+    label = "sectors of loads and stores"
+    ax.plot(xs, moved, "s--", color=MEMORY, ms=4, mfc="none", zorder=2, label=label)
+    if machine:
+        words = f"DRAM copy {quantity(machine.roof, 'B/s')}"
+        ax.axhline(machine.roof, color=canvas.ink, lw=1.0, ls=":", zorder=1, label=words)
+    label_axis(ax.yaxis, "Bytes per second", "B/s", font=canvas.font)
+    rates = " to ".join(quantity(useful[end], "B/s") for end in (0, -1))
+    canvas.title(f"Compulsory bytes per second: {rates}", "loads and stores")
+
+
+# --- A transpose through a tile in shared memory --------------------------------------------------
+
+
+def draw_tile_transpose() -> Figure:
+    """Draw the three parts of a transpose through a tile in shared memory.
+
+    The elements that one warp accesses are red. A warp copies a row of the matrix tile to a row of
+    the shared-memory tile. After a barrier, it copies a column of the shared-memory tile to a row
+    of the result. Both global accesses are coalesced.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    titles = (
+        "1. Load along the rows of a: coalesced",
+        "2. The block is mirrored at the diagonal",
+        "3. Store along the rows of out: coalesced",
+    )
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, fontsize=10)
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+        ax.set_ylim(1.16, -0.05)  # rows count downwards, as in a matrix
+    _load(axes[0])
+    _mirror(axes[1])
+    _store(axes[2])
+    return figure
+
+
+def _load(ax: Axes) -> None:
+    _matrix(ax, "a (global memory)", _ROW, _COL)
+    _element(ax, _COL / _TILES, _ROW / _TILES, 1 / _TILES, row=1)
+    _tile(ax)
+    _element(ax, _SHARED, 0.2, _SIZE, row=1)
+    _arrow(ax, (1.02, (_ROW + 0.5) / _TILES), (_SHARED - 0.03, 0.45))
+    ax.set_xlim(-0.05, _SHARED + _SIZE + 0.05)
+
+
+def _mirror(ax: Axes) -> None:
+    _matrix(ax, "out (global memory)", _COL, _ROW)
+    ax.plot([0, 1], [0, 1], color=_LINE, ls="--")
+    corner = (_COL / _TILES, _ROW / _TILES)
+    ax.add_patch(Rectangle(corner, 1 / _TILES, 1 / _TILES, fill=False, ec=_TILE, ls="--", lw=1.5))
+    _arrow(ax, ((_COL + 0.4) / _TILES, (_ROW + 1.1) / _TILES), ((_ROW + 1.1) / _TILES, 0.73))
+    ax.set_xlim(-0.5, 1.5)
+
+
+def _store(ax: Axes) -> None:
+    _tile(ax, left=0.0)
+    _element(ax, 0.0, 0.2, _SIZE, col=1)
+    shift = _SIZE + 0.35
+    _matrix(ax, "out (global memory)", _COL, _ROW, left=shift)
+    _element(ax, shift + _ROW / _TILES, _COL / _TILES, 1 / _TILES, row=1)
+    _arrow(ax, (_SIZE + 0.03, 0.55), (shift + _ROW / _TILES - 0.03, (_COL + 0.5) / _TILES))
+    ax.set_xlim(-0.05, shift + 1.05)
+
+
+def _matrix(ax: Axes, name: str, row: int, col: int, left: float = 0.0) -> None:
+    """A matrix of tiles, one of which is coloured."""
+    tile = 1 / _TILES
+    ax.add_patch(Rectangle((left + col * tile, row * tile), tile, tile, fc=_TILE, ec="none"))
+    _grid(ax, left, 0.0, 1.0, _TILES)
+    ax.text(left + 0.5, 1.1, name, ha="center", va="center", fontsize=9)
+
+
+def _tile(ax: Axes, left: float = _SHARED) -> None:
+    """The tile in shared memory."""
+    ax.add_patch(Rectangle((left, 0.2), _SIZE, _SIZE, fc=_TILE, ec="none", alpha=0.5))
+    _grid(ax, left, 0.2, _SIZE, _ELEMENTS)
+    ax.text(left + _SIZE / 2, 0.9, "tile (shared memory)", ha="center", va="center", fontsize=9)
+
+
+def _grid(ax: Axes, left: float, top: float, size: float, cells: int) -> None:
+    for i in range(cells + 1):
+        at = i * size / cells
+        ax.plot([left, left + size], [top + at, top + at], color=_LINE, lw=0.7)
+        ax.plot([left + at, left + at], [top, top + size], color=_LINE, lw=0.7)
+
+
+def _element(
+    ax: Axes, left: float, top: float, size: float, *, row: int | None = None, col: int = 0
+) -> None:
+    """The elements that a warp accesses together: a row or a column of a tile."""
+    part = size / _ELEMENTS
+    width, height = (part, size) if row is None else (size, part)
+    corner = (left + col * part, top + (row or 0) * part)
+    ax.add_patch(Rectangle(corner, width, height, fc=_WARP, ec="none"))
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, color="#404040"))
