@@ -113,7 +113,7 @@ class Signature:
 class Task:
     """What a ladder computes, the allowed error, and the problems to run.
 
-    ``tasks/<routine>.py`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
+    A file in ``tasks/`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
     of an own ladder.
 
     Attributes

@@ -285,23 +285,25 @@ def sparsified(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
     return tuple((arrays | {"aqsm": sparse}).values())
 
 
-TASK = Task(
-    expected,
-    tolerance=1,
-    error_unit=error_unit,
-    lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
-    operands=gpp_operands,
-    sparsified=sparsified,
-    sanitizer=SanitizerCases(
-        shapes=(
-            *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),
-            *((5, 33, 31, 3), (70, 1, 34, 1), (3, 2, 300, 2), (17, 129, 2, 2)),
+TASKS = {
+    "gpp": Task(
+        expected,
+        tolerance=1,
+        error_unit=error_unit,
+        lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
+        operands=gpp_operands,
+        sparsified=sparsified,
+        sanitizer=SanitizerCases(
+            shapes=(
+                *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),
+                *((5, 33, 31, 3), (70, 1, 34, 1), (3, 2, 300, 2), (17, 129, 2, 2)),
+            ),
+            large=(130, 17, 520, 2),
         ),
-        large=(130, 17, 520, 2),
-    ),
-    # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
-    benchmark_problems={
-        "si214": "--shape 800x1385x11075x2 --seconds 4.5 --counters light",
-        "counted": "--shape 400x256x4096x2",
-    },
-)
+        # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
+        benchmark_problems={
+            "si214": "--shape 800x1385x11075x2 --seconds 4.5 --counters light",
+            "counted": "--shape 400x256x4096x2",
+        },
+    )
+}
