@@ -55,26 +55,10 @@ class CudaVariant(OwnVariant):
     ----------
     text
         The source code.
-    kernel
-        The kernel's name or template-id, in which ``{T}`` stands for the C++ type of the first
-        array, and the name of a parameter in braces for its value.
     block_shapes
         The block shapes, the default first.
-    tile
-        The elements that a block computes; None: one per thread.
-    grid
-        The grid, or a function of the operands that returns it; None: the default of
-        :func:`cuda_variant`.
-    shared_bytes
-        Dynamic shared memory per block, or a function of the operands.
-    parameters
-        The values of each template parameter or macro, the default first.
-    arguments
-        A function of operands and results that returns the kernel's arguments.
-    compiler_options
-        Further compiler options. Names in braces are replaced as in `kernel`.
-    file
-        The name of the source in messages and profiles.
+    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file
+        See :func:`cuda_variant`.
     """
 
     text: str
@@ -117,13 +101,7 @@ class CudaVariant(OwnVariant):
         return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
-        """Return the variant with this block shape and these parameter values as defaults.
-
-        Raises
-        ------
-        ValueError
-            If it does not have this block shape, or a parameter of this name with this value.
-        """
+        """Return the variant with this block shape and these parameter values as defaults."""
         if block not in self.blocks:
             raise ValueError(f"block must be one of {self.blocks}, got {block}")
         values = dict(self.parameters)
@@ -135,15 +113,7 @@ class CudaVariant(OwnVariant):
         return dataclasses.replace(self, block_shapes=blocks, parameters=values)
 
     def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
-        """Compile the kernel for an element type and the default parameters.
-
-        Parameters
-        ----------
-        element
-            The NumPy name of the element type, whose C++ name replaces ``{T}``.
-        arch
-            As in :func:`adokernels.model.compiler.compile_cuda`.
-        """
+        """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         return compile_cuda(

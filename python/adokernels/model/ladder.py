@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.model.call_checks import check_options, refuse_dask_arrays
-from adokernels.model.choice import Choice
 from adokernels.model.libraries import is_on_device
-from adokernels.model.problem import Block, Call, Problem, ResultType
-from adokernels.model.source import Source
-from adokernels.model.source_diff import diff_of
+from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
+from adokernels.model.source import Source, diff_of
 from adokernels.model.values import host_operands
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from adokernels.model.source_diff import Diff
+    from adokernels.model.source import Diff
     from adokernels.model.source_launch import SourceLaunch
     from adokernels.model.task import Task
     from adokernels.records.kernels import Resources
@@ -77,15 +75,7 @@ class Variant(ABC):
 
     @abstractmethod
     def prepare(self, problem: Problem, block: Block | None = None) -> Call:
-        """Prepare it to run on a problem.
-
-        Raises
-        ------
-        Unavailable
-            If it cannot run here.
-        ValueError
-            If it cannot solve the problem, or its source does not compile.
-        """
+        """Prepare it to run on a problem; the errors are those of :meth:`Problem.prepare`."""
 
     def settings(self) -> list[tuple[dict[str, Any], Variant]]:
         """The combinations of parameter values, each with a variant that has only these values."""
@@ -365,15 +355,8 @@ def choose(
     For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
     For an own ladder, it is the last variant that can run here and can solve the problem.
 
-    Parameters
-    ----------
-    ladder, args, options, out
-        The call.
-    device
-        Where it runs; it must be given for an own ladder.
-    gpu
-        The number of multiprocessors, the L2 capacity in bytes and the maximum shared memory per
-        block in bytes of a GPU. With it, no GPU is needed.
+    `gpu` has the number of multiprocessors, the L2 capacity in bytes and the maximum shared memory
+    per block in bytes of a GPU. With it, no GPU is needed. An own ladder needs `device`.
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,7 +21,6 @@ from adokernels.records.kernels import Kernel, Resources
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from adokernels.model.choice import Choice
     from adokernels.model.task import Task
 
 Block = tuple[int, ...]
@@ -56,6 +56,38 @@ class Values:
         """The unit of each element's error; None for the default."""
         unit = self._task.error_unit
         return unit(*self.operands, **self._options) if unit else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The variant that a call runs, and why later variants of the ladder do not run.
+
+    Attributes
+    ----------
+    routine, variant : str
+        Their names.
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+    skipped : dict of str to str
+        Later variants of the ladder, starting with the last, and why each is skipped: it cannot
+        run here, it cannot solve the problem, or another variant is faster for the problem.
+    """
+
+    routine: str
+    variant: str
+    device: str
+    skipped: dict[str, str]
+
+    @property
+    def reason(self) -> str:
+        """Why this variant runs, in one sentence."""
+        if not self.skipped:
+            return f"It is the last variant of the ladder on {self.device}."
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+        return f"It is the last variant of the ladder that is not skipped ({reasons})."
+
+    def __repr__(self) -> str:
+        return f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
 
 
 class Runnable(Protocol):
