@@ -40,25 +40,9 @@ def lazy_call(
 ) -> da.Array:
     """Return the result of a routine as a lazy Dask array.
 
-    Parameters
-    ----------
-    routine, args, options
-        The routine, its positional operands, and its keyword operands and options.
-    variant, block, device
-        As in a call with NumPy arrays. They apply to the call of each block.
-    out, stream
-        Must be None.
-
-    Raises
-    ------
-    TypeError
-        If the routine does not support Dask arrays, if `out` or `stream` is given, or if a call
-        with NumPy arrays of these types would raise it.
-    ValueError
-        If the chunk sizes are unknown, or if a call with NumPy arrays of these shapes would raise
-        it.
-    KeyError
-        If the routine has no variant of that name.
+    `variant`, `block` and `device` apply to the call of each block. `out` and `stream` must be None.
+    The errors are those of a call with NumPy arrays. TypeError is also raised if the routine does
+    not support Dask arrays, and ValueError if the chunk sizes are unknown.
 
     The blocks may still raise errors, for example if the device is missing or `block` is not one of
     the variant's.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
+from adokernels.machine_code import LaunchedKernel, kernels_in, sass_of
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.libraries import DeviceView, HostView, packed_strides, reach
+from adokernels.model.libraries import DeviceView, HostView, packed_strides, reach, shares_elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,12 +79,7 @@ class GuardedArray:
     @property
     def shares_elements(self) -> bool:
         """Whether elements share memory, as those of a broadcast dimension, or are interleaved."""
-        end = self.dtype.itemsize
-        for stride, length in sorted(zip(map(abs, self.strides), self.shape, strict=True)):
-            if length > 1 and stride < end:
-                return True
-            end += (length - 1) * stride
-        return False
+        return shares_elements(self.shape, self.strides, self.dtype.itemsize)
 
     def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
         """A copy on the host, in which elements share memory as in this array."""

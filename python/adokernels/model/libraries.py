@@ -199,3 +199,13 @@ def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) ->
 def packed_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """The strides of a packed, row-major array in bytes."""
     return tuple(math.prod(shape[d + 1 :]) * itemsize for d in range(len(shape)))
+
+
+def shares_elements(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements share memory, as in broadcast dimensions, or are interleaved."""
+    end = itemsize
+    for stride, length in sorted(zip(map(abs, strides), shape, strict=True)):
+        if length > 1 and stride < end:
+            return 0 not in shape
+        end += (length - 1) * stride
+    return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
+from adokernels.machine_code import launched_kernels, sass_of_module
 from adokernels.model.call_checks import check_options, refuse_dask_arrays
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.own_ladder import OwnLadder, extended
