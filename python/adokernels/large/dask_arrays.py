@@ -29,19 +29,18 @@ if TYPE_CHECKING:
 
 def lazy_call(
     routine: Routine,
-    args: Sequence[Any],
-    options: Mapping[str, Any],
-    *,
-    variant: str | None,
-    block: tuple[int, ...] | None,
-    device: str | None,
-    out: Any,
-    stream: Any,
+    *args: Any,
+    variant: str | None = None,
+    block: tuple[int, ...] | None = None,
+    device: str | None = None,
+    out: Any = None,
+    stream: Any = None,
+    **options: Any,
 ) -> da.Array:
     """Return the result of a routine as a lazy Dask array.
 
-    `variant`, `block` and `device` apply to the call of each block. `out` and `stream` must be None.
-    The errors are those of a call with NumPy arrays. TypeError is also raised if the routine does
+    `variant`, `block` and `device` apply to the call of each block. `out` and `stream` must be
+    None. The errors are those of a call with NumPy arrays. TypeError is also raised if the routine does
     not support Dask arrays, and ValueError if the chunk sizes are unknown.
 
     The blocks may still raise errors, for example if the device is missing or `block` is not one of

@@ -33,22 +33,9 @@ def check_options(
 ) -> None:
     """Reject keywords that neither the ladder nor the called function accepts.
 
-    Parameters
-    ----------
-    ladder
-        The ladder to which the function passes `args` and `options`.
-    args, options
-        The positional operands of the call, and the keywords that are not parameters of
-        `function`.
-    function
-        The function that was called. The error message also contains its keywords.
-    name
-        The name in the message. Default: the function and the ladder, ``"sweep(sobel)"``.
-
-    Raises
-    ------
-    TypeError
-        For the first unknown keyword. The message contains the nearest name and all valid names.
+    `args` are the positional operands of the call, and `options` the keywords that are not
+    parameters of `function`. The TypeError contains the first unknown keyword, the nearest name,
+    all valid names, and the call as ``"sweep(sobel)"`` or `name`.
     """
     known = ladder.keywords
     if known is None or options.keys() <= set(known):
@@ -67,11 +54,7 @@ def has_dask_array(*groups: Iterable[Any]) -> bool:
     if module is None:
         return False
     dask_array = getattr(module, "Array", ())  # missing while another thread imports the module
-    for group in groups:
-        for value in group:
-            if isinstance(value, dask_array):
-                return True
-    return False
+    return any(isinstance(value, dask_array) for group in groups for value in group)
 
 
 def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str, Any]) -> None:

@@ -365,26 +365,8 @@ class Routine(Ladder, _core.Callable):
             """
 
     # _core.Callable.__call__ calls this method if an argument is a Dask array.
-    def _lazy_call(
-        self,
-        *args: Any,
-        variant: str | None = None,
-        block: tuple[int, ...] | None = None,
-        device: str | None = None,
-        out: Any = None,
-        stream: Any = None,
-        **options: Any,
-    ) -> Any:
-        return find("lazy_call")(
-            self,
-            args,
-            options,
-            variant=variant,
-            block=block,
-            device=device,
-            out=out,
-            stream=stream,
-        )
+    def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
+        return find("lazy_call")(self, *args, **keywords)
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object
