@@ -23,8 +23,8 @@ from adokernels.model.registry import ceilings
 from adokernels.model.task import Task
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
+from adokernels.records.loading import problem_of
 from adokernels.records.machine import Ceiling, Machine
-from adokernels.records.schema_one import problem_of
 from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"

@@ -1,7 +1,7 @@
 """The names of the package, and the modules that define them.
 
 Names are imported at their first use. A method can therefore use a name of a package that imports
-the method's own package, as in :mod:`adokernels.conveniences`. ``make generate`` writes
+the method's own package, as in :mod:`adokernels.records.shown`. ``make generate`` writes
 ``__init__.pyi``, which type checkers read, from these names.
 """
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Context, Count, Grid, Length, Size
-from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import percent
 

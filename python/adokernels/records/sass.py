@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Block, Count
 from adokernels.records.instructions import Code, Instruction, parsed
 from adokernels.records.loops import Loop, loops_in
-from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adokernels.names import Renamed
-from adokernels.records.entries import Entries
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.record import StoredRecord
+from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.storage import write_csv
 
