@@ -7,21 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
-
 import adokernels as ado
 from adobook.pages import cards
-from adobook.pages.stored import contexts_of, origin
+from adobook.pages.stored import contexts_of, origin, sweeps
 from adobook.text import write_rich_table, write_table
-from adokernels.charts.files import save
+from adokernels.charts.files import closing, save
 from adokernels.charts.picture import picture
 from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.measurements import (
-    counter_table,
-    resources_table,
-    sweep_table,
-)
+from adokernels.tables.measurements import counter_table, resources_table, sweep_table
 
 INDEX = """\
 # Ladders
@@ -41,14 +34,14 @@ variant, and the source of each variant as the difference from the variant befor
 
 def write_pages(root: Path, target: Path) -> None:
     """Write the page and the charts of each ladder, and the list of all ladders."""
-    stored = _stored(root)
     notebooks = _notebooks(root)
     target.mkdir(parents=True, exist_ok=True)
     rows = []
     for routine in ado.routines.values():
-        records = _in_order({k: s for k, s in stored.items() if s.routine == routine.name})
+        records = _in_order({k: s for k, s in sweeps().items() if s.routine == routine.name})
         for name, sweep in records.items():
-            _draw(sweep, target / f"{name}.svg")
+            with closing(picture, sweep) as figure:
+                save(figure, target / f"{name}.svg")
         page = "\n\n".join(_page(routine, records, notebooks))
         (target / f"{routine.name}.md").write_text(page + "\n", encoding="utf-8")
         fastest = next(iter(records.values())).fastest.variant if records else ""
@@ -63,26 +56,15 @@ def write_pages(root: Path, target: Path) -> None:
     (target / "index.md").write_text(index, encoding="utf-8")
 
 
-def _stored(root: Path) -> dict[str, ado.records.Sweep]:
-    paths = sorted((root / "notebooks" / "data").glob("*.json"))
-    records = {path.stem: ado.load(path) for path in paths}
-    return {
-        name: record for name, record in records.items() if isinstance(record, ado.records.Sweep)
-    }
-
-
 def _in_order(records: Mapping[str, ado.records.Sweep]) -> dict[str, ado.records.Sweep]:
     """Sort by the number of variants, the size of the problem and the date, all descending."""
 
     def rank(name: str) -> tuple[int, float, str]:
         sweep = records[name]
-        return len(sweep.variants), max(m.bytes for m in sweep), _time(sweep)
+        date = max((str(m.context.get("time", "")) for m in sweep), default="")
+        return len(sweep.variants), max(m.bytes for m in sweep), date
 
     return {name: records[name] for name in sorted(records, key=rank, reverse=True)}
-
-
-def _time(sweep: ado.records.Sweep) -> str:
-    return max((str(m.context.get("time", "")) for m in sweep), default="")
 
 
 def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
@@ -111,12 +93,11 @@ def _page(
         if place == 0:
             yield "## Measurements"
             yield from _record(name, sweep)
-            if len(records) > 1:
-                yield "### Further records"
-        else:
-            yield _folded(
-                f"`{name}`: {origin(contexts_of([sweep]))}", "\n\n".join(_record(name, sweep))
-            )
+            continue
+        if place == 1:
+            yield "### Further records"
+        title = f"`{name}`: {origin(contexts_of([sweep]))}"
+        yield _folded(title, "\n\n".join(_record(name, sweep)))
     yield "## Source of each variant"
     yield (
         "The source of a variant is its declaration, its kernels and the definitions that these"
@@ -161,7 +142,7 @@ def _operands(routine: ado.Routine) -> str:
 def _variants(routine: ado.Routine) -> str:
     rows = [
         (
-            f"[{_code(v.name)}](#{v.name})" + (" (ceiling)" if v.ceiling else ""),
+            f"[{_code(v.name)}](#{v.name}){' (ceiling)' * v.ceiling}",
             v.device,
             v.changes,
             v.precision,
@@ -197,14 +178,6 @@ def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
 
 def _folded(title: str, content: str) -> str:
     return f":::::{{dropdown}} {title}\n{content}\n:::::"
-
-
-def _draw(sweep: ado.records.Sweep, path: Path) -> None:
-    axes = picture(sweep)
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
-    save(figure, path)
-    plt.close(figure)
 
 
 def _code(text: str) -> str:
