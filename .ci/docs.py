@@ -50,8 +50,9 @@ _NOT_LOCAL = "assets must be local, got "
 def documents(root: Path) -> list[str]:
     """The documents of the repository that are pages of the site, relative to its root."""
     paths = [*(root / "notebooks").glob("*.ipynb"), *(root / "docs").rglob("*.md")]
-    shown = (path for path in paths if not any(part.startswith("_") for part in path.parts))
-    return sorted([*PROJECT, *(str(path.relative_to(root)) for path in shown)])
+    names = (path.relative_to(root) for path in paths)
+    shown = (name for name in names if not any(part.startswith("_") for part in name.parts))
+    return sorted([*PROJECT, *map(str, shown)])
 
 
 def place(name: str) -> str:

@@ -34,11 +34,12 @@ variant, and the source of each variant as the difference from the variant befor
 
 def write_pages(root: Path, target: Path) -> None:
     """Write the page and the charts of each ladder, and the list of all ladders."""
-    notebooks = _notebooks(root)
+    notebooks, stored = _notebooks(root), sweeps()
     target.mkdir(parents=True, exist_ok=True)
     rows = []
     for routine in ado.routines.values():
-        records = _in_order({k: s for k, s in sweeps().items() if s.routine == routine.name})
+        ours = [(name, s) for name, s in stored.items() if s.routine == routine.name]
+        records = dict(sorted(ours, key=lambda item: _rank(item[1]), reverse=True))
         for name, sweep in records.items():
             with closing(picture, sweep) as figure:
                 save(figure, target / f"{name}.svg")
@@ -56,15 +57,10 @@ def write_pages(root: Path, target: Path) -> None:
     (target / "index.md").write_text(index, encoding="utf-8")
 
 
-def _in_order(records: Mapping[str, ado.records.Sweep]) -> dict[str, ado.records.Sweep]:
-    """Sort by the number of variants, the size of the problem and the date, all descending."""
-
-    def rank(name: str) -> tuple[int, float, str]:
-        sweep = records[name]
-        date = max((str(m.context.get("time", "")) for m in sweep), default="")
-        return len(sweep.variants), max(m.bytes for m in sweep), date
-
-    return {name: records[name] for name in sorted(records, key=rank, reverse=True)}
+def _rank(sweep: ado.records.Sweep) -> tuple[int, float, str]:
+    """The number of variants, the size of the problem and the date."""
+    date = max((str(m.context.get("time", "")) for m in sweep), default="")
+    return len(sweep.variants), max(m.bytes for m in sweep), date
 
 
 def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
@@ -140,15 +136,10 @@ def _operands(routine: ado.Routine) -> str:
 
 
 def _variants(routine: ado.Routine) -> str:
-    rows = [
-        (
-            f"[{_code(v.name)}](#{v.name}){' (ceiling)' * v.ceiling}",
-            v.device,
-            v.changes,
-            v.precision,
-        )
-        for v in routine
-    ]
+    rows = []
+    for v in routine:
+        mark = " (ceiling)" if v.ceiling else ""
+        rows.append((f"[{_code(v.name)}](#{v.name}){mark}", v.device, v.changes, v.precision))
     return write_table(("variant", "device", "what it changes", "rounding"), rows)
 
 
