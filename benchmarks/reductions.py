@@ -21,7 +21,6 @@ from image_peers import host
 from torch_compile import COMPILER
 
 import adokernels as ado
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import TASKS, difference
 
 CASES = {
@@ -263,7 +262,7 @@ def main() -> None:
 
     def problems(name: str) -> Iterator[Problem]:
         for shape, dtype in cases[name]:
-            on_host = random_operands(ado.routines[name], shape, dtype)
+            on_host = ado.routines[name].task.random_operands(shape, dtype)
             on_cuda = options.device == "cuda"
             args = tuple(map(ado.to_device, on_host)) if on_cuda else on_host
             size = "x".join(map(str, shape))

@@ -21,7 +21,7 @@ from random_shapes import Case, is_colour
 from shape_references import FILTERS, Array
 
 import adokernels as ado
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64

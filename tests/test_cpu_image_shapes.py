@@ -15,7 +15,7 @@ from test_image_filters import every_gradient
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 BORDERS = ("constant", "replicate", "reflect101")
 #: Widths near multiples of every vector width, and near the limits of bands.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import adokernels as ado
 from adokernels.model import tasks
 from adokernels.model.ladder import choose
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 COLOUR = (ado.grayscale, ado.edge_detect)
 FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)

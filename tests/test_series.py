@@ -8,7 +8,6 @@ from conftest import isa_levels, variants_of
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import series
 
 NAMES = ("branch", "instruction_parallelism")
@@ -149,6 +148,6 @@ def test_large_problems_are_checked_with_a_sparsified_one(name, monkeypatch, rng
 def test_magnitude_of_random_operands():
     for name in NAMES:
         for dtype in TYPES:
-            (x,) = random_operands(ado.routines[name], (4, 5000), dtype)
+            (x,) = ado.routines[name].task.random_operands((4, 5000), dtype)
             assert x.dtype == dtype
             assert (0.95 < x.max() <= 1, -1 <= x.min() < -0.95) == (True, True)

@@ -5,7 +5,6 @@ import pytest
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.operands import operand_types, random_operands
 
 
 def test_every_routine_has_a_task():
@@ -31,11 +30,11 @@ def test_sanitizer_cases_are_operands(name):
     assert set(cases.options) <= set(routine.options)
     for dtype in cases.dtypes:
         for lengths in (*cases.shapes, cases.large, *cases.in_place):
-            types = operand_types(routine, lengths, dtype)
+            types = routine.task.operand_types(lengths, dtype)
             assert len(types) == len([p for p in routine.parameters if p.role == "input"])
     for option, values in cases.options.items():
         for value in values:
-            operands = random_operands(routine, cases.shapes[0])
+            operands = routine.task.random_operands(cases.shapes[0])
             problem = routine.problem(*operands, device="cpu", **{option: value})
             assert problem.options == {option: value}
 

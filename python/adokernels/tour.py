@@ -16,7 +16,6 @@ from adokernels import _core
 from adokernels.charts.files import closing, save
 from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import TASKS
 from adokernels.pictures import photograph, read_image, save_side_by_side
 from adokernels.text import NO_LIMIT, number, percent, quantity
@@ -132,7 +131,7 @@ def _problems(
             if size is not None:
                 lengths = tuple(min(length, size) for length in lengths)
             if any(v.device == device for v in routine):
-                yield name, routine, device, partial(random_operands, routine, lengths)
+                yield name, routine, device, partial(routine.task.random_operands, lengths)
 
 
 def _save_sweep(sweep: ado.records.Sweep, path: Path) -> None:

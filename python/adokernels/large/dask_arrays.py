@@ -19,7 +19,7 @@ from dask.array.utils import meta_from_array
 
 from adokernels import _core
 from adokernels.model.call_checks import has_dask_array
-from adokernels.model.operands import check_types, has_channels
+from adokernels.model.routine import check_types, has_channels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,9 +17,8 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.model.libraries import shares_elements
-from adokernels.model.operands import check_types, has_channels
 from adokernels.model.registry import routines, transpose
-from adokernels.model.routine import BuiltInVariant, Routine
+from adokernels.model.routine import BuiltInVariant, Routine, check_types, has_channels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from pathlib import Path
@@ -370,6 +371,35 @@ class Routine(Ladder, _core.Callable):
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object
+
+
+def batch_option(routine: Routine, operand: Any) -> dict[str, Any]:
+    """The option ``batch=True`` if a filter of gray images needs it for a batch, else no option.
+
+    Without this option, the filter rejects images with 3 or 4 columns, because a colour image has
+    the same shape.
+    """
+    shape = np.shape(operand)
+    narrow = len(shape) > 2 and shape[-1] in (3, 4)
+    return {"batch": True} if narrow and "batch" in routine.options else {}
+
+
+def has_channels(routine: Routine) -> bool:
+    """Whether the last axis of the first operand contains the channels of colour images."""
+    return routine.parameters[0].shape.endswith("3|4)")
+
+
+def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise the error of a call with NumPy arrays of these shapes and types, if there is one.
+
+    Costs depend on shapes and types only, and their calculation checks operands and options like a
+    call. The arrays for it contain one element each.
+    """
+    arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
+    # The calculation allocates the results after all checks, without writing to them. A result
+    # that is larger than the memory is not an error here.
+    with contextlib.suppress(MemoryError):
+        routine.variants[0].cost(*arrays, **options)
 
 
 def _without_reference(*_: Any, **__: Any) -> NoReturn:

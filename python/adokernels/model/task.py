@@ -290,7 +290,24 @@ class Task:
     def operand_types(
         self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
     ) -> list[ArrayType]:
-        """Shape and type of each operand; see :func:`adokernels.model.operands.operand_types`."""
+        """Shape and type of each operand.
+
+        Parameters
+        ----------
+        lengths
+            One length per name in ``lengths``, in the same order, for example ``(rows, cols)``.
+            Additional leading lengths are batch dimensions, if the routine is batched. Default: the
+            lengths of the task.
+        dtype
+            Element type of operands that accept several types. Default: the type of the task.
+
+        Raises
+        ------
+        ValueError
+            If the number of lengths is wrong, or a length is negative.
+        TypeError
+            If the routine does not accept that type.
+        """
         assert self.core is not None
         routine, given = self.core, self._lengths_or_default(lengths)
         extra = len(given) - len(self.lengths)
@@ -309,7 +326,7 @@ class Task:
     def random_operands(
         self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """Operands with random data."""
+        """Operands with random data; parameters and errors as for :meth:`operand_types`."""
         types = self.operand_types(lengths, dtype)
         if self.operands:
             return self.operands(self._lengths_or_default(lengths))
