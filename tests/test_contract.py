@@ -524,14 +524,9 @@ def test_costs_need_no_device(name):
 
     The latter holds for problems worth measuring: the models leave out small operands.
     """
-    routine = ado.routines[name]
+    routine, task = ado.routines[name], ado.routines[name].task
     for worth_measuring, operands in [
-        (
-            True,
-            routine.task.random_operands()
-            if TASKS[name].operands
-            else routine.task.empty_operands(),
-        ),
+        (True, task.random_operands() if task.operands else task.empty_operands()),
         *((False, case.operands) for case in plain_cases(name)),
     ]:
         costs = {v: v.cost(*operands) for v in routine}

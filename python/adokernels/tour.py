@@ -39,34 +39,15 @@ def tour(
     size: int | None = None,
     everything: bool = False,
 ) -> bool:
-    """Write pictures, charts, measurements and a report into a folder.
+    """Write pictures, charts, measurements and a report into a folder, which is created.
 
-    Parameters
-    ----------
-    folder
-        The folder, which is created if it does not exist.
-    console
-        The console that shows one line per ladder and the progress.
-    image
-        The picture file; by default a photograph that matplotlib contains.
-    size
-        The upper limit for every length of the ladders.
-    everything
-        Whether to measure every ladder on every device, not only two.
+    The console shows one line per ladder and the progress. Without `image`, the picture is a
+    photograph that matplotlib contains. `size` is the upper limit for every length of the ladders.
+    `everything` measures every ladder on every device, not only two.
 
-    Returns
-    -------
-    bool
-        Whether the tour was interrupted. The report then contains the measurements until then.
-
-    Raises
-    ------
-    OSError
-        If the picture cannot be read, or a file cannot be written.
-    ValueError
-        If the detected edges differ from the reference result.
-    KeyboardInterrupt
-        If the tour was interrupted before the first measurement.
+    The result states whether the tour was interrupted; the report then contains the measurements
+    until then. KeyboardInterrupt is raised before the first measurement, OSError if the picture
+    cannot be read or a file cannot be written, and ValueError if the detected edges are wrong.
     """
 
     def say(line: str) -> None:

@@ -52,12 +52,8 @@ class Communicator(Protocol):
 def communicator_of(comm: Any) -> Communicator:
     """Return a communicator with the methods of :class:`Communicator`.
 
-    Raises
-    ------
-    TypeError
-        If `comm` is not a communicator.
-    ValueError
-        If it does not connect the processes of one group, or this process is not one of them.
+    TypeError is raised if `comm` is not a communicator, and ValueError if it does not connect the
+    processes of one group, or this process is not one of them.
     """
     mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
     if mpi is not None and isinstance(comm, mpi.Comm):
@@ -80,14 +76,8 @@ def communicator_of(comm: Any) -> Communicator:
 def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) -> _Result:
     """Call a function that does not communicate; raise on all ranks if it raises on any rank.
 
-    Without the common error, the other ranks would wait forever for a failed one.
-
-    Raises
-    ------
-    Exception
-        The error of this rank.
-    RuntimeError
-        On ranks without an error, with the text of the first failed rank.
+    Without the common error, the other ranks would wait forever for a failed one. Ranks without an
+    error of their own raise RuntimeError with the text of the first failed rank.
     """
     error: Exception | None = None
     try:

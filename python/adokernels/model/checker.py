@@ -36,12 +36,10 @@ _ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
 class Checker:
-    """Checks the variants of a ladder on one problem.
+    """Checks the variants of a ladder on the problem on which they are timed.
 
-    Parameters
-    ----------
-    ladder, problem
-        The ladder, and the problem on which its variants are timed.
+    Methods raise ValueError if a result is wrong, or if a variant changes other memory or raises an
+    exception.
     """
 
     def __init__(self, ladder: Ladder, problem: Problem) -> None:
@@ -63,11 +61,6 @@ class Checker:
         """Check a variant before timing; return its error, or None for a ceiling.
 
         Own variants are also checked on edge cases. The built-in ones have the contract tests.
-
-        Raises
-        ------
-        ValueError
-            If a result is wrong, or the variant changes other memory or raises an exception.
         """
         if not call.built_in:
             for problem in self._edge_cases:
@@ -81,11 +74,6 @@ class Checker:
         For own variants, two elements of each operand are exchanged first. This detects a variant
         that reuses an earlier result after comparing only some values of the operands. The elements
         differ for each variant, because variants can share the earlier results.
-
-        Raises
-        ------
-        ValueError
-            If a result is wrong, or the variant has changed other memory.
         """
         if not call.built_in:
             self._check(self._problem, call, self._changed(exchanged))
@@ -95,14 +83,9 @@ class Checker:
         return error
 
     def peer(self, returned: Any) -> float | None:
-        """The error of a result that another function returned.
+        """The error of a result of another function, which must not share memory with an operand.
 
         None if the expected result is that of sparsified operands.
-
-        Raises
-        ------
-        ValueError
-            If the result is wrong, or shares memory with an operand.
         """
         if self.sparsified:
             return None

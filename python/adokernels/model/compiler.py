@@ -286,13 +286,7 @@ _OPTIONS = {
 
 
 def program_options(options: Sequence[str]) -> dict[str, Any]:
-    """The keyword arguments of ``cuda.core.ProgramOptions`` for options in the syntax of nvcc.
-
-    Raises
-    ------
-    ValueError
-        If an option is not supported, or has a wrong value.
-    """
+    """The keyword arguments of ``cuda.core.ProgramOptions`` for options in the syntax of nvcc."""
     settings: dict[str, Any] = {}
     remaining = iter(options)
     for option in remaining:

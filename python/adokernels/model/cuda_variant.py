@@ -256,13 +256,7 @@ class KernelCall(OwnCall):
 
 
 def packed_argument(name: str, value: Any, size: int) -> bytes:
-    """The bytes of a kernel argument, for a parameter of `size` bytes.
-
-    Raises
-    ------
-    TypeError
-        If the value does not have this size, or is neither a number nor an array.
-    """
+    """The bytes of a kernel argument, an array or a number, for a parameter of `size` bytes."""
     if hasattr(value, "__cuda_array_interface__"):
         if size != _POINTER_BYTES:
             raise TypeError(f"the parameter of the array {name} must have 8 bytes, got {size}")

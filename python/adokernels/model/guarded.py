@@ -27,16 +27,8 @@ _POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
 class GuardedArray:
     """An array with red zones, on the host or on a GPU.
 
-    Parameters
-    ----------
-    shape, dtype
-        Shape and type of the array.
-    device
-        ``"cpu"``, or a GPU such as ``"cuda:0"``.
-    strides
-        The strides in bytes. Default: packed and row-major.
-    address
-        The address of the array whose alignment is preserved.
+    By default, it is packed and row-major. `address` is that of the array whose alignment is
+    preserved.
     """
 
     def __init__(
@@ -104,13 +96,7 @@ class GuardedArray:
         self._upload(memory)
 
     def read(self) -> NDArray[Any]:
-        """Check the red zones, and return the array on the host (on the CPU, not a copy).
-
-        Raises
-        ------
-        ValueError
-            If a red zone has changed.
-        """
+        """The array on the host (on the CPU, not a copy); ValueError if a red zone has changed."""
         memory = self._memory() if self._on_device is None else self._on_device.numpy()
         for name, zone in (
             ("before its first element", memory[: self._inside.start]),
@@ -149,11 +135,6 @@ def require_host_memory(wanted: int, what: str) -> None:
     """Raise MemoryError if less host memory than this number of bytes is available.
 
     Linux grants more memory than it has, and ends the process when it is used.
-
-    Raises
-    ------
-    MemoryError
-        If there is too little memory. The message contains the bytes wanted and free.
     """
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()

@@ -105,12 +105,8 @@ class Variant(ABC):
     ) -> SourceLaunch | None:
         """The launch of a kernel in source, which another process can repeat.
 
-        None for a built-in variant, which another process prepares by its name.
-
-        Raises
-        ------
-        ValueError
-            For a function, and if the kernel cannot solve the problem.
+        None for a built-in variant, which another process prepares by its name. ValueError is
+        raised for a function.
         """
         return None
 

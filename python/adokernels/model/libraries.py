@@ -22,13 +22,7 @@ _ON_HOST = ("numpy", "torch", "jax")
 
 
 def require_library(library: str, device: str) -> None:
-    """Raise ValueError if a library has no arrays in the memory of a device.
-
-    Raises
-    ------
-    ValueError
-        If the library is unknown, or has no arrays in this memory.
-    """
+    """Raise ValueError if a library is unknown, or has no arrays in the memory of a device."""
     if library not in LIBRARIES:
         raise ValueError(
             f"arrays must be a known library, got {library!r}"

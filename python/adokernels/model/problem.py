@@ -35,13 +35,7 @@ class ResultType(NamedTuple):
 
 
 class Values:
-    """Values of the operands, and the expected result, which is computed at its first use.
-
-    Attributes
-    ----------
-    operands
-        Arrays on the host, and scalars.
-    """
+    """Values of the operands on the host, and the expected result, computed at its first use."""
 
     def __init__(self, task: Task, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
         self.operands, self._task, self._options = tuple(operands), task, options
@@ -302,13 +296,7 @@ class Problem:
                 result.poison()
 
     def results(self) -> Any:
-        """The results that the last call wrote to the guarded memory, on the host.
-
-        Raises
-        ------
-        ValueError
-            If a red zone of a result has changed.
-        """
+        """The results of the last call, on the host; ValueError if one of its red zones changed."""
         results = tuple(result.read().copy() for result in self.guarded_results)
         several = len(results) > 1 or (
             not self.task.core and isinstance(self.values.expected, tuple)

@@ -37,13 +37,7 @@ _SIMILAR = 0.5
 
 @functools.cache
 def sources_folder() -> Path:
-    """The folder that contains ``cuda/`` and ``src/``: in the package, or the repository.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the package was installed without sources.
-    """
+    """The folder that contains ``cuda/`` and ``src/``: in the package, or the repository."""
     for folder in (_PACKAGE / "source", _PACKAGE.parents[1]):
         if (folder / "cuda" / "common").is_dir() and (folder / "src" / "core").is_dir():
             return folder
@@ -70,13 +64,7 @@ def shipped_path(recorded: str) -> str:
 
 
 def definitions_of(path: str, variant: str = "") -> list[SourcePart]:
-    """The definitions in a shipped file, as parts of the source of `variant`.
-
-    Raises
-    ------
-    RuntimeError
-        If the file is not the one that was indexed.
-    """
+    """The definitions in a shipped file, which must be indexed, as parts of `variant`."""
     file = sources_folder() / path
     code = file.read_bytes() if file.is_file() else b""
     indexed, definitions = _index()["files"][path]

@@ -73,26 +73,14 @@ class Signature:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a signature in the notation of NumPy's generalised ufuncs.
-
-        Raises
-        ------
-        ValueError
-            If the text is not a signature.
-        """
+        """Read a signature in the notation of NumPy's generalised ufuncs, or raise ValueError."""
         if not _SIGNATURE.fullmatch(text):
             raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")
         shapes = re.findall(_SHAPE, text.partition("->")[0])
         return cls(text, tuple(tuple(re.findall(r"\w+", shape)) for shape in shapes))
 
     def lengths(self, operands: Sequence[Any]) -> dict[str, int]:
-        """The lengths by name, in order of first appearance.
-
-        Raises
-        ------
-        ValueError
-            If the operands do not have these shapes.
-        """
+        """The lengths by name, in order of first appearance; ValueError for other shapes."""
         if len(operands) != len(self.operands):
             raise ValueError(
                 f"{self.text} must have {len(self.operands)} operands, got {len(operands)}"
@@ -185,13 +173,7 @@ class Task:
     # --- Results ----------------------------------------------------------------------------------
 
     def check(self, result: Any, expected: Any, unit: Any = None) -> float:
-        """Return the difference in `unit` if it is within the tolerance.
-
-        Raises
-        ------
-        ValueError
-            If it is not; the message locates the first wrong element.
-        """
+        """The difference in `unit`; ValueError locates the first element if it is too large."""
         results, exact = as_tuple(result), as_tuple(expected)
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")

@@ -186,11 +186,7 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
     """Separate the samples per stall reason from those without an issued instruction.
 
-    Parameters
-    ----------
-    names, samples
-        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its subset
-        ``"long_scoreboard_not_issued"``.
+    CUPTI reports ``"long_scoreboard"``, and its subset ``"long_scoreboard_not_issued"``.
     """
     pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
     reasons = {name: n for name, n in pairs if not name.endswith(_NOT_ISSUED)}

@@ -245,12 +245,7 @@ def _row(line: str) -> str | tuple[str, int] | re.Match[str] | None:
 def cleaned(listing: str, path_of: Callable[[str], str]) -> str:
     """A listing of nvdisasm with instructions, labels and source lines only.
 
-    Parameters
-    ----------
-    listing
-        What nvdisasm printed.
-    path_of
-        Returns the name of a source file for the recorded path.
+    `path_of` returns the name of a source file for the recorded path.
     """
 
     def lines() -> Iterator[str]:

@@ -83,13 +83,7 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
 
 
 def converted(record: Any, path: str = "") -> Any:
-    """Convert a record of schema 1, and all records that it contains, to the current schema.
-
-    Raises
-    ------
-    InvalidField
-        If the sentence of a problem cannot be parsed; the message begins with its path.
-    """
+    """Convert a record of schema 1, and all records that it contains, to the current schema."""
     if isinstance(record, list):
         return [converted(item, f"{path}[{place}]") for place, item in enumerate(record)]
     if not isinstance(record, dict):
@@ -112,13 +106,7 @@ def converted(record: Any, path: str = "") -> Any:
 
 
 def problem_of(sentence: str) -> Inputs:
-    """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``.
-
-    Raises
-    ------
-    ValueError
-        If it is not a sentence of schema 1.
-    """
+    """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``."""
     operands: list[tuple[str, tuple[int, ...], str]] = []
     options: dict[str, Any] = {}
     rest = sentence

@@ -38,12 +38,7 @@ POLE, NEAR, NOTHING = range(3)
 class GppTerms:
     """The model's two terms without their weights, from the formulas in `src/routines/gpp.hpp`.
 
-    Parameters
-    ----------
-    real
-        The floating-point type of the computation.
-    gamma, sexcut, tol
-        As for ``ado.gpp``.
+    `real` is the floating-point type; the options are those of ``ado.gpp``.
     """
 
     def __init__(
