@@ -167,18 +167,18 @@ class _TorchCommunicator:
         self._distributed.all_reduce(tensor, group=self._group)
         array[...] = tensor.cpu().numpy()
 
-    def broadcast(self, array: NDArray[Any], root: int) -> None:
+    def _read(self, function: Callable[..., Any], array: NDArray[Any], rank: int) -> None:
         for message in _messages(array):
             tensor = self._tensor(message)
-            self._distributed.broadcast(tensor, self._global_rank(root), group=self._group)
+            function(tensor, self._global_rank(rank), group=self._group)
             message[:] = tensor.cpu().numpy()
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        self._read(self._distributed.broadcast, array, root)
 
     def send(self, array: NDArray[Any], to: int) -> None:
         for message in _messages(array):
             self._distributed.send(self._tensor(message), self._global_rank(to), group=self._group)
 
     def receive(self, array: NDArray[Any], source: int) -> None:
-        for message in _messages(array):
-            tensor = self._tensor(message)
-            self._distributed.recv(tensor, self._global_rank(source), group=self._group)
-            message[:] = tensor.cpu().numpy()
+        self._read(self._distributed.recv, array, source)

@@ -35,14 +35,12 @@ if TYPE_CHECKING:
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {
-    **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    **{"int8": "signed char", "int16": "short", "int32": "int", "int64": "long long"},
+    **{"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned"},
+    **{"uint64": "unsigned long long"},
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
-_C_TYPES |= {"int8": "signed char", "uint8": "unsigned char", "int16": "short"}
-_C_TYPES |= {"uint16": "unsigned short", "int32": "int", "uint32": "unsigned"}
-_C_TYPES |= {"int64": "long long", "uint64": "unsigned long long"}
 _POINTER_BYTES = 8
 
 
@@ -54,15 +52,13 @@ class CudaVariant(OwnVariant):
     ----------
     text
         The source code.
-    block_shapes
-        The block shapes, the default first.
     kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file
         See :func:`cuda_variant`.
     """
 
     text: str
     kernel: str
-    block_shapes: tuple[Block, ...]
+    blocks: tuple[Block, ...]
     tile: Block | None = None
     grid: Block | Callable[..., Any] | None = None
     shared_bytes: int | Callable[..., int] = 0
@@ -74,11 +70,6 @@ class CudaVariant(OwnVariant):
     device: str = "cuda"
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first."""
-        return self.block_shapes
-
-    @property
     def default_parameters(self) -> dict[str, Any]:
         """The first value of each parameter."""
         return {name: values[0] for name, values in self.parameters.items()}
@@ -87,17 +78,14 @@ class CudaVariant(OwnVariant):
         """The combinations of parameter values, each with a variant that has only these values."""
         if not self.parameters:
             return [({}, self)]
-        names = list(self.parameters)
-        return [
-            (chosen, self._with_only(chosen))
-            for values in itertools.product(*self.parameters.values())
-            for chosen in [dict(zip(names, values, strict=True))]
-        ]
-
-    def _with_only(self, chosen: Mapping[str, Any]) -> CudaVariant:
-        words = ", ".join(f"{name}={value}" for name, value in chosen.items())
-        fixed = {name: (value,) for name, value in chosen.items()}
-        return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
+        found: list[tuple[dict[str, Any], Variant]] = []
+        for values in itertools.product(*self.parameters.values()):
+            chosen = dict(zip(self.parameters, values, strict=True))
+            words = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            fixed = {name: (value,) for name, value in chosen.items()}
+            name = f"{self.name} ({words})"
+            found.append((chosen, dataclasses.replace(self, name=name, parameters=fixed)))
+        return found
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
         """Return the variant with this block shape and these parameter values as defaults."""
@@ -109,7 +97,7 @@ class CudaVariant(OwnVariant):
                 raise ValueError(f"{self.label} has no parameter {name} with the value {value!r}")
             values[name] = (value, *(v for v in values[name] if v != value))
         blocks = (block, *(b for b in self.blocks if b != block))
-        return dataclasses.replace(self, block_shapes=blocks, parameters=values)
+        return dataclasses.replace(self, blocks=blocks, parameters=values)
 
     def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
         """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
@@ -136,30 +124,11 @@ class CudaVariant(OwnVariant):
     def sass(
         self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
     ) -> Sass:
-        """The machine code of its kernel for these operands; needs no GPU.
+        """The machine code of its kernel; needs no GPU. See :meth:`Variant.sass`.
 
-        Parameters
-        ----------
-        *args, **options
-            Operands and options of a call. The first array determines the element type.
-        block
-            One of ``blocks``; default the first.
-        arch
-            The architecture, for example ``"sm_90"``. Default: the current GPU, or ``"sm_90"``
-            without one.
-
-        Returns
-        -------
-        Sass
-            The instructions, loads and stores by width, registers and loops of the kernel. The
-            registers left unused are known only for the current GPU.
-
-        Raises
-        ------
-        CompilationError
-            If the source does not compile.
-        Unavailable
-            If the compiler or ``nvdisasm`` is missing.
+        The first array determines the element type. The registers left unused are known only for
+        the current GPU, which is the default of `arch`, before ``"sm_90"``. CompilationError is
+        raised if the source does not compile.
         """
         arrays = [operand for operand in host_operands(args) if is_array(operand)]
         if not arrays:
@@ -200,8 +169,8 @@ class KernelCall(OwnCall):
         self.compiled = variant.compiled(arrays[0].dtype.name)
         kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
         settings = {"block": block, **variant.default_parameters, **problem.options}
-        values = [o.view() if isinstance(o, GuardedArray) else o for o in operands]
-        views = [r.view() for r in results]
+        values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
+        views = [r.memory for r in results]
         lengths = problem.task.lengths_of(problem.host_arguments)
         covered = (results[0].shape, lengths)
         self.block, self.grid = block, _grid_of(variant, block, values, settings, *covered)
@@ -406,7 +375,7 @@ def cuda_variant(
         name=name,
         text=source,
         kernel=kernel or name,
-        block_shapes=tuple(_extent("block", shape) for shape in shapes),
+        blocks=tuple(_extent("block", shape) for shape in shapes),
         tile=None if tile is None else _extent("tile", tile),
         grid=grid if grid is None or callable(grid) else _extent("grid", grid),
         shared_bytes=shared_bytes,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.libraries import DeviceView, HostView, packed_strides, reach, shares_elements
+from adokernels.model.libraries import DeviceView, packed_strides, reach, shares_elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,18 +55,13 @@ class GuardedArray:
         self._inside = slice(start, start + self.nbytes)
         self._first = start + below
 
-    def view(self) -> HostView | DeviceView:
-        """A view of the array that other libraries can use."""
-        if self._on_device is None:
-            return HostView(self._array(self._memory()))
-        strides = None if self.is_packed else self.strides
-        return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
-
     @property
     def memory(self) -> NDArray[Any] | DeviceView:
         """The array that variants use: a NumPy array, or a view of device memory."""
-        view = self.view()
-        return view.array if isinstance(view, HostView) else view
+        if self._on_device is None:
+            return self._array(self._memory())
+        strides = None if self.is_packed else self.strides
+        return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
 
     @property
     def shares_elements(self) -> bool:

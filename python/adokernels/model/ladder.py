@@ -39,6 +39,8 @@ class Variant(ABC):
     ceiling : bool
         Whether it moves the compulsory bytes without computing the result. It is timed, but never
         the default.
+    blocks : tuple of tuple of int
+        Supported block shapes, the default first; empty if it has no block shape.
     stages : tuple of (str, str)
         The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     """
@@ -48,17 +50,13 @@ class Variant(ABC):
     changes: str
     precision: str
     ceiling: bool
+    blocks: tuple[Block, ...] = ()
     stages: tuple[tuple[str, str], ...]
 
     @property
     @abstractmethod
     def ladder(self) -> Ladder:
         """The ladder that it belongs to."""
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first; empty if it has no block shape."""
-        return ()
 
     @property
     @abstractmethod
@@ -92,13 +90,64 @@ class Variant(ABC):
 
     @abstractmethod
     def resources(self, *args: Any, block: Block | None = None, **options: Any) -> Resources:
-        """Resource usage of its kernels for these operands."""
+        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. Their shapes and types determine which kernels are
+            launched. For built-in variants, nothing is computed, and the default is the task's
+            default problem.
+        block : tuple of int, optional
+            One of ``blocks``; default the first.
+        out : array or tuple of arrays, optional
+            The results of the call, for built-in variants that depend on where results are.
+
+        Returns
+        -------
+        Resources
+            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, or if the variant cannot solve the problem.
+        Unavailable
+            If there is no GPU: the values depend on the code that is compiled for it.
+        """
 
     @abstractmethod
     def sass(
         self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
     ) -> Sass:
-        """The machine code of its kernels for these operands."""
+        """The machine code (SASS) of the kernels that a call launches.
+
+        Parameters
+        ----------
+        *args, block, out, **options
+            As in :meth:`resources`.
+        arch : str, optional
+            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
+            runs, or else the first one of the build.
+        kernels : iterable of Kernel, optional
+            For built-in variants, the kernels that the call launches, for example those of stored
+            resources or counters. With them, no GPU is needed, and the call must have no other
+            arguments.
+
+        Returns
+        -------
+        Sass
+            Per kernel: instructions, loads and stores by width, registers and loops.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
+            `arch`, or if it does not contain a kernel.
+        Unavailable
+            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
+            ``cuobjdump`` or ``nvdisasm`` is missing.
+        """
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None

@@ -96,21 +96,6 @@ class DLPackArray(Protocol):
 OnDevice = CudaArray | DLPackArray
 
 
-class HostView:
-    """A NumPy array that can be converted to arrays of other libraries that share its memory."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
-
-    def as_library(self, library: str) -> Any:
-        """The array as an array of a library."""
-        if library == "torch":
-            return importlib.import_module("torch").from_numpy(self.array)
-        if library == "jax":
-            return importlib.import_module("jax").device_put(self.array)
-        return self.array
-
-
 class DeviceView:
     """GPU memory with a shape and a type, for libraries that read the CUDA array interface."""
 
@@ -137,18 +122,22 @@ class DeviceView:
             "version": 3,
         }
 
-    def as_library(self, library: str) -> Any:
-        """The memory as an array of a library."""
-        if library == "cupy":
-            return importlib.import_module("cupy").asarray(self)
-        if library == "torch":
-            return importlib.import_module("torch").as_tensor(self, device="cuda")
-        if library == "numba":
-            return importlib.import_module("numba.cuda").as_cuda_array(self)
-        if library == "jax":
-            cupy = importlib.import_module("cupy")
-            return importlib.import_module("jax").dlpack.from_dlpack(cupy.asarray(self))
-        return self
+
+def as_library(memory: NDArray[Any] | DeviceView, library: str) -> Any:
+    """An array of a library that shares this memory."""
+    on_device = isinstance(memory, DeviceView)
+    if library in ("numpy", "ado"):
+        return memory
+    if library == "numba":
+        return importlib.import_module("numba.cuda").as_cuda_array(memory)
+    module = importlib.import_module(library)
+    if library == "cupy":
+        return module.asarray(memory)
+    if library == "torch":
+        return module.as_tensor(memory, device="cuda") if on_device else module.from_numpy(memory)
+    if on_device:
+        return module.dlpack.from_dlpack(importlib.import_module("cupy").asarray(memory))
+    return module.device_put(memory)
 
 
 def share_memory(a: Any, b: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from adokernels import _core
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.libraries import require_library
+from adokernels.model.libraries import as_library, require_library
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, SourcePart
 
@@ -224,7 +224,7 @@ class FunctionCall(OwnCall):
             operands = problem.packed_operands()
 
         def convert(value: GuardedArray | Any) -> Any:
-            return value.view().as_library(library) if isinstance(value, GuardedArray) else value
+            return as_library(value.memory, library) if isinstance(value, GuardedArray) else value
 
         self._function = variant.function
         self._args = tuple(map(convert, operands))

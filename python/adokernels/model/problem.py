@@ -16,6 +16,7 @@ from adokernels.model.comparison import as_tuple, same_bytes
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
 from adokernels.model.values import described, exchange, is_array
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 
 if TYPE_CHECKING:
@@ -159,9 +160,7 @@ class Problem:
 
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
-        operands = (f"{name}: {shape or ''} {dtype}" for name, shape, dtype in self.operands)
-        options = (f"{name}={value!r}" for name, value in self.options.items())
-        return ", ".join([*(text.replace(":  ", ": ") for text in operands), *options])
+        return str(Inputs.of(self.operands, self.options))
 
     # --- Calls ------------------------------------------------------------------------------------
 

@@ -46,17 +46,12 @@ class BuiltInVariant(Variant, _core.Callable):
         self.precision: str = info.precision
         self.ceiling: bool = info.ceiling
         self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
-        self._blocks = tuple(tuple(b) for b in info.blocks)
+        self.blocks = tuple(tuple(b) for b in info.blocks)
 
     @property
     def ladder(self) -> Routine:
         """The routine that it implements."""
         return self.routine
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first; empty on the CPU."""
-        return self._blocks
 
     @property
     def why_unavailable(self) -> str:
@@ -115,30 +110,7 @@ class BuiltInVariant(Variant, _core.Callable):
     def resources(
         self, *args: Any, block: tuple[int, ...] | None = None, out: Any = None, **options: Any
     ) -> Resources:
-        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
-
-        Parameters
-        ----------
-        *args, **options
-            Operands and options of a call. Their shapes and types determine which kernels are
-            launched; nothing is computed. Default: the task's default problem.
-        block : tuple of int, optional
-            One of ``blocks``; default the first.
-        out : array or tuple of arrays, optional
-            The results of the call, for variants that depend on where results are.
-
-        Returns
-        -------
-        Resources
-            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
-
-        Raises
-        ------
-        ValueError
-            For a CPU variant, or if the variant cannot solve the problem.
-        Unavailable
-            If there is no GPU: the values depend on the code that is compiled for it.
-        """
+        """Resource usage of its compiled kernels; see :meth:`Variant.resources`."""
         check_options(self.routine, args, options, BuiltInVariant.resources)
         if not args:
             args = self.routine.task.empty_operands()
@@ -155,33 +127,7 @@ class BuiltInVariant(Variant, _core.Callable):
         kernels: Iterable[Kernel] | None = None,
         **options: Any,
     ) -> Sass:
-        """The machine code (SASS) of the kernels that a call launches.
-
-        Parameters
-        ----------
-        *args, block, out, **options
-            As in :meth:`resources`.
-        arch : str, optional
-            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
-            runs, or else the first one of the build.
-        kernels : iterable of Kernel, optional
-            The kernels that the call launches, for example those of stored resources or counters.
-            With them, no GPU is needed, and the call must have no other arguments.
-
-        Returns
-        -------
-        Sass
-            Per kernel: instructions, loads and stores by width, registers and loops.
-
-        Raises
-        ------
-        ValueError
-            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
-            `arch`, or if it does not contain a kernel.
-        Unavailable
-            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
-            ``cuobjdump`` or ``nvdisasm`` is missing.
-        """
+        """The machine code of the kernels that a call launches; see :meth:`Variant.sass`."""
         if self.device != "cuda":
             raise ValueError(f"{self.label} must be a CUDA variant, got a variant without kernels")
         check_options(self.routine, args, options, BuiltInVariant.sass)

@@ -55,25 +55,15 @@ class LineSamples(Fields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HotLine:
-    """The samples of one source line in all kernels of a variant.
+class HotLine(LineSamples):
+    """The samples of one source line in all kernels of a variant; ``kernel`` is empty.
 
     Attributes
     ----------
-    path, line, text, reasons, not_issued
-        As in :class:`LineSamples`.
-    samples
-        All samples of the line.
     share
         Fraction of the samples of all lines.
     """
 
-    path: str
-    line: int
-    text: str
-    reasons: Mapping[str, int]
-    not_issued: int
-    samples: int
     share: float
 
     @property
@@ -110,7 +100,7 @@ class Excerpt(Fields):
     line: Count
     text: str
 
-    def __contains__(self, hot: LineSamples | HotLine) -> bool:
+    def __contains__(self, hot: LineSamples) -> bool:
         end = self.line + self.text.count("\n")
         return hot.path == self.path and self.line <= hot.line <= end
 
@@ -203,11 +193,11 @@ def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
     first, samples = entries[0], sum(entry.samples for entry in entries)
     return HotLine(
+        kernel="",
         path=first.path,
         line=first.line,
         text=first.text,
         reasons=dict(_added(entry.reasons for entry in entries).most_common()),
         not_issued=sum(entry.not_issued for entry in entries),
-        samples=samples,
         share=samples / total if total else 0.0,
     )
