@@ -292,12 +292,12 @@ def raised(size, function, rank):
         (
             lambda p: p._replace(wx=p.wx[0]),
             ValueError,
-            r"wx must have 2 dimensions, got shape \(3,\)",
+            r"wx must have shape \(nbands, nfreqs\), got \(3,\)",
         ),
         (
             lambda p: p._replace(aqsm=p.aqsm[:, 1:]),
             ValueError,
-            r"aqsm must have shape \(5, 17\), got \(5, 16\)",
+            r"aqsm must have shape \(nbands, ngpown\) with .* = 17 .*, got \(5, 16\)",
         ),
     ],
 )

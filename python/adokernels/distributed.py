@@ -23,7 +23,8 @@ from adokernels import _core
 from adokernels.large.communicators import Communicator, communicator_of, on_all_ranks
 from adokernels.large.exact_sums import from_limbs, to_limbs
 from adokernels.model.libraries import on_host
-from adokernels.model.registry import gpp_tiles
+from adokernels.model.registry import gpp_tiles, routines
+from adokernels.model.routine import check_types
 from adokernels.model.tasks.gpp import GppOperands
 
 if TYPE_CHECKING:
@@ -184,24 +185,16 @@ def _checked(operands: Sequence[Any] | None, sends: bool) -> tuple[Mapping[str, 
     for name, operand in whole.items():
         if not hasattr(operand, "shape"):
             raise TypeError(f"{name} must be an array, got {type(operand).__name__}")
-        if isinstance(operand, np.ndarray):
-            if operand.dtype != _type_of(name):
-                raise TypeError(
-                    f"{name} must have elements of type {_type_of(name)}, got {operand.dtype}"
-                )
-        elif sends:
+        if sends and not isinstance(operand, np.ndarray):
             kind = type(operand).__name__
             raise TypeError(f"{name} must be a NumPy array to be sent, got {kind}")
-    shapes = {name: tuple(operand.shape) for name, operand in whole.items()}
-    for name in ("wtilde", "wx"):
-        if len(shapes[name]) != 2:
-            raise ValueError(f"{name} must have 2 dimensions, got shape {shapes[name]}")
-    (rows, columns), (bands, frequencies) = shapes["wtilde"], shapes["wx"]
-    lengths = _Lengths(bands, rows, columns, frequencies)
-    for name, shape in shapes.items():
-        if shape != lengths.shape_of(name):
-            raise ValueError(f"{name} must have shape {lengths.shape_of(name)}, got {shape}")
-    return whole, lengths
+    arrays = [
+        o if isinstance(o, np.ndarray) else np.broadcast_to(_type_of(n).type(), tuple(o.shape))
+        for n, o in whole.items()
+    ]
+    check_types(routines["gpp"], arrays, {})
+    (rows, columns), (bands, frequencies) = arrays[0].shape, arrays[4].shape
+    return whole, _Lengths(bands, rows, columns, frequencies)
 
 
 def _common_lengths(communicator: Communicator, own: _Lengths, root: int | None) -> _Lengths:
