@@ -41,7 +41,7 @@ class SanitizerCases:
     changes the result: other dtypes and values are not tested.
     """
 
-    #: Lengths of small problems, which every variant computes; CUDA variants with every block shape.
+    #: Lengths of small problems, which every variant computes, with every block shape.
     shapes: Sequence[Lengths] = SMALL_SHAPES
     #: Lengths of a problem for which kernels may take another path; the default variant computes
     #: it, under compute-sanitizer only.
