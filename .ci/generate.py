@@ -51,21 +51,21 @@ _Real = TypeVar("_Real", np.float32, np.float64)
 _Array = TypeVar("_Array", bound=NDArray[Any] | OnDevice)
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 _Name = TypeVar("_Name", bound=str)
-class _Keywords(TypedDict, Generic[_Name], total=False):
+class _Call(TypedDict, Generic[_Name], total=False):
     variant: _Name | None
     block: tuple[int, ...] | None
     device: str | None
     stream: Any
+class _New(_Call[_Name], Generic[_Name], total=False):
+    out: None
 class _Routine(Routine, Generic[_Name]):
     def __getitem__(self, name: _Name) -> BuiltInVariant: ...  # type: ignore[override]
 routines: dict[str, Routine]
 ceilings: Routine
 gpp_tiles: Routine'''
 
-_WIDTH = 100
 #: Annotations for operands that accept several element types.
 _VARIABLES = {"float32 or float64": "_Real", "int32 or int64": "np.int32 | np.int64"}
-_ANY_ELEMENT = "any type"
 
 
 def core_stub() -> str:
@@ -114,15 +114,13 @@ def registry_stub() -> str:
 
 def _filled(line: str) -> str:
     """A statement in lines of at most 100 characters, which end after commas."""
-    if "\n" in line or len(line) <= _WIDTH or not line.endswith(("]", "...", ":")):
+    if "\n" in line or len(line) <= 100 or not line.endswith(("]", "...", ":")):
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     words = line.strip().replace(" ", "\0").replace(",\0", ", ")
-    filled = textwrap.fill(
-        words, _WIDTH, initial_indent=indent, subsequent_indent=indent + "    ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-    return filled.replace("\0", " ")
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    indents = {"initial_indent": indent, "subsequent_indent": indent + "    "}
+    return textwrap.fill(words, 100, **whole, **indents).replace("\0", " ")
 
 
 def _overloads(routine: ado.Routine) -> list[str]:
@@ -140,32 +138,30 @@ def _overloads(routine: ado.Routine) -> list[str]:
         found = [one(p) for p in outputs]
         return found[0] if len(found) == 1 else f"tuple[{', '.join(found)}]"
 
-    def signature(
-        operand: Callable[[_core.Parameter], str], out: str, returned: str, body: str = "..."
-    ) -> list[str]:
-        kind = type(routine).__name__
-        operands = ", ".join(f"{p.name}: {operand(p)}" for p in inputs)
-        keywords = "".join(f"{p.name}: {option_annotation(p.type)} = ..., " for p in options)
-        head = (
-            f"    def __call__(self, {operands}, *, {keywords}out: {out}, "
-            f"**call: Unpack[_Keywords[_{kind}Variant]]) -> {returned}:"
-        )
-        return [f"{head} ..."] if body == "..." else [head, f"        {body}"]
+    def signature(operand: Callable[[_core.Parameter], str], returned: str, out: str = "") -> str:
+        operands = [f"{p.name}: {operand(p)}" for p in inputs]
+        keywords = [f"{p.name}: {option_annotation(p.type)} = ..." for p in options]
+        keywords += [f"out: {out}"] if out else []
+        further = f"**call: Unpack[{'_Call' if out else '_New'}[_{type(routine).__name__}Variant]]"
+        given = ", ".join(["self", *operands, *(["*", *keywords] if keywords else []), further])
+        return f"    def __call__({given}) -> {returned}:"
 
     given = "_Array" if len(outputs) == 1 else "_Arrays"
+    on_device = signature(lambda _: "OnDevice", results(lambda _: "DeviceArray"))
     return [
         "    @overload  # type: ignore[override]",
-        *signature(numpy_array, "None = None", results(numpy_array), f'"""{routine.summary}"""'),
+        signature(numpy_array, results(numpy_array)),
+        f'        """{routine.summary}"""',
         "    @overload",
-        *signature(lambda _: "OnDevice", "None = None", results(lambda _: "DeviceArray")),
+        f"{on_device} ...",
         "    @overload",
-        *signature(lambda p: f"{numpy_array(p)} | OnDevice", given, given),
+        f"{signature(lambda p: f'{numpy_array(p)} | OnDevice', given, given)} ...",
     ]
 
 
 def _elements(elements: str) -> str:
     """The annotation of the element type of an operand."""
-    if elements.startswith(_ANY_ELEMENT):
+    if elements.startswith("any type"):
         return "_Element"
     return _VARIABLES.get(elements) or f"np.{elements}"
 
@@ -189,7 +185,7 @@ def draw_charts() -> None:
         parts = (path, *code)
         source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
         chart = path.with_suffix(".png")
-        if drawn_from(chart) != source:
+        if not chart.exists() or drawn_from(chart) != source:
             figure = picture(sweep).figure
             figure.savefig(chart, metadata={SOURCE_KEY: source})
             plt.close(figure)
@@ -197,9 +193,7 @@ def draw_charts() -> None:
 
 
 def drawn_from(chart: Path) -> str | None:
-    """The hash stored in a chart; None if there is none."""
-    if not chart.exists():
-        return None
+    """The hash stored in an existing chart; None if there is none."""
     with Image.open(chart) as picture:
         return picture.info.get(SOURCE_KEY)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from adokernels.charts.files import closing, save
 from adokernels.charts.picture import picture
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import counter_table, resources_table, sweep_table
+
+_Sweeps = Mapping[str, ado.records.Sweep]
+#: The title and the code of each notebook, by file name.
+_Notebooks = Mapping[str, tuple[str, str]]
 
 INDEX = """\
 # Ladders
@@ -46,10 +51,8 @@ def write_pages(root: Path, target: Path) -> None:
         page = "\n\n".join(_page(routine, records, notebooks))
         (target / f"{routine.name}.md").write_text(page + "\n", encoding="utf-8")
         fastest = next(iter(records.values())).fastest.variant if records else ""
-        devices = ", ".join(
-            f"{sum(v.device == device and not v.ceiling for v in routine)} {device}"
-            for device in ("cpu", "cuda")
-        )
+        counts = Counter(v.device for v in routine if not v.ceiling)
+        devices = f"{counts['cpu']} cpu, {counts['cuda']} cuda"
         link = f"[{routine.name}]({routine.name}.md)"
         rows.append((link, routine.summary, devices, _code(fastest)))
     header = ("routine", "what it computes", "variants", "fastest stored variant")
@@ -63,8 +66,7 @@ def _rank(sweep: ado.records.Sweep) -> tuple[int, float, str]:
     return len(sweep.variants), max(m.bytes for m in sweep), date
 
 
-def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
-    """The title and the code of each notebook, by file name."""
+def _notebooks(root: Path) -> _Notebooks:
     found = {}
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -74,11 +76,7 @@ def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _page(
-    routine: ado.Routine,
-    records: Mapping[str, ado.records.Sweep],
-    notebooks: Mapping[str, tuple[str, str]],
-) -> Iterable[str]:
+def _page(routine: ado.Routine, records: _Sweeps, notebooks: _Notebooks) -> Iterable[str]:
     yield f"# {routine.name}"
     yield routine.summary
     yield _links(routine, notebooks)
@@ -107,16 +105,13 @@ def _page(
         before = before if variant.ceiling else variant
 
 
-def _links(routine: ado.Routine, notebooks: Mapping[str, tuple[str, str]]) -> str:
+def _links(routine: ado.Routine, notebooks: _Notebooks) -> str:
     lines = [f"- API: {{py:func}}`adokernels.{routine.name}`"]
     used = rf"\bado\.{routine.name}\b|[\"/]{routine.name}-"
-    shown = [
-        f"[{title}](../notebooks/{name})"
-        for name, (title, code) in notebooks.items()
-        if re.search(used, code)
-    ]
+    shown = {name: title for name, (title, code) in notebooks.items() if re.search(used, code)}
     if shown:
-        lines.append(f"- Notebooks: {'; '.join(shown)}")
+        links = (f"[{title}](../notebooks/{name})" for name, title in shown.items())
+        lines.append(f"- Notebooks: {'; '.join(links)}")
     examples = [
         f"[{card.title}, {card.category}](../cards.md#{cards.anchor(card)})"
         for card in ado.cards.values()

@@ -251,6 +251,11 @@ class _Ladder:
                 shown.append(helper)
             yield name, shown + [d for d in self._used_by(run) if d not in shown]
 
+    def _uses(self, references: _References) -> Iterator[tuple[_Definition, set[int | None]]]:
+        """The definitions that code can refer to, each with the calls."""
+        for name, calls in references.items():
+            yield from ((definition, calls) for definition in self.definitions.get(name, ()))
+
     def _used_by(self, run: Node | None) -> list[_Definition]:
         """The definitions that code uses: kernels as they are launched, then the rest by file."""
         found: dict[_Definition, bool] = {}  # whether it is shown
@@ -258,10 +263,7 @@ class _Ladder:
         queue = [(_references(run) if run else {}, self._is_cuda)]
         while queue:
             references, from_host = queue.pop(0)
-            uses = (
-                (d, calls) for n, calls in references.items() for d in self.definitions.get(n, ())
-            )
-            for definition, calls in uses:
+            for definition, calls in self._uses(references):
                 # Host code of a CUDA variant is included if it launches kernels. The source
                 # contains the tile shapes, but not the choice of a shape or element type.
                 chooses = from_host and definition.chooses
@@ -282,21 +284,20 @@ class _Ladder:
     def _operators(self, found: Iterable[_Definition]) -> set[str]:
         """The overloaded operators that definitions apply to types among them."""
         types = {d.names[0] for d in found if d.kind in ("type", "alias")}
+        overloads = self._uses({name: {None} for d in found for name in d.operators})
         return {
-            name
-            for name in {name for d in found for name in d.operators}
-            for overload in self.definitions.get(name, ())
+            overload.names[0]
+            for overload, _ in overloads
             if not types.isdisjoint(_text(n) for p in overload.parameters for n in _walk(p))
         }
 
     def _launches(self, definition: _Definition, seen: set[_Definition]) -> bool:
         """Whether host code launches a kernel, itself or through functions that it calls."""
         seen.add(definition)
-        used = (d for name in definition.references for d in self.definitions.get(name, ()))
         return "launch" in definition.references or any(
             d.kind == "kernel"
             or (d.kind == "function" and d not in seen and self._launches(d, seen))
-            for d in used
+            for d, _ in self._uses(definition.references)
         )
 
 

@@ -213,10 +213,6 @@ class Ladder(ShownAsTables, ABC):
         Its name in tables and charts.
     summary : str
         What it computes, in one sentence.
-    task : Task
-        The reference result, the allowed error, and the problems to run.
-    variants : tuple of Variant
-        The variants in ladder order.
     """
 
     name: str

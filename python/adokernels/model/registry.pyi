@@ -12,11 +12,13 @@ _Real = TypeVar("_Real", np.float32, np.float64)
 _Array = TypeVar("_Array", bound=NDArray[Any] | OnDevice)
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 _Name = TypeVar("_Name", bound=str)
-class _Keywords(TypedDict, Generic[_Name], total=False):
+class _Call(TypedDict, Generic[_Name], total=False):
     variant: _Name | None
     block: tuple[int, ...] | None
     device: str | None
     stream: Any
+class _New(_Call[_Name], Generic[_Name], total=False):
+    out: None
 class _Routine(Routine, Generic[_Name]):
     def __getitem__(self, name: _Name) -> BuiltInVariant: ...  # type: ignore[override]
 routines: dict[str, Routine]
@@ -28,30 +30,28 @@ _TransposeVariant = Literal["stream_copy", "naive_loops", "blocked", "simd", "st
     "coarsened", "wide", "unaligned_rows", "few_columns", "few_rows", "as_copy", "in_place"]
 class Transpose(_Routine[_TransposeVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, a: NDArray[_Element], *, out: None = None,
-        **call: Unpack[_Keywords[_TransposeVariant]]) -> NDArray[_Element]:
+    def __call__(self, a: NDArray[_Element],
+        **call: Unpack[_New[_TransposeVariant]]) -> NDArray[_Element]:
         """Transpose a matrix: ``out[col, row] = a[row, col]``."""
     @overload
-    def __call__(self, a: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_TransposeVariant]]) -> DeviceArray: ...
+    def __call__(self, a: OnDevice, **call: Unpack[_New[_TransposeVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, a: NDArray[_Element] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_TransposeVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_TransposeVariant]]) -> _Array: ...
 transpose: Transpose
 
 _GrayscaleVariant = Literal["naive_loops", "simd", "prefetch", "streaming", "threaded", "naive",
     "two_pixels", "wide"]
 class Grayscale(_Routine[_GrayscaleVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, rgba: NDArray[np.uint8], *, out: None = None,
-        **call: Unpack[_Keywords[_GrayscaleVariant]]) -> NDArray[np.uint8]:
+    def __call__(self, rgba: NDArray[np.uint8],
+        **call: Unpack[_New[_GrayscaleVariant]]) -> NDArray[np.uint8]:
         """Luminance of a colour image: ``0.298839 R + 0.586811 G + 0.114350 B``, truncated."""
     @overload
-    def __call__(self, rgba: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_GrayscaleVariant]]) -> DeviceArray: ...
+    def __call__(self, rgba: OnDevice, **call: Unpack[_New[_GrayscaleVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, rgba: NDArray[np.uint8] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_GrayscaleVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_GrayscaleVariant]]) -> _Array: ...
 grayscale: Grayscale
 
 _GaussianBlurVariant = Literal["stream_copy", "naive_loops", "interior", "auto_vectorised",
@@ -61,17 +61,17 @@ _GaussianBlurVariant = Literal["stream_copy", "naive_loops", "interior", "auto_v
 class GaussianBlur(_Routine[_GaussianBlurVariant]):
     @overload  # type: ignore[override]
     def __call__(self, gray: NDArray[np.uint8], *, border: Literal['constant', 'replicate',
-        'reflect101'] = ..., taps: Sequence[int] = ..., batch: bool = ..., out: None = None,
-        **call: Unpack[_Keywords[_GaussianBlurVariant]]) -> NDArray[np.uint8]:
+        'reflect101'] = ..., taps: Sequence[int] = ..., batch: bool = ...,
+        **call: Unpack[_New[_GaussianBlurVariant]]) -> NDArray[np.uint8]:
         """Blur an image with seven taps down the columns and along the rows."""
     @overload
     def __call__(self, gray: OnDevice, *, border: Literal['constant', 'replicate',
-        'reflect101'] = ..., taps: Sequence[int] = ..., batch: bool = ..., out: None = None,
-        **call: Unpack[_Keywords[_GaussianBlurVariant]]) -> DeviceArray: ...
+        'reflect101'] = ..., taps: Sequence[int] = ..., batch: bool = ...,
+        **call: Unpack[_New[_GaussianBlurVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, gray: NDArray[np.uint8] | OnDevice, *, border: Literal['constant',
         'replicate', 'reflect101'] = ..., taps: Sequence[int] = ..., batch: bool = ..., out: _Array,
-        **call: Unpack[_Keywords[_GaussianBlurVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_GaussianBlurVariant]]) -> _Array: ...
 gaussian_blur: GaussianBlur
 
 _SobelVariant = Literal["stream_copy", "naive_loops", "interior", "padded_rows", "separable",
@@ -79,30 +79,29 @@ _SobelVariant = Literal["stream_copy", "naive_loops", "interior", "padded_rows",
     "vectorised", "sliding_window", "lane_per_row"]
 class Sobel(_Routine[_SobelVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, gray: NDArray[np.uint8], *, batch: bool = ..., out: None = None,
-        **call: Unpack[_Keywords[_SobelVariant]]) -> NDArray[np.uint8]:
+    def __call__(self, gray: NDArray[np.uint8], *, batch: bool = ...,
+        **call: Unpack[_New[_SobelVariant]]) -> NDArray[np.uint8]:
         """Gradient magnitude with the 3x3 Sobel operators, ``min(255, floor(sqrt(gx**2 + gy**2)))``."""
     @overload
-    def __call__(self, gray: OnDevice, *, batch: bool = ..., out: None = None,
-        **call: Unpack[_Keywords[_SobelVariant]]) -> DeviceArray: ...
+    def __call__(self, gray: OnDevice, *, batch: bool = ...,
+        **call: Unpack[_New[_SobelVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, gray: NDArray[np.uint8] | OnDevice, *, batch: bool = ..., out: _Array,
-        **call: Unpack[_Keywords[_SobelVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_SobelVariant]]) -> _Array: ...
 sobel: Sobel
 
 _EdgeDetectVariant = Literal["pipeline_naive_loops", "pipeline_threaded", "fused_bands",
     "pipeline_naive", "pipeline_best", "fused", "small_tiles", "pipeline_narrow"]
 class EdgeDetect(_Routine[_EdgeDetectVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, rgba: NDArray[np.uint8], *, out: None = None,
-        **call: Unpack[_Keywords[_EdgeDetectVariant]]) -> NDArray[np.uint8]:
+    def __call__(self, rgba: NDArray[np.uint8],
+        **call: Unpack[_New[_EdgeDetectVariant]]) -> NDArray[np.uint8]:
         """Edges of a colour image: ``sobel(gaussian_blur(grayscale(rgba)))``."""
     @overload
-    def __call__(self, rgba: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_EdgeDetectVariant]]) -> DeviceArray: ...
+    def __call__(self, rgba: OnDevice, **call: Unpack[_New[_EdgeDetectVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, rgba: NDArray[np.uint8] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_EdgeDetectVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_EdgeDetectVariant]]) -> _Array: ...
 edge_detect: EdgeDetect
 
 _AverageMatvecVariant = Literal["stream_read", "naive_loops", "interchange", "pairwise", "simd",
@@ -111,15 +110,15 @@ _AverageMatvecVariant = Literal["stream_read", "naive_loops", "interchange", "pa
     "row_product", "small_sets"]
 class AverageMatvec(_Routine[_AverageMatvecVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, vectors: NDArray[_Real], matrix: NDArray[_Real], *, out: None = None,
-        **call: Unpack[_Keywords[_AverageMatvecVariant]]) -> NDArray[_Real]:
+    def __call__(self, vectors: NDArray[_Real], matrix: NDArray[_Real],
+        **call: Unpack[_New[_AverageMatvecVariant]]) -> NDArray[_Real]:
         """The average of each set of vectors times a matrix, ``matrix @ vectors.mean(axis=2).T``."""
     @overload
-    def __call__(self, vectors: OnDevice, matrix: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_AverageMatvecVariant]]) -> DeviceArray: ...
+    def __call__(self, vectors: OnDevice, matrix: OnDevice,
+        **call: Unpack[_New[_AverageMatvecVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, vectors: NDArray[_Real] | OnDevice, matrix: NDArray[_Real] | OnDevice, *,
-        out: _Array, **call: Unpack[_Keywords[_AverageMatvecVariant]]) -> _Array: ...
+        out: _Array, **call: Unpack[_Call[_AverageMatvecVariant]]) -> _Array: ...
 average_matvec: AverageMatvec
 
 _MaxPlusVariant = Literal["stream_read", "naive_loops", "interchange", "auto_vectorised", "blocked",
@@ -130,15 +129,15 @@ _MaxPlusVariant = Literal["stream_read", "naive_loops", "interchange", "auto_vec
     "one_barrier", "few_terms"]
 class MaxPlus(_Routine[_MaxPlusVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, big: NDArray[_Real], small: NDArray[_Real], *, out: None = None,
-        **call: Unpack[_Keywords[_MaxPlusVariant]]) -> NDArray[_Real]:
+    def __call__(self, big: NDArray[_Real], small: NDArray[_Real],
+        **call: Unpack[_New[_MaxPlusVariant]]) -> NDArray[_Real]:
         """The largest sum in each column, at least 0, ``numpy.maximum(0, (big + small[:, None]).max(axis=0))``; a NaN propagates."""
     @overload
-    def __call__(self, big: OnDevice, small: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_MaxPlusVariant]]) -> DeviceArray: ...
+    def __call__(self, big: OnDevice, small: OnDevice,
+        **call: Unpack[_New[_MaxPlusVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, big: NDArray[_Real] | OnDevice, small: NDArray[_Real] | OnDevice, *,
-        out: _Array, **call: Unpack[_Keywords[_MaxPlusVariant]]) -> _Array: ...
+        out: _Array, **call: Unpack[_Call[_MaxPlusVariant]]) -> _Array: ...
 max_plus: MaxPlus
 
 _GppVariant = Literal["naive_loops", "threaded", "bands_innermost", "no_square_roots", "hoisted",
@@ -152,22 +151,20 @@ class Gpp(_Routine[_GppVariant]):
     def __call__(self, wtilde: NDArray[np.complex128], i_eps: NDArray[np.complex128],
         aqsn: NDArray[np.complex128], aqsm: NDArray[np.complex128], wx: NDArray[np.float64],
         vcoul: NDArray[np.float64], occ: NDArray[np.float64], *, gamma: float = ...,
-        sexcut: float = ..., tol: float = ..., out: None = None,
-        **call: Unpack[_Keywords[_GppVariant]]) -> tuple[NDArray[np.complex128],
-        NDArray[np.complex128]]:
+        sexcut: float = ..., tol: float = ...,
+        **call: Unpack[_New[_GppVariant]]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """The generalised plasmon-pole self-energy of BerkeleyGW: screened exchange and Coulomb hole, summed over bands and pairs of plane waves."""
     @overload
     def __call__(self, wtilde: OnDevice, i_eps: OnDevice, aqsn: OnDevice, aqsm: OnDevice,
         wx: OnDevice, vcoul: OnDevice, occ: OnDevice, *, gamma: float = ..., sexcut: float = ...,
-        tol: float = ..., out: None = None,
-        **call: Unpack[_Keywords[_GppVariant]]) -> tuple[DeviceArray, DeviceArray]: ...
+        tol: float = ..., **call: Unpack[_New[_GppVariant]]) -> tuple[DeviceArray, DeviceArray]: ...
     @overload
     def __call__(self, wtilde: NDArray[np.complex128] | OnDevice,
         i_eps: NDArray[np.complex128] | OnDevice, aqsn: NDArray[np.complex128] | OnDevice,
         aqsm: NDArray[np.complex128] | OnDevice, wx: NDArray[np.float64] | OnDevice,
         vcoul: NDArray[np.float64] | OnDevice, occ: NDArray[np.float64] | OnDevice, *,
         gamma: float = ..., sexcut: float = ..., tol: float = ..., out: _Arrays,
-        **call: Unpack[_Keywords[_GppVariant]]) -> _Arrays: ...
+        **call: Unpack[_Call[_GppVariant]]) -> _Arrays: ...
 gpp: Gpp
 
 _StridedCopyVariant = Literal["naive_loops", "simd", "prefetch", "streaming", "threaded", "sectors",
@@ -175,60 +172,58 @@ _StridedCopyVariant = Literal["naive_loops", "simd", "prefetch", "streaming", "t
 class StridedCopy(_Routine[_StridedCopyVariant]):
     @overload  # type: ignore[override]
     def __call__(self, x: NDArray[_Element], *, stride: int = ..., offset: int = ...,
-        out: None = None, **call: Unpack[_Keywords[_StridedCopyVariant]]) -> NDArray[_Element]:
+        **call: Unpack[_New[_StridedCopyVariant]]) -> NDArray[_Element]:
         """Copy every n-th element of an array: ``x[offset::stride].copy()``."""
     @overload
-    def __call__(self, x: OnDevice, *, stride: int = ..., offset: int = ..., out: None = None,
-        **call: Unpack[_Keywords[_StridedCopyVariant]]) -> DeviceArray: ...
+    def __call__(self, x: OnDevice, *, stride: int = ..., offset: int = ...,
+        **call: Unpack[_New[_StridedCopyVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, x: NDArray[_Element] | OnDevice, *, stride: int = ..., offset: int = ...,
-        out: _Array, **call: Unpack[_Keywords[_StridedCopyVariant]]) -> _Array: ...
+        out: _Array, **call: Unpack[_Call[_StridedCopyVariant]]) -> _Array: ...
 strided_copy: StridedCopy
 
 _GatherVariant = Literal["naive_loops", "prefetch", "streaming", "threaded", "in_order", "naive",
     "batched", "vector_index", "evict_first"]
 class Gather(_Routine[_GatherVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, x: NDArray[_Element], index: NDArray[np.int32 | np.int64], *,
-        out: None = None, **call: Unpack[_Keywords[_GatherVariant]]) -> NDArray[_Element]:
+    def __call__(self, x: NDArray[_Element], index: NDArray[np.int32 | np.int64],
+        **call: Unpack[_New[_GatherVariant]]) -> NDArray[_Element]:
         """Gather elements of an array by index: ``numpy.take(x, index, mode="clip")``."""
     @overload
-    def __call__(self, x: OnDevice, index: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_GatherVariant]]) -> DeviceArray: ...
+    def __call__(self, x: OnDevice, index: OnDevice,
+        **call: Unpack[_New[_GatherVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, x: NDArray[_Element] | OnDevice,
         index: NDArray[np.int32 | np.int64] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_GatherVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_GatherVariant]]) -> _Array: ...
 gather: Gather
 
 _ComponentVariant = Literal["naive_loops", "simd", "prefetch", "streaming", "threaded", "sectors",
     "array_of_structures", "batched", "staged", "structure_of_arrays"]
 class Component(_Routine[_ComponentVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, points: NDArray[_Element], *, c: int = ..., out: None = None,
-        **call: Unpack[_Keywords[_ComponentVariant]]) -> NDArray[_Element]:
+    def __call__(self, points: NDArray[_Element], *, c: int = ...,
+        **call: Unpack[_New[_ComponentVariant]]) -> NDArray[_Element]:
         """Copy one component of each point: ``points[:, c].copy()``."""
     @overload
-    def __call__(self, points: OnDevice, *, c: int = ..., out: None = None,
-        **call: Unpack[_Keywords[_ComponentVariant]]) -> DeviceArray: ...
+    def __call__(self, points: OnDevice, *, c: int = ...,
+        **call: Unpack[_New[_ComponentVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, points: NDArray[_Element] | OnDevice, *, c: int = ..., out: _Array,
-        **call: Unpack[_Keywords[_ComponentVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_ComponentVariant]]) -> _Array: ...
 component: Component
 
 _BranchVariant = Literal["naive_loops", "simd", "deinterleaved", "threaded", "by_lane",
     "branch_free", "by_warp", "pairs"]
 class Branch(_Routine[_BranchVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, x: NDArray[_Real], *, out: None = None,
-        **call: Unpack[_Keywords[_BranchVariant]]) -> NDArray[_Real]:
+    def __call__(self, x: NDArray[_Real], **call: Unpack[_New[_BranchVariant]]) -> NDArray[_Real]:
         """Evaluate a polynomial for elements with even flat index and a nested series for elements with odd flat index: ``sum((1 - k / 256) * x**k for k in range(129))`` or ``1 + r(1)*x * (1 + r(2)*x * (... (1 + r(64)*x)))`` with ``r(k) = 1 - k / 128``."""
     @overload
-    def __call__(self, x: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_BranchVariant]]) -> DeviceArray: ...
+    def __call__(self, x: OnDevice, **call: Unpack[_New[_BranchVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, x: NDArray[_Real] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_BranchVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_BranchVariant]]) -> _Array: ...
 branch: Branch
 
 _InstructionParallelismVariant = Literal["naive_loops", "simd", "two_vectors", "four_vectors",
@@ -236,15 +231,15 @@ _InstructionParallelismVariant = Literal["naive_loops", "simd", "two_vectors", "
     "more_warps", "warps_and_chains"]
 class InstructionParallelism(_Routine[_InstructionParallelismVariant]):
     @overload  # type: ignore[override]
-    def __call__(self, x: NDArray[_Real], *, out: None = None,
-        **call: Unpack[_Keywords[_InstructionParallelismVariant]]) -> NDArray[_Real]:
+    def __call__(self, x: NDArray[_Real],
+        **call: Unpack[_New[_InstructionParallelismVariant]]) -> NDArray[_Real]:
         """Evaluate a polynomial of degree 256 for each element by Horner's rule: ``sum((1 - k % 64 / 128) * x**k for k in range(257))``."""
     @overload
-    def __call__(self, x: OnDevice, *, out: None = None,
-        **call: Unpack[_Keywords[_InstructionParallelismVariant]]) -> DeviceArray: ...
+    def __call__(self, x: OnDevice,
+        **call: Unpack[_New[_InstructionParallelismVariant]]) -> DeviceArray: ...
     @overload
     def __call__(self, x: NDArray[_Real] | OnDevice, *, out: _Array,
-        **call: Unpack[_Keywords[_InstructionParallelismVariant]]) -> _Array: ...
+        **call: Unpack[_Call[_InstructionParallelismVariant]]) -> _Array: ...
 instruction_parallelism: InstructionParallelism
 
 __all__ = ["transpose", "grayscale", "gaussian_blur", "sobel", "edge_detect", "average_matvec",

@@ -91,21 +91,11 @@ def definitions_of(path: str, variant: str = "") -> list[SourcePart]:
 class SourcePart:
     """One definition of a source.
 
-    Attributes
-    ----------
-    kind
-        ``"variant"`` (the entry in the list of variants), ``"kernel"``, ``"device"`` (a device
-        function), ``"function"``, ``"type"``, ``"alias"`` or ``"constant"``.
-    name
-        What it defines.
-    path
-        The file, relative to the repository.
-    line
-        The first line of `text` in the file; the first line of a file is 1.
-    text
-        The code, with the comment above it.
-    variant
-        The variant that it is part of, as ``"transpose[tiled]"``.
+    `kind` is ``"variant"`` (the entry in the list of variants), ``"kernel"``, ``"device"`` (a
+    device function), ``"function"``, ``"type"``, ``"alias"`` or ``"constant"``, and `name` is what
+    it defines. `text` is the code, with the comment above it. It begins in line `line`, from 1, of
+    the file `path`, relative to the repository. `variant` is the variant that it is part of, as
+    ``"transpose[tiled]"``.
     """
 
     kind: str

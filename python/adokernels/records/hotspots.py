@@ -23,22 +23,11 @@ _NOT_ISSUED = "_not_issued"
 class LineSamples(Fields):
     """The samples of one source line in one kernel.
 
-    Attributes
-    ----------
-    kernel
-        The kernel's name with its template arguments.
-    path
-        The file, relative to the repository, or as the compiler recorded it; empty if the kernel
-        has no line information.
-    line
-        The line number, starting at 1; 0 if there is no line information.
-    text
-        The code of the line.
-    reasons
-        Samples per stall reason, with the names of Nsight Compute. ``"selected"`` is not a stall:
-        the warp issued an instruction.
-    not_issued
-        Samples taken while the scheduler issued no instruction of any warp.
+    `kernel` is its name with template arguments. `path` is relative to the repository, or as the
+    compiler recorded it. Without line information, it is empty and `line` is 0. `text` is the code
+    of the line. `reasons` has the samples per stall reason, with the names of Nsight Compute.
+    ``"selected"`` is not a stall: the warp issued an instruction. `not_issued` counts the samples
+    taken while the scheduler issued no instruction of any warp.
     """
 
     kernel: str
@@ -84,16 +73,9 @@ class HotLine(LineSamples):
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt(Fields):
-    """Consecutive lines of a file that contain a definition with samples.
+    """Consecutive lines of a file, from `line` on, that contain a definition with samples.
 
-    Attributes
-    ----------
-    path
-        The file, relative to the repository.
-    line
-        The first line of `text` in the file.
-    text
-        The code.
+    `path` is relative to the repository.
     """
 
     path: str
