@@ -70,7 +70,11 @@ def tour(
             try:
                 sweep = ado.sweep(routine, *operands(), progress=display, **common)
                 sweeps.append(sweep)
-                _save_sweep(sweep, folder / f"{device}-{name}.json")
+                path = folder / f"{device}-{name}.json"
+                sweep.save(path)
+                if len(sweep):
+                    with closing(picture, sweep) as figure:
+                        save(figure, path.with_suffix(".png"), dpi=120)
                 say(summary(sweep))
                 interrupted = sweep.interrupted
             except KeyboardInterrupt:
@@ -113,13 +117,6 @@ def _problems(
                 lengths = tuple(min(length, size) for length in lengths)
             if any(v.device == device for v in routine):
                 yield name, routine, device, partial(routine.task.random_operands, lengths)
-
-
-def _save_sweep(sweep: ado.records.Sweep, path: Path) -> None:
-    sweep.save(path)
-    if len(sweep):
-        with closing(picture, sweep) as figure:
-            save(figure, path.with_suffix(".png"), dpi=120)
 
 
 def summary(sweep: ado.records.Sweep) -> str:

@@ -106,7 +106,16 @@ def compile_cuda(
 
 def kernels_in(source: str) -> list[str]:
     """The names of the ``__global__`` functions in a source; a template as ``"saxpy<...>"``."""
-    return list(dict.fromkeys(_kernels_in(source)))
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.DOTALL)
+    # Between __global__ and the name: the return type and attributes with nested parentheses.
+    attribute = r"__\w+__\s*(?:\((?:[^()]|\([^()]*\))*\))?"
+    pattern = rf"__global__\s*(?:(?:void|static|inline|{attribute})\s*)*(?!__)\b(\w+)\s*\("
+    found = []
+    for match in re.finditer(pattern, code):
+        declaration = re.split(r"[;{}]", code[: match.start()])[-1]
+        template = re.search(r"\btemplate\s*<", declaration)
+        found.append(f"{match[1]}<...>" if template else match[1])
+    return list(dict.fromkeys(found))
 
 
 def why_no_compiler() -> str:
@@ -224,17 +233,6 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
     return CompilationError(
         f"{file} does not compile:\n\n{shown.strip()}" + "\n\n".join(hints), log, file, source
     )
-
-
-def _kernels_in(source: str) -> Iterator[str]:
-    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.DOTALL)
-    # Between __global__ and the name: the return type and attributes with nested parentheses.
-    attribute = r"__\w+__\s*(?:\((?:[^()]|\([^()]*\))*\))?"
-    pattern = rf"__global__\s*(?:(?:void|static|inline|{attribute})\s*)*(?!__)\b(\w+)\s*\("
-    for match in re.finditer(pattern, code):
-        declaration = re.split(r"[;{}]", code[: match.start()])[-1]
-        template = re.search(r"\btemplate\s*<", declaration)
-        yield f"{match[1]}<...>" if template else match[1]
 
 
 class _Option(NamedTuple):

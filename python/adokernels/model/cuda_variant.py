@@ -235,11 +235,14 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     elif isinstance(value, bool):
         packed = struct.pack("<?", value)
     elif isinstance(value, int):
-        packed = _packed_integer(name, value, size)
+        try:
+            packed = value.to_bytes(size, "little", signed=value < 0)
+        except OverflowError:
+            raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
     elif isinstance(value, float) and size in (2, 4, 8):
-        packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
+        packed = np.asarray(value, f"<f{size}").tobytes()
     elif isinstance(value, complex) and size in (8, 16):
-        packed = np.asarray(value, {8: "<c8", 16: "<c16"}[size]).tobytes()
+        packed = np.asarray(value, f"<c{size}").tobytes()
     else:
         raise TypeError(
             f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
@@ -247,13 +250,6 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     if len(packed) != size:
         raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
     return packed
-
-
-def _packed_integer(name: str, value: int, size: int) -> bytes:
-    try:
-        return value.to_bytes(size, "little", signed=value < 0)
-    except OverflowError:
-        raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:

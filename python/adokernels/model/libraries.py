@@ -49,11 +49,8 @@ def is_on_device(array: Any) -> bool:
     if library_of(array) in (None, "numpy"):
         return False
     if hasattr(array, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[0]) == _CUDA
+        return int(array.__dlpack_device__()[0]) == 2  # kDLCUDA
     return hasattr(array, "__cuda_array_interface__")
-
-
-_CUDA = 2  # kDLCUDA
 
 
 def on_host(array: Any) -> NDArray[Any]:

@@ -88,13 +88,6 @@ class OwnVariant(Variant):
                 return f"own variants run on {default}, but the problem is on {problem.device_id}"
         return self.refusal(problem.host_arguments, problem.options)
 
-    def require_solvable(self, problem: Problem) -> None:
-        """Raise Unavailable if it cannot run here, or ValueError if it cannot solve a problem."""
-        if reason := self.why_unavailable:
-            raise _core.Unavailable(f"{self.label}: {reason}")
-        if reason := self.why_not(problem):
-            raise ValueError(f"{self.label}: {reason}")
-
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> OwnVariant:
         """Return the variant with this block shape and these parameter values as defaults."""
         raise ValueError(f"{self.label} has no blocks and no parameters")
@@ -126,7 +119,10 @@ class OwnCall(Call):
     """An own variant that is ready to run."""
 
     def __init__(self, variant: OwnVariant, problem: Problem) -> None:
-        variant.require_solvable(problem)
+        if reason := variant.why_unavailable:
+            raise _core.Unavailable(f"{variant.label}: {reason}")
+        if reason := variant.why_not(problem):
+            raise ValueError(f"{variant.label}: {reason}")
         super().__init__(problem, variant.name)
         self._variant = variant
 

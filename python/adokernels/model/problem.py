@@ -318,22 +318,13 @@ class Problem:
 
 
 class Call(ABC):
-    """A variant that is ready to run on one problem.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem.
-    variant, device : str
-        The name of the variant, and the device on which it runs.
-    block, grid : tuple of int or None
-        The launch configuration of a kernel.
-    """
+    """A variant that is ready to run on one problem."""
 
     #: Whether it belongs to the package, so that the contract tests check it at other sizes.
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
+    #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None
 

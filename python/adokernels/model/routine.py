@@ -40,12 +40,8 @@ class BuiltInVariant(Variant, _core.Callable):
 
     def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
         self.routine = routine
-        self.name: str = info.name
-        self.device: str = info.device
-        self.changes: str = info.changes
-        self.precision: str = info.precision
-        self.ceiling: bool = info.ceiling
-        self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
+        self.name, self.device, self.changes = info.name, info.device, info.changes
+        self.precision, self.ceiling, self.stages = info.precision, info.ceiling, tuple(info.stages)
         self.blocks = tuple(tuple(b) for b in info.blocks)
 
     @property
@@ -232,13 +228,10 @@ class Routine(Ladder, _core.Callable):
 
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
-        self.name: str = core.name
-        self.summary: str = core.summary
-        self.source: str = core.source
+        self.name, self.summary, self.source = core.name, core.summary, core.source
         self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
         self.dimensions: tuple[str, ...] = tuple(core.dimensions)
-        self.batched: bool = core.batched
-        self.halo: int | None = core.halo
+        self.batched, self.halo = core.batched, core.halo
 
     @property
     def task(self) -> Task:

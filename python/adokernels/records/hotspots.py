@@ -144,15 +144,12 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     @cached_property
     def kernels(self) -> Mapping[str, int]:
         """Samples per kernel, in descending order."""
-        totals = Counter[str]()
-        for entry in self.entries:
-            totals[entry.kernel] += entry.samples
-        return dict(totals.most_common())
+        return _added({entry.kernel: entry.samples} for entry in self.entries)
 
     @cached_property
     def reasons(self) -> Mapping[str, int]:
         """Samples per stall reason over all lines, in descending order."""
-        return dict(_added(entry.reasons for entry in self.entries).most_common())
+        return _added(entry.reasons for entry in self.entries)
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
@@ -165,11 +162,9 @@ def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[st
     return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return total
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums, in descending order."""
+    return dict(sum(map(Counter, counts), Counter[str]()).most_common())
 
 
 def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
@@ -179,7 +174,7 @@ def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
         path=first.path,
         line=first.line,
         text=first.text,
-        reasons=dict(_added(entry.reasons for entry in entries).most_common()),
+        reasons=_added(entry.reasons for entry in entries),
         not_issued=sum(entry.not_issued for entry in entries),
         share=samples / total if total else 0.0,
     )

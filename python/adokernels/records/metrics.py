@@ -300,19 +300,15 @@ class _Asked(dict[str, float]):
         return 1.0
 
 
-def _metrics_of_quantities() -> list[str]:
+def default_metrics() -> tuple[str, ...]:
+    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
     asked = _Asked()
     for quantity in QUANTITIES:
         quantity.formula(asked)
-    return list(asked)
-
-
-def default_metrics() -> tuple[str, ...]:
-    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
     breakdown = [COMPUTE_BREAKDOWN, *MEMORY_BREAKDOWN.values()]
     parts = [of_peak(metric) for group in breakdown for metric in group.values()]
     weights = ["smsp__inst_issued.sum"]
-    return tuple(dict.fromkeys([*_metrics_of_quantities(), *parts, *weights]))
+    return tuple(dict.fromkeys([*asked, *parts, *weights]))
 
 
 #: Sets of metrics by name. "light" excludes metrics that need instrumented code.

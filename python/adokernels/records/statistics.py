@@ -159,7 +159,8 @@ def compare(
     if paired:
         interval = median_interval(ratios, Z999)
     else:
-        interval = _quotient(median_interval(theirs, Z999), median_interval(ours, Z999))
+        mine, other = (median_interval(samples, Z999) for samples in (ours, theirs))
+        interval = other[0] / mine[1], other[1] / mine[0]
     n = len(ratios)
     if n < FEWEST_SAMPLES:
         return Verdict.UNCLEAR, centre, interval
@@ -181,7 +182,3 @@ def _per_round(ours: Samples, theirs: Samples) -> NDArray[np.float64]:
     n = min(len(ours), len(theirs))
     ratios: NDArray[np.float64] = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)
     return ratios
-
-
-def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    return a[0] / b[1], a[1] / b[0]
