@@ -46,7 +46,6 @@ _AXES: Mapping[str, tuple[str, ...]] = {
     "vcoul": ("rows",),
     "occ": ("bands",),
 }
-_REAL = ("wx", "vcoul", "occ")
 
 
 class _Lengths(NamedTuple):
@@ -173,7 +172,7 @@ def split(
 
 
 def _type_of(name: str) -> np.dtype[Any]:
-    return np.dtype(np.float64 if name in _REAL else np.complex128)
+    return np.dtype(np.float64 if name in ("wx", "vcoul", "occ") else np.complex128)
 
 
 def _checked(operands: Sequence[Any] | None, sends: bool) -> tuple[Mapping[str, Any], _Lengths]:

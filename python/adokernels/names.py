@@ -84,14 +84,10 @@ _USED_FROM_BELOW = {
 }
 
 
-#: Routines of the core that are not public: other modules use them for part of a computation.
-_PARTS = {"gpp_tiles"}
-
-
 def computing_routines() -> list[str]:
-    """Names of the core's routines, except parts and those with only ceilings."""
+    """Names of the core's routines, except those with only ceilings, and the tiles of ``gpp``."""
     computing = (r for r in _core.routines() if not all(v.ceiling for v in r.variants))
-    return [r.name for r in computing if r.name not in _PARTS]
+    return [r.name for r in computing if r.name != "gpp_tiles"]
 
 
 def _modules_of(defined: dict[str, str]) -> dict[str, str]:

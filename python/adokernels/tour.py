@@ -58,7 +58,10 @@ def tour(
     rows, cols = photo.shape[:2]
     say(f"Detecting edges in a photograph of {cols} x {rows} pixels.")
     edges = folder / "edges.png"
-    _save_edges(photo, edges)
+    found = ado.edge_detect(photo)
+    if not np.array_equal(found, TASKS["edge_detect"].expected(photo)):
+        raise ValueError("edge_detect disagrees with the reference result on this image")
+    save_side_by_side({"the photograph": photo, "its edges": found}, edges)
     problems = list(_problems(photo, size, everything=everything))
     # Overwriting a large cache before each sample takes longer than most variants.
     cache: Literal["cold", "warm"] = "cold" if everything else "warm"
@@ -91,13 +94,6 @@ def tour(
     say(f"\nReport: {report.resolve()}\n")
     say(_NEXT_STEPS)
     return interrupted
-
-
-def _save_edges(photo: NDArray[np.uint8], path: Path) -> None:
-    edges = ado.edge_detect(photo)
-    if not np.array_equal(edges, TASKS["edge_detect"].expected(photo)):
-        raise ValueError("edge_detect disagrees with the reference result on this image")
-    save_side_by_side({"the photograph": photo, "its edges": edges}, path)
 
 
 def _problems(

@@ -18,7 +18,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from adokernels import _core
-from adokernels.model.call_checks import has_dask_array
+from adokernels.model.ladder import has_dask_array
 from adokernels.model.routine import check_types, has_channels
 
 if TYPE_CHECKING:

@@ -97,7 +97,8 @@ def compile_cuda(
         raise TypeError(f"options must be a sequence of str, got the str {options!r}")
     if not kernel.strip():
         raise ValueError(f"kernel must be the name of a __global__ function, got {kernel!r}")
-    arch = arch or _default_arch()
+    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
+    arch = arch or current or _ARCH_WITHOUT_GPU
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
     compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
@@ -179,12 +180,6 @@ def _cuda_headers() -> Iterator[str]:
     for component in ("cudart", "cccl"):
         if folder := find_nvidia_header_directory(component):
             yield folder
-
-
-def _default_arch() -> str:
-    if _core.why_no_cuda():
-        return _ARCH_WITHOUT_GPU
-    return f"sm_{_core.cuda_properties()['compute']}"
 
 
 def _may_be_kept(source: str, options: Sequence[str]) -> bool:

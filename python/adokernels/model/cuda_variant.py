@@ -360,7 +360,8 @@ def cuda_variant(
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
-    shapes: Sequence[Any] = block if _is_several(block) else [block]  # type: ignore[assignment]
+    given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
+    shapes = given if any(isinstance(b, list | tuple) for b in given) else [block]
     several = {key: tuple(values) for key, values in (parameters or {}).items()}
     for key, values in several.items():
         if not values:
@@ -384,11 +385,6 @@ def cuda_variant(
         bytes=bytes,
         refuses=refuses,
     )
-
-
-def _is_several(block: Any) -> bool:
-    """Whether `block` is a sequence of block shapes."""
-    return isinstance(block, list | tuple) and any(isinstance(b, list | tuple) for b in block)
 
 
 def _extent(what: str, value: Any) -> Block:

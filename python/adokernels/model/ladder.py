@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.model.call_checks import check_options, refuse_dask_arrays
 from adokernels.model.libraries import is_on_device
 from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
 from adokernels.model.source import Source, diff_of
@@ -14,7 +15,7 @@ from adokernels.model.values import host_operands
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from adokernels.model.source import Diff
     from adokernels.model.source_launch import SourceLaunch
@@ -381,6 +382,47 @@ class Ladder(ShownAsTables, ABC):
 
     def _ipython_key_completions_(self) -> list[str]:
         return [v.name for v in self.variants]
+
+
+def check_options(
+    ladder: Ladder,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    function: Callable[..., Any],
+    name: str = "",
+) -> None:
+    """Reject keywords that neither the ladder nor the called function accepts.
+
+    `args` are the positional operands of the call, and `options` the keywords that are not
+    parameters of `function`. The TypeError contains the first unknown keyword, the nearest name,
+    all valid names, and the call as ``"sweep(sobel)"`` or `name`.
+    """
+    known = ladder.keywords
+    if known is None or options.keys() <= set(known):
+        return
+    parameters = inspect.signature(function).parameters.values()
+    own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    unknown = next(option for option in options if option not in known)
+    valid = [*known[len(args) :], *own]  # without the positional operands
+    who = name or f"{function.__name__}({ladder.name})"
+    raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
+
+
+def has_dask_array(*groups: Iterable[Any]) -> bool:
+    """Whether a value is a Dask array. There is none unless Dask is loaded."""
+    module = sys.modules.get("dask.array")
+    if module is None:
+        return False
+    dask_array = getattr(module, "Array", ())  # missing while another thread imports the module
+    return any(isinstance(value, dask_array) for group in groups for value in group)
+
+
+def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise TypeError if an operand is a Dask array, which NumPy would compute."""
+    if has_dask_array(args, options.values()):
+        raise TypeError(
+            f"{function}: operands must not be Dask arrays; pass the NumPy array of one block"
+        )
 
 
 def choose(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.comparison import as_tuple, same_bytes
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
-from adokernels.model.values import described, exchange, is_array
+from adokernels.model.values import as_tuple, exchange, is_array, same_bytes
 from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 
@@ -121,16 +120,9 @@ class Problem:
     the caller has passed. Arrays on the host are packed if they are copied to a GPU. The memory is
     allocated at its first use.
 
-    Attributes
-    ----------
-    device, device_id : str
-        ``"cpu"`` or ``"cuda"``; ``"cpu"`` or a GPU such as ``"cuda:0"``.
-    arguments : tuple
-        The operands in order.
-    host_arguments : tuple
-        The operands on the host, as NumPy arrays and scalars.
-    options : dict
-        The options that were given.
+    `arguments` are the operands in order, and `host_arguments` those on the host, as NumPy arrays
+    and scalars. `options` are the options that were given. `device` is ``"cpu"`` or ``"cuda"``, and
+    `device_id` is ``"cpu"`` or a GPU such as ``"cuda:0"``.
     """
 
     def __init__(
@@ -155,8 +147,11 @@ class Problem:
 
     @property
     def operands(self) -> list[tuple[str, tuple[int, ...], str]]:
-        """Name, shape and dtype of each operand."""
-        return described(self.names, self.host_arguments)
+        """Name, shape and dtype of each operand; for a scalar, its type."""
+        return [
+            (name, tuple(o.shape), str(o.dtype)) if is_array(o) else (name, (), type(o).__name__)
+            for name, o in zip(self.names, self.host_arguments, strict=True)
+        ]
 
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""

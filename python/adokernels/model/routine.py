@@ -12,8 +12,7 @@ import numpy as np
 
 from adokernels import _core
 from adokernels.machine_code import launched_kernels, sass_of_module
-from adokernels.model.call_checks import check_options, refuse_dask_arrays
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, check_options, refuse_dask_arrays
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, shipped_path, source_of

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.comparison import as_tuple, difference, first_difference
-from adokernels.model.values import host_operands, is_array, random_array, scaled_problems
+from adokernels.model.values import (
+    as_tuple,
+    difference,
+    first_difference,
+    host_operands,
+    is_array,
+    random_array,
+    scaled_problems,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

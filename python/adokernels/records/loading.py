@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from adokernels.names import find
 from adokernels.records.checked import CheckResult
@@ -23,10 +23,7 @@ from adokernels.records.sweep import Sweep
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass
 #: The class of each kind of stored record.
-KINDS: dict[str, type[Record]] = {
-    kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, CheckResult, Scan, Sass)
-}
+KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: Kinds of records of packages above this one: the names of the classes.
 _ABOVE = {"score": "Score"}
 #: Maximum size of a file, in bytes. The largest published file has 1.3 MB.

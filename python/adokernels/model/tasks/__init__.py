@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels.model.comparison import SAME_VALUES, as_tuple, difference, first_difference
+from adokernels.model.values import SAME_VALUES, as_tuple, difference, first_difference
 from adokernels.names import computing_routines
 
 if TYPE_CHECKING:

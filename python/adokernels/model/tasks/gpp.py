@@ -231,19 +231,9 @@ def error_unit(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[
     return rounding * asx.real, rounding * ach.real
 
 
-def _sums(
-    real: Any,
-    of: Callable[..., Any],
-    wtilde: Any,
-    i_eps: Any,
-    aqsn: Any,
-    aqsm: Any,
-    wx: Any,
-    vcoul: Any,
-    occ: Any,
-    **options: float,
-) -> NDArray[Any]:
+def _sums(real: Any, of: Callable[..., Any], *operands: Any, **options: float) -> NDArray[Any]:
     """Sum a function of each term; bands whose aqsm is 0 are omitted."""
+    wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
     terms = GppTerms(real, **options)
     wx, occ = np.asarray(wx, real), np.asarray(occ, real)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adokernels.model.comparison import SAME_VALUES
 from adokernels.model.task import SanitizerCases, Task
+from adokernels.model.values import SAME_VALUES
 
 
 def average_matvec(vectors: Any, matrix: Any) -> NDArray[Any]:
