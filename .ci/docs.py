@@ -1,11 +1,9 @@
 """Builds the documentation site in build/docs/html. Warnings are errors; no network is used.
 
 The sources in build/docs/source are copies of the repository's documents and notebooks, and one
-generated page per ladder. In the repository, links are relative file paths, so that they work on
-the host of the repository. The site keeps the structure of the repository, except that ``docs/``
-becomes its root. Links are rewritten accordingly. The target of a link must be an existing file.
-Linked files that are not documents, such as source code, are copied and can be downloaded. In the
-built pages, link targets must exist, and all assets must be local.
+generated page per ladder. The site keeps the structure of the repository, except that ``docs/``
+becomes its root. Links, which are relative file paths, are rewritten accordingly. Linked files that
+are not documents, such as source code, are copied and can be downloaded.
 """
 
 from __future__ import annotations

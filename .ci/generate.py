@@ -185,17 +185,14 @@ def draw_charts() -> None:
         parts = (path, *code)
         source = hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
         chart = path.with_suffix(".png")
-        if not chart.exists() or drawn_from(chart) != source:
-            figure = picture(sweep).figure
-            figure.savefig(chart, metadata={SOURCE_KEY: source})
-            plt.close(figure)
-            print(f"drew {chart.name}")
-
-
-def drawn_from(chart: Path) -> str | None:
-    """The hash stored in an existing chart; None if there is none."""
-    with Image.open(chart) as picture:
-        return picture.info.get(SOURCE_KEY)
+        if chart.exists():
+            with Image.open(chart) as drawn:
+                if drawn.info.get(SOURCE_KEY) == source:
+                    continue
+        figure = picture(sweep).figure
+        figure.savefig(chart, metadata={SOURCE_KEY: source})
+        plt.close(figure)
+        print(f"drew {chart.name}")
 
 
 def texts() -> Iterator[tuple[Path, str]]:
