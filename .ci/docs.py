@@ -1,34 +1,192 @@
 """Builds the documentation site in build/docs/html. Warnings are errors; no network is used.
 
-The sources are copied and generated into build/docs/source: the documents and notebooks of the
-repository, and one page per ladder.
+The sources in build/docs/source are copies of the repository's documents and notebooks, and one
+generated page per ladder. The site keeps the structure of the repository, except that ``docs/``
+becomes its root. Links, which are relative file paths, are rewritten accordingly. Linked files that
+are not documents, such as source code, are copied and can be downloaded.
 """
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import re
 import shutil
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from docsite import checks, ladders, sources
-from sphinx.cmd.build import main as sphinx
+import ladder_pages
+
+from adobook.text import slug
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "docs"
+#: Documents outside docs/.
+PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "HACKING.md")
+#: The README is the first page on the host of the repository; the site has its own first page.
+REPLACED = {"README.md": "docs/index.md"}
+
+_CODE = r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)|`[^`\n]+`"
+_LINK = re.compile(
+    rf'{_CODE}|(?P<before>\]\(|\bsrc=")(?P<target>[^()\s"<>]*)(?P<after>[)"])|(?P<html>\bhref=")',
+    re.DOTALL | re.MULTILINE,
+)
+_ELSEWHERE = re.compile(r"[a-z]+:")
+#: Elements whose address a browser loads with the page, and the attribute with the address.
+_LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+_REMOTE = re.compile(r"""(?:url\(|@import\s)\s*["']?(?:https?:)?//[^)"']*""")
+
+_NOT_LOCAL = "assets must be local, got "
+
+
+def documents(root: Path) -> list[str]:
+    """The documents of the repository that are pages of the site, relative to its root."""
+    paths = [*(root / "notebooks").glob("*.ipynb"), *(root / "docs").rglob("*.md")]
+    names = (path.relative_to(root) for path in paths)
+    shown = (name for name in names if not any(part.startswith("_") for part in name.parts))
+    return sorted([*PROJECT, *map(str, shown)])
+
+
+def place(name: str) -> str:
+    """The path of a file in the site."""
+    return REPLACED.get(name, name).removeprefix("docs/")
+
+
+def copy_documents(root: Path, target: Path) -> None:
+    """Copy all documents, and the files to which they link; raises the errors of `rewrite`."""
+    pages = documents(root)
+    linked: set[str] = set()
+    for name in pages:
+        text = (root / name).read_text(encoding="utf-8")
+        change = _notebook if name.endswith(".ipynb") else rewrite
+        text = change(text, name, root, linked)
+        _file(target, name).write_text(text, encoding="utf-8")
+    for name in sorted(linked - set(pages) - set(REPLACED)):
+        shutil.copyfile(root / name, _file(target, name))
+
+
+def _file(target: Path, name: str) -> Path:
+    """The path of a copy, in a folder that exists."""
+    path = target / place(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _notebook(text: str, name: str, root: Path, linked: set[str]) -> str:
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            source = "".join(cell["source"])
+            cell["source"] = rewrite(source, name, root, linked).splitlines(keepends=True)
+    return json.dumps(notebook, ensure_ascii=False)
+
+
+def rewrite(text: str, name: str, root: Path, linked: set[str]) -> str:
+    """Rewrite the relative links of a Markdown text for the site.
+
+    `text` is that of the document `name`, relative to `root`, or of a cell of a notebook. The files
+    to which it links are added to `linked`. ValueError is raised if the target of a link is not a
+    file of the repository, or if the link is in HTML, where Sphinx does not resolve it.
+    """
+    errors = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["html"]:
+            rest = text[match.end() :]
+            if not (_ELSEWHERE.match(rest) or rest.startswith("#")):
+                errors.append(f"links must be in Markdown, got {match[0]}{rest.split('>')[0]}")
+            return match[0]
+        target = match["target"]
+        if not target or target.startswith("#") or _ELSEWHERE.match(target):
+            return match[0]
+        path, _, anchor = target.partition("#")
+        file = os.path.normpath(PurePosixPath(name).parent / unquote(path))
+        if not (root / file).is_file():
+            errors.append(f"links must point to files of the repository, got {target}")
+            return match[0]
+        linked.add(file)
+        page = os.path.relpath(place(file), PurePosixPath(place(name)).parent)
+        if file.endswith(".ipynb"):
+            anchor = slug(unquote(anchor))
+        return f"{match['before']}{page}{'#' if anchor else ''}{anchor}{match['after']}"
+
+    changed = _LINK.sub(replacement, text)
+    if errors:
+        raise ValueError("\n".join(f"{name}: {error}" for error in errors))
+    return changed
+
+
+class _Page(HTMLParser):
+    """The addresses and anchors of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loaded: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Record the addresses and anchors of the element."""
+        values = {key: value for key, value in attributes if value}
+        self.anchors |= {values[key] for key in ("id", "name") if key in values}
+        if address := values.get(_LOADED.get(tag, "")):
+            self.loaded.add(address)
+        if tag == "a" and "href" in values:
+            self.links.add(values["href"])
+
+
+@functools.cache
+def _page(path: Path) -> _Page:
+    return _Page(path.read_text(encoding="utf-8"))
+
+
+def errors_in(folder: Path) -> list[str]:
+    """List links to missing files and anchors, and assets that are loaded from the network."""
+    pages = sorted(folder.rglob("*.html"))
+    errors = [f"{page.relative_to(folder)}: {error}" for page in pages for error in _errors(page)]
+    for style in sorted(folder.rglob("*.css")):
+        remote = _REMOTE.findall(style.read_text(encoding="utf-8"))
+        errors += [f"{style.relative_to(folder)}: {_NOT_LOCAL}{address}" for address in remote]
+    return errors
+
+
+def _errors(path: Path) -> Iterator[str]:
+    page = _page(path)
+    for address in sorted(page.loaded):
+        if urlsplit(address).netloc:
+            yield _NOT_LOCAL + address
+    for address in sorted(page.links | page.loaded):
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        if not target.is_file():
+            yield f"links must point to existing files, got {address}"
+            continue
+        fragment = unquote(parts.fragment) if target.suffix == ".html" else ""
+        if fragment and fragment not in _page(target).anchors:
+            yield f"links must point to existing anchors, got {address}"
 
 
 def main() -> int:
     """Build the site from scratch; return the exit status."""
     shutil.rmtree(BUILD, ignore_errors=True)
+    from sphinx.cmd.build import main as sphinx
+
     source, pages = BUILD / "source", BUILD / "html"
-    sources.copy_documents(ROOT, source)
-    ladders.write_pages(ROOT, source / "ladders")
+    copy_documents(ROOT, source)
+    ladder_pages.write_pages(ROOT, source / "ladders")
     strict = ["--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
     folders = ["--conf-dir", str(ROOT / "docs"), "--doctree-dir", str(BUILD / "doctrees")]
     status = sphinx([*strict, *folders, str(source), str(pages)])
-    errors = checks.errors_in(pages)
+    errors = errors_in(pages)
     if errors:
         print("\n".join(errors), file=sys.stderr)
     elif not status:

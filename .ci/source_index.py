@@ -2,9 +2,7 @@
 
 The index has the lines of each definition, and for each variant the definitions that its source
 shows: the entry in the list of its ladder, the kernels that it launches, and what these use of the
-folders of the ladder. The package itself contains no parser.
-
-``python .ci/source_index.py`` writes the index. It needs no build.
+folders of the ladder. ``python .ci/source_index.py`` writes it, without a build.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -129,10 +127,8 @@ def _files() -> dict[str, Node]:
 @functools.cache
 def _namespaces() -> set[str]:
     nodes = (n for root in _files().values() for n in _walk(root))
-    names = (
-        _text(n.child_by_field_name("name")) for n in nodes if n.type == "namespace_definition"
-    )
-    return {part for name in names for part in name.split("::")}
+    names = (n.child_by_field_name("name") for n in nodes if n.type == "namespace_definition")
+    return {part for name in names for part in _text(name).split("::")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +172,13 @@ class _Definition:
         return not calls.isdisjoint(range(fewest, len(self.parameters) + 1))
 
 
+def _top_level(scope: Node) -> Iterator[Node]:
+    """What a file contains, also in namespaces and conditional blocks."""
+    for node in scope.named_children:
+        nested = node.type.startswith(("namespace_definition", "declaration_list", "preproc"))
+        yield from _top_level(node) if nested else [node]
+
+
 def _definition(path: str, node: Node, kind: str, names: Iterable[str]) -> _Definition:
     lines, first = _text(_files()[path]).split("\n"), node.start_point.row
     while first > 0 and lines[first - 1].lstrip().startswith("//"):
@@ -185,26 +188,22 @@ def _definition(path: str, node: Node, kind: str, names: Iterable[str]) -> _Defi
 
 @functools.cache
 def _definitions(path: str) -> list[_Definition]:
-    """The definitions in the namespaces of a file."""
-    return list(_definitions_in(path, _files()[path]))
-
-
-def _definitions_in(path: str, scope: Node) -> Iterator[_Definition]:
-    for node in scope.named_children:
+    """The definitions in a file."""
+    found = []
+    for node in _top_level(_files()[path]):
         inner = _inner(node)
         name, body = (_text(inner.child_by_field_name(field)) for field in ("name", "body"))
         names = [n for d in inner.children_by_field_name("declarator") for n in _declared(d)]
-        if node.type.startswith(("namespace_definition", "declaration_list", "preproc")):
-            yield from _definitions_in(path, node)
-        elif inner.type == "alias_declaration":
-            yield _definition(path, node, "alias", [name])
+        if inner.type == "alias_declaration":
+            found.append(_definition(path, node, "alias", [name]))
         elif inner.type == "concept_definition" or (inner.type.endswith("_specifier") and body):
-            yield _definition(path, node, "type", [name.split("<")[0]])
+            found.append(_definition(path, node, "type", [name.split("<")[0]]))
         elif names and (body or names[0].parent.type != "function_declarator"):
             head = _text(node).removesuffix(body)
             kind = next(kind for word, kind in _KINDS.items() if word in head)
             kind = kind if inner.type == "function_definition" else "constant"
-            yield _definition(path, node, kind, [_text(n).replace(" ", "") for n in names])
+            found.append(_definition(path, node, kind, [_text(n).replace(" ", "") for n in names]))
+    return found
 
 
 class _Ladder:
@@ -252,6 +251,11 @@ class _Ladder:
                 shown.append(helper)
             yield name, shown + [d for d in self._used_by(run) if d not in shown]
 
+    def _uses(self, references: _References) -> Iterator[tuple[_Definition, set[int | None]]]:
+        """The definitions that code can refer to, each with the calls."""
+        for name, calls in references.items():
+            yield from ((definition, calls) for definition in self.definitions.get(name, ()))
+
     def _used_by(self, run: Node | None) -> list[_Definition]:
         """The definitions that code uses: kernels as they are launched, then the rest by file."""
         found: dict[_Definition, bool] = {}  # whether it is shown
@@ -259,10 +263,7 @@ class _Ladder:
         queue = [(_references(run) if run else {}, self._is_cuda)]
         while queue:
             references, from_host = queue.pop(0)
-            uses = (
-                (d, calls) for n, calls in references.items() for d in self.definitions.get(n, ())
-            )
-            for definition, calls in uses:
+            for definition, calls in self._uses(references):
                 # Host code of a CUDA variant is included if it launches kernels. The source
                 # contains the tile shapes, but not the choice of a shape or element type.
                 chooses = from_host and definition.chooses
@@ -283,21 +284,20 @@ class _Ladder:
     def _operators(self, found: Iterable[_Definition]) -> set[str]:
         """The overloaded operators that definitions apply to types among them."""
         types = {d.names[0] for d in found if d.kind in ("type", "alias")}
-
-        def takes_one_of_them(name: str) -> bool:
-            parameters = (p for d in self.definitions.get(name, ()) for p in d.parameters)
-            return not types.isdisjoint(_text(n) for p in parameters for n in _walk(p))
-
-        return {name for d in found for name in d.operators if takes_one_of_them(name)}
+        overloads = self._uses({name: {None} for d in found for name in d.operators})
+        return {
+            overload.names[0]
+            for overload, _ in overloads
+            if not types.isdisjoint(_text(n) for p in overload.parameters for n in _walk(p))
+        }
 
     def _launches(self, definition: _Definition, seen: set[_Definition]) -> bool:
         """Whether host code launches a kernel, itself or through functions that it calls."""
         seen.add(definition)
-        used = (d for name in definition.references for d in self.definitions.get(name, ()))
         return "launch" in definition.references or any(
             d.kind == "kernel"
             or (d.kind == "function" and d not in seen and self._launches(d, seen))
-            for d in used
+            for d, _ in self._uses(definition.references)
         )
 
 
@@ -321,10 +321,6 @@ def _variants() -> dict[str, list[_Definition]]:
     return dict(sorted(found.items()))
 
 
-def _lines(content: Mapping[str, object]) -> str:
-    return ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-
-
 def text() -> str:
     """The index.
 
@@ -340,7 +336,11 @@ def text() -> str:
     for name, parts in variants.items():
         groups = groupby(parts, key=lambda d: d.path)
         shown[name] = [[path, [files[path].index(d) for d in group]] for path, group in groups]
-    return f'{{"files": {{\n{_lines(definitions)}\n}},\n"variants": {{\n{_lines(shown)}\n}}}}\n'
+    lines, others = (
+        ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+        for content in (definitions, shown)
+    )
+    return f'{{"files": {{\n{lines}\n}},\n"variants": {{\n{others}\n}}}}\n'
 
 
 if __name__ == "__main__":

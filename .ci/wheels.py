@@ -8,6 +8,7 @@ the distribution ``adokernels``, so installing one replaces the other.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import shutil
@@ -38,12 +39,11 @@ def find_python(version: str) -> str | None:
     """The path of an interpreter: on the PATH or installed by pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
     program = "import sys; print('%d.%d' % sys.version_info[:2])"
-    for path in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
-        if path:
-            command = [path, "-c", program]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.stdout.strip() == version:  # a shim of pyenv fails if its version is not active
-                return str(path)
+    paths = shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))
+    for path in map(str, filter(None, paths)):
+        done = subprocess.run([path, "-c", program], capture_output=True, text=True, check=False)
+        if done.stdout.strip() == version:  # a shim of pyenv fails if its version is not active
+            return path
     return None
 
 
@@ -150,10 +150,9 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="versions")
     arguments = parser.parse_args()
     found = {version: find_python(version) for version in arguments.python}
-    for kind in arguments.kinds or KINDS:
-        for version, python in found.items():
-            if python:
-                make(kind, version, python)
+    for kind, (version, python) in itertools.product(arguments.kinds or KINDS, found.items()):
+        if python:
+            make(kind, version, python)
     if missing := [version for version, python in found.items() if not python]:
         sys.exit(f"Python {', '.join(missing)} must be installed; no wheels were built for it")
 

@@ -38,7 +38,6 @@ from rich.table import Table
 import adokernels as ado
 from adokernels import _core
 from adokernels.measuring.profiling import collect
-from adokernels.model.operands import random_operands
 from adokernels.model.problem import Call
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.rendering import new_table, show
@@ -197,7 +196,7 @@ def both_profiled(options: argparse.Namespace) -> list[Pair]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for place, routine in enumerate(options.routines or ado.routines):
-            operands = random_operands(ado.routines[routine], options.shape, options.dtype)
+            operands = ado.routines[routine].task.random_operands(options.shape, options.dtype)
             np.savez(folder / f"{place:02}-{routine}.npz", *operands)
             for variant, call in prepared(ado.routines[routine], operands):
                 found = collect(call.timed, variant, metrics, "cold")

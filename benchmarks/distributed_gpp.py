@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import adokernels as ado
-from adokernels.large import gpp_sums
+from adokernels.distributed import TILE_ROWS
 from adokernels.large.communicators import Communicator, communicator_of, on_all_ranks
 from adokernels.large.exact_sums import from_limbs, to_limbs
-from adokernels.large.gpp_shares import TILE_ROWS
+from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles
 from adokernels.model.tasks.gpp import GPP_SIZES
 
@@ -110,7 +110,7 @@ def slowest(comm: Communicator, call: Callable[[], Any], repeats: int) -> list[f
 
 def to_host(results: Iterable[Any]) -> bytes:
     """Wait for the results, and return their bits."""
-    return b"".join(gpp_sums.on_host(result).tobytes() for result in results)
+    return b"".join(on_host(result).tobytes() for result in results)
 
 
 class Terms(NamedTuple):

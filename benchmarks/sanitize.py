@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import adokernels as ado
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import TASKS
 
 
@@ -23,7 +22,7 @@ def problems(name: str, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[lis
     """Yield operands on the GPU and options, for all combinations of shape, dtype and options."""
     cases = TASKS[name].sanitizer
     for dtype, shape in itertools.product(cases.dtypes, shapes):
-        operands = [ado.to_device(a) for a in random_operands(ado.routines[name], shape, dtype)]
+        operands = [ado.to_device(a) for a in ado.routines[name].task.random_operands(shape, dtype)]
         for values in itertools.product(*cases.options.values()):
             yield operands, dict(zip(cases.options, values, strict=True))
 

@@ -20,7 +20,7 @@ from shape_references import Array
 
 import adokernels as ado
 from adokernels.model.checker import Checker
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 OURS, COPY = "adokernels", "copy"
 SMALLEST_FOR_OPENCV = 64

@@ -63,7 +63,7 @@ def cycle_in(graph):
 #: Packages and top-level modules. Each imports only those before it, also for type checking. The
 #: names of public objects, and of those that methods find in later packages, are in names.py.
 ORDER = (
-    *("names", "process", "conveniences", "text", "code_text", "storage", "toolkit", "pictures"),
+    *("names", "process", "text", "code_text", "storage", "toolkit", "pictures"),
     "records",
     *("machine_code", "model"),
     *("measuring", "large", "distributed"),

@@ -281,11 +281,10 @@ def cuda_variants():
 def test_every_variant_on_unaligned_views(routine, variant):
     """Views that start one element after an aligned address, and views with padded rows."""
     cupy = library_named("cupy").library
-    from adokernels.model.operands import random_operands
 
     lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
     lengths["strided_copy"] = (6300,)
-    operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
+    operands = routine.task.random_operands(lengths.get(routine.name, (70, 90)))
     if routine.problem(*operands, variant=variant).why_not(variant):
         pytest.skip("declines the problem")
     expected = tuple_of(routine(*operands, variant=variant))
@@ -323,12 +322,11 @@ def test_every_variant_on_unaligned_views(routine, variant):
 def test_every_variant_writes_only_its_result(routine, variant):
     """Results between guards in device memory, at an aligned address and one element later."""
     cupy = library_named("cupy").library
-    from adokernels.model.operands import random_operands
     from adokernels.model.tasks import TASKS
 
     guard, sentinel = 512, 0xA5
     for lengths in TASKS[routine.name].sanitizer.shapes:
-        operands = [cupy.asarray(a) for a in random_operands(routine, lengths)]
+        operands = [cupy.asarray(a) for a in routine.task.random_operands(lengths)]
         if routine.problem(*operands, variant=variant).why_not(variant):
             continue
         expected = [result.numpy() for result in tuple_of(routine(*operands, variant=variant))]
@@ -428,9 +426,8 @@ def test_sweep_and_check_of_device_operands(streaming):
 
 def test_values_of_strided_operands_are_checked():
     cupy = library_named("cupy").library
-    from adokernels.model.operands import random_operands
 
-    operands = [cupy.asarray(a) for a in random_operands(ado.gpp, (8, 12, 16, 2))]
+    operands = [cupy.asarray(a) for a in ado.gpp.task.random_operands((8, 12, 16, 2))]
     names = [p.name for p in ado.gpp.parameters if p.role == "input"]
     occ = names.index("occ")
     wide = cupy.zeros((operands[occ].size, 3))
@@ -848,11 +845,10 @@ class TestSeveralGpus:
 
     @pytest.mark.parametrize(("routine", "variant"), cuda_variants())
     def test_every_variant(self, routine, variant):
-        from adokernels.model.operands import random_operands
 
         lengths = {"gpp": (8, 12, 16, 2), "average_matvec": (3, 20, 40), "max_plus": (9, 70)}
         lengths["strided_copy"] = (6300,)
-        operands = random_operands(routine, lengths.get(routine.name, (70, 90)))
+        operands = routine.task.random_operands(lengths.get(routine.name, (70, 90)))
         if routine.problem(*operands, variant=variant).why_not(variant):
             pytest.skip("declines the problem")
         expected = tuple_of(routine(*operands, variant=variant, device="cuda:0"))

@@ -11,7 +11,6 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
-from adokernels.model.operands import random_operands
 from adokernels.model.routine import BuiltInVariant
 
 SIZES = {"average_matvec": (3, 4, 5), "gpp": (8, 8, 6, 2), "max_plus": (3, 40)}
@@ -20,7 +19,7 @@ ROUTINES = list(ado.routines.values())
 
 
 def small_operands(routine):
-    return random_operands(routine, SIZES.get(routine.name, (5, 12)))
+    return routine.task.random_operands(SIZES.get(routine.name, (5, 12)))
 
 
 def tuple_of(result):

@@ -7,7 +7,7 @@ from test_contract import BATCHES, FULL, THIN
 
 import adokernels as ado
 from adokernels.model.ladder import choose
-from adokernels.model.operands import batch_option, operand_types
+from adokernels.model.routine import batch_option
 
 ROUTINES = list(ado.routines.values())
 
@@ -17,7 +17,7 @@ def problems(routine):
     lengths = [*FULL[len(routine.dimensions)], *THIN[len(routine.dimensions)]]
     for i, size in enumerate(lengths):
         batch = BATCHES[i % 3] if routine.batched else ()
-        yield tuple(np.zeros(*each) for each in operand_types(routine, (*batch, *size)))
+        yield tuple(np.zeros(*each) for each in routine.task.operand_types((*batch, *size)))
 
 
 @pytest.mark.parametrize("routine", ROUTINES, ids=lambda r: r.name)

@@ -9,8 +9,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import compiler
-from adokernels.model.compiler import compile_cuda, kernels_in, why_no_compiler
-from adokernels.model.compiler_options import program_options
+from adokernels.model.compiler import compile_cuda, kernels_in, program_options, why_no_compiler
 
 NO_COMPILER = why_no_compiler()
 needs_compiler = pytest.mark.skipif(bool(NO_COMPILER), reason=NO_COMPILER)

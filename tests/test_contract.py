@@ -16,7 +16,7 @@ from conftest import isa_levels, shared_data, variants_of, why_not
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import batch_option, empty_operands, random_operands
+from adokernels.model.routine import batch_option
 from adokernels.model.tasks import TASKS, as_tuple
 
 GUARD, SENTINEL = 64, 0xA5
@@ -117,7 +117,7 @@ def spare_operands(name):
     An image may lack its alpha channel; a sum may have fewer terms.
     """
     routine, spare = ado.routines[name], []
-    operands = random_operands(routine, max(TASKS[name].sanitizer.shapes, key=math.prod))
+    operands = routine.task.random_operands(max(TASKS[name].sanitizer.shapes, key=math.prod))
     shapes = [a.shape for a in as_tuple(routine(*operands, device="cpu"))]
     for i in range(len(operands)):
         fewer = shortened(operands, i)
@@ -145,7 +145,7 @@ def task_cases(name):
     cases = []
     with shared_data(f"task_cases {name}"):
         for dtype, shape in itertools.product(problems.dtypes, problems.shapes):
-            operands = random_operands(routine, shape, dtype)
+            operands = routine.task.random_operands(shape, dtype)
             for values in itertools.product(*problems.options.values()):
                 options = dict(zip(problems.options, values, strict=True))
                 cases.append(Case.of(routine, operands, options))
@@ -161,7 +161,7 @@ def plain_cases(name):
         return [
             case
             for how in itertools.product(shapes, problems.dtypes)
-            for case in cases_of(routine, random_operands(routine, *how))
+            for case in cases_of(routine, routine.task.random_operands(*how))
         ]
 
 
@@ -185,7 +185,7 @@ def edge_cases(name):
     cases = []
     with shared_data(f"edge_cases {name}"):
         for dtype, shape in itertools.product(task.sanitizer.dtypes, shapes):
-            operands = random_operands(routine, shape, dtype)
+            operands = routine.task.random_operands(shape, dtype)
             if shape not in listed and sum(a.size for a in operands) > 2 * QUICK:
                 continue  # for example a large square matrix
             found = cases_of(routine, operands)
@@ -352,7 +352,7 @@ def solves(case, variant, operands=None, results=PACKED, block=None):
 def overwrites(name, variant, shape, dtype):
     """Check a variant whose result replaces its operand; False if it declines that."""
     routine = ado.routines[name]
-    (operand,) = random_operands(routine, shape, dtype)
+    (operand,) = routine.task.random_operands(shape, dtype)
     case, memory = Case.of(routine, (operand,)), Memory(operand)
     try:
         assert routine(memory.array, variant=variant, out=memory.array) is memory.array
@@ -380,7 +380,7 @@ def test_sizes(name, variant, isa, isa_restored):
     for shape, dtype in itertools.product(problems.in_place, problems.dtypes):
         solved.append(overwrites(name, variant, shape, dtype))
     if not any(solved):  # a variant that needs what this machine lacks, for example a library
-        reason = why_not(ado.routines[name], variant, random_operands(ado.routines[name]))
+        reason = why_not(ado.routines[name], variant, ado.routines[name].task.random_operands())
         assert reason, "solves the problem worth measuring, but none of these"
         pytest.skip(reason)
 
@@ -457,7 +457,7 @@ def full_cases(name):
         return [
             case
             for shape, dtype in itertools.product(shapes, task.sanitizer.dtypes)
-            for case in cases_of(routine, random_operands(routine, shape, dtype))
+            for case in cases_of(routine, routine.task.random_operands(shape, dtype))
         ]
 
 
@@ -524,9 +524,9 @@ def test_costs_need_no_device(name):
 
     The latter holds for problems worth measuring: the models leave out small operands.
     """
-    routine = ado.routines[name]
+    routine, task = ado.routines[name], ado.routines[name].task
     for worth_measuring, operands in [
-        (True, random_operands(routine) if TASKS[name].operands else empty_operands(routine)),
+        (True, task.random_operands() if task.operands else task.empty_operands()),
         *((False, case.operands) for case in plain_cases(name)),
     ]:
         costs = {v: v.cost(*operands) for v in routine}

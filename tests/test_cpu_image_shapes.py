@@ -15,7 +15,7 @@ from test_image_filters import every_gradient
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 BORDERS = ("constant", "replicate", "reflect101")
 #: Widths near multiples of every vector width, and near the limits of bands.
@@ -30,17 +30,17 @@ def luminance(rgb):
 
 
 def blurred_luminance(rgb):
-    return tasks.gaussian_blur.expected(luminance(rgb))
+    return tasks.TASKS["gaussian_blur"].expected(luminance(rgb))
 
 
 #: (name of the routine, number of channels, reference result)
 FILTERS = [
     ("grayscale", 3, luminance),
     ("grayscale", 4, luminance),
-    ("gaussian_blur", 0, tasks.gaussian_blur.expected),
-    ("sobel", 0, tasks.sobel.expected),
-    ("edge_detect", 3, lambda rgb: tasks.sobel.expected(blurred_luminance(rgb))),
-    ("edge_detect", 4, lambda rgb: tasks.sobel.expected(blurred_luminance(rgb))),
+    ("gaussian_blur", 0, tasks.TASKS["gaussian_blur"].expected),
+    ("sobel", 0, tasks.TASKS["sobel"].expected),
+    ("edge_detect", 3, lambda rgb: tasks.TASKS["sobel"].expected(blurred_luminance(rgb))),
+    ("edge_detect", 4, lambda rgb: tasks.TASKS["sobel"].expected(blurred_luminance(rgb))),
 ]
 each_filter = pytest.mark.parametrize(
     ("name", "channels", "expected"), FILTERS, ids=[f"{name}{c or ''}" for name, c, _ in FILTERS]
@@ -83,7 +83,7 @@ def test_borders_at_every_width(isa, rng, isa_restored):
     for border in BORDERS:
         for width in WIDTHS + WIDE[:4]:
             image = image_of(rng, (int(rng.choice(HEIGHTS)), width), 0)
-            expected = tasks.gaussian_blur.expected(image, border=border)
+            expected = tasks.TASKS["gaussian_blur"].expected(image, border=border)
             check(ado.gaussian_blur, (image,), expected, device="cpu", border=border)
 
 
@@ -150,7 +150,7 @@ def test_every_gradient_at_even_and_odd_columns(isa, isa_restored):
     ado.settings.isa = isa
     image, _ = every_gradient()
     for shifted in (image, np.ascontiguousarray(image[:, 1:])):
-        check(ado.sobel, (shifted,), tasks.sobel.expected(shifted), device="cpu")
+        check(ado.sobel, (shifted,), tasks.TASKS["sobel"].expected(shifted), device="cpu")
 
 
 @each_isa

@@ -18,7 +18,6 @@ COMMON = """
 import ctypes, re
 import numpy as np
 import adokernels as ado
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import as_tuple
 
 driver = ctypes.CDLL("libcuda.so.1")
@@ -69,7 +68,7 @@ lengths = {"average_matvec": (64, 256, 1024), "gpp": (16, 1024, 2048, 2), "max_p
 lengths |= dict.fromkeys(("gaussian_blur", "sobel"), (8192, 8192))
 lengths |= {"strided_copy": (32 << 20,), "gather": (1000, 16 << 20), "component": (16 << 20, 3)}
 for name, routine in ado.routines.items():
-    operands = random_operands(routine, lengths.get(name, (4096, 2048)))
+    operands = routine.task.random_operands(lengths.get(name, (4096, 2048)))
     expected = results(routine, operands, device="cpu")
     arrays = [ado.to_device(a) for a in operands]
     assert all_right(arrays), name

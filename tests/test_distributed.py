@@ -15,10 +15,10 @@ from ranks import ThreadCommunicator, results_of_ranks, run_ranks
 import adokernels as ado
 import adokernels.distributed
 from adokernels import _core
-from adokernels.large import gpp_sums
+from adokernels.distributed import TILE_ROWS
 from adokernels.large.communicators import on_all_ranks
-from adokernels.large.gpp_shares import TILE_ROWS
 from adokernels.model import tasks
+from adokernels.model.libraries import on_host
 from adokernels.model.registry import gpp_tiles
 from adokernels.model.tasks.gpp import GPP_SIZES
 
@@ -144,7 +144,7 @@ def rows_of(operands, rows):
 
 
 def check_tiles(operands, variant, move=lambda operand: operand):
-    results = [gpp_sums.on_host(a) for a in gpp_tiles(*map(move, operands), variant=variant)]
+    results = [on_host(a) for a in gpp_tiles(*map(move, operands), variant=variant)]
     tiles = tiles_of(operands)
     assert {len(result) for result in results} == {len(tiles)}
     for i, tile in enumerate(tiles):
@@ -157,7 +157,7 @@ def check_tiles(operands, variant, move=lambda operand: operand):
         rows = slice(first, first + 24)
         share = gpp_tiles(*map(move, rows_of(operands, rows)), variant=variant)
         of_tiles = slice(first // 8, -(-min(rows.stop, len(operands.wtilde)) // 8))
-        assert bits(map(gpp_sums.on_host, share)) == bits(result[of_tiles] for result in results)
+        assert bits(map(on_host, share)) == bits(result[of_tiles] for result in results)
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (300, 65, 41, 1), (2100, 9, 33, 2)])
@@ -292,12 +292,12 @@ def raised(size, function, rank):
         (
             lambda p: p._replace(wx=p.wx[0]),
             ValueError,
-            r"wx must have 2 dimensions, got shape \(3,\)",
+            r"wx must have shape \(nbands, nfreqs\), got \(3,\)",
         ),
         (
             lambda p: p._replace(aqsm=p.aqsm[:, 1:]),
             ValueError,
-            r"aqsm must have shape \(5, 17\), got \(5, 16\)",
+            r"aqsm must have shape \(nbands, ngpown\) with .* = 17 .*, got \(5, 16\)",
         ),
     ],
 )
@@ -358,14 +358,14 @@ def test_an_error_of_one_rank(change, kind, text):
 
 def test_an_error_after_the_kernels_have_started(monkeypatch):
     operands, failing = problem((5, 17, 9, 3)), threading.local()
-    original = gpp_sums._parts
+    original = ado.distributed._parts
 
     def copy(results):
         if getattr(failing, "rank", None):
             raise ado.CudaError("the copy failed")
         return original(results)
 
-    monkeypatch.setattr(gpp_sums, "_parts", copy)
+    monkeypatch.setattr(ado.distributed, "_parts", copy)
 
     def rank(comm):
         failing.rank = comm.rank == 1

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import adokernels as ado
-from adokernels.model.operands import operand_types
 from adokernels.model.tasks import TASKS
 
 
@@ -33,7 +32,7 @@ def problems_with_empty_results(routine):
     if routine.batched:
         sizes += [(0, *size) for size in sizes]
     for size in sizes:
-        operands = [np.zeros(*each) for each in operand_types(routine, size)]
+        operands = [np.zeros(*each) for each in routine.task.operand_types(size)]
         try:
             results = tuple_of(routine(*operands, device="cpu"))
         except ValueError:

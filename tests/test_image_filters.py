@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import adokernels as ado
 from adokernels.model import tasks
 from adokernels.model.ladder import choose
-from adokernels.model.operands import batch_option
+from adokernels.model.routine import batch_option
 
 COLOUR = (ado.grayscale, ado.edge_detect)
 FILTERS = (ado.grayscale, ado.gaussian_blur, ado.sobel, ado.edge_detect)
@@ -44,9 +44,11 @@ def luminance(rgba):
 
 EXPECTED = {
     "grayscale": luminance,
-    "gaussian_blur": tasks.gaussian_blur.expected,
-    "sobel": tasks.sobel.expected,
-    "edge_detect": lambda rgba: tasks.sobel.expected(tasks.gaussian_blur.expected(luminance(rgba))),
+    "gaussian_blur": tasks.TASKS["gaussian_blur"].expected,
+    "sobel": tasks.TASKS["sobel"].expected,
+    "edge_detect": lambda rgba: tasks.TASKS["sobel"].expected(
+        tasks.TASKS["gaussian_blur"].expected(luminance(rgba))
+    ),
 }
 
 
@@ -102,7 +104,7 @@ def test_as_many_pixels_as_are_measured(name, variant, rng):
 def test_borders_of_as_many_pixels_as_are_measured(border, rng):
     for shape in [(4096, 4112), (4096, 64, 64)]:
         image = random_of(rng, shape, "u1")
-        expected = tasks.gaussian_blur.expected(image, border=border)
+        expected = tasks.TASKS["gaussian_blur"].expected(image, border=border)
         assert check(ado.gaussian_blur, (image,), expected, device="cuda", border=border)
 
 
@@ -166,7 +168,7 @@ def every_colour():
     levels = np.arange(256, dtype=np.uint8)
     colours = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1)
     colours = colours.reshape(4096, 4096, 3)
-    return colours, tasks.grayscale.expected(colours)
+    return colours, tasks.TASKS["grayscale"].expected(colours)
 
 
 @pytest.mark.parametrize("variant", variants_of(ado.grayscale))
@@ -200,7 +202,7 @@ def test_borders_and_taps(variant, border, taps, rng):
     )
     for shape in [*SHAPES, (2, 5, 50), (300, 700)]:
         image = random_of(rng, shape, "u1")
-        expected = tasks.gaussian_blur.expected(image, border=border, taps=taps)
+        expected = tasks.TASKS["gaussian_blur"].expected(image, border=border, taps=taps)
         done = check(
             ado.gaussian_blur, (image,), expected, variant=variant, border=border, taps=taps
         )
@@ -215,7 +217,7 @@ def test_borders_and_taps_with_every_instruction_set(isa, rng, isa_restored):
         for taps in TAPS:
             for shape in [(1, 1), (3, 2), (40, 17), (64, 200)]:
                 image = random_of(rng, shape, "u1")
-                expected = tasks.gaussian_blur.expected(image, border=border, taps=taps)
+                expected = tasks.TASKS["gaussian_blur"].expected(image, border=border, taps=taps)
                 options = {"border": border, "taps": taps}
                 for v in ado.gaussian_blur:
                     if v.device == "cpu" and not v.ceiling:
@@ -232,7 +234,7 @@ def test_any_taps(taps, data):
     border = data.draw(st.sampled_from(BORDERS))
     shape = data.draw(st.tuples(st.integers(1, 20), st.integers(1, 100)))
     image = random_of(np.random.default_rng(sum(taps)), shape, "u1")
-    expected = tasks.gaussian_blur.expected(image, border=border, taps=taps)
+    expected = tasks.TASKS["gaussian_blur"].expected(image, border=border, taps=taps)
     assert np.array_equal(ado.gaussian_blur(image, border=border, taps=taps), expected)
 
 
@@ -311,7 +313,7 @@ def test_every_gradient(variant):
         return
     result = ado.sobel(image, variant=variant)
     assert np.array_equal(result[1::3, 1::3], expected)
-    assert np.array_equal(result, tasks.sobel.expected(image))
+    assert np.array_equal(result, tasks.TASKS["sobel"].expected(image))
 
 
 # --------------------------------------------------------------------------------- edge_detect

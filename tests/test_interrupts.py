@@ -15,14 +15,13 @@ import os, signal, sys, threading, time
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import random_operands
 
 # A process that runs in the background inherits that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = np.random.default_rng(0)
 name = sys.argv[1] if len(sys.argv) > 1 else "gaussian_blur"
 routine = getattr(ado, name)
-small_operands = random_operands(routine, [7] * len(routine.task.lengths))
+small_operands = routine.task.random_operands([7] * len(routine.task.lengths))
 
 
 def results_of_small():

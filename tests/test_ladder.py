@@ -10,9 +10,8 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.model import tasks
-from adokernels.model.checker import Checker
+from adokernels.model.checker import Checker, _pointers
 from adokernels.model.guarded import GuardedArray
-from adokernels.model.other_streams import _pointers
 from adokernels.model.values import scaled_problems
 
 QUICK = {"seconds": 0.02, "progress": False, "ceilings": False}

@@ -10,10 +10,8 @@ import pytest
 from conftest import NO_CUDA
 
 import adokernels as ado
-from adokernels import _core
-from adokernels.machine_code import disassembly
-from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import architectures, kernels_of_module, tool
+from adokernels import _core, machine_code
+from adokernels.machine_code import architectures, kernels_in, kernels_of_module, tool
 from adokernels.model.compiler import compile_cuda, why_no_compiler
 from adokernels.records.instructions import Access, cleaned, parsed
 from adokernels.records.loops import loops_in
@@ -328,7 +326,7 @@ def test_of_two_kernels_with_one_name_that_of_the_routine_is_chosen(monkeypatch)
         name: compile_cuda(BOUNDED.replace("512, 2", bounds), "bounded").code
         for name, bounds in (("copy", "512, 2"), ("mine", "1024"), ("other", "256, 2"))
     }
-    monkeypatch.setattr(disassembly, "cubins_of", lambda module, arch: cubins)
+    monkeypatch.setattr(machine_code, "cubins_of", lambda module, arch: cubins)
     for source, code in cubins.items():
         assert kernels_of_module(MODULE, "sm_90", source)["bounded"][0] == code
 

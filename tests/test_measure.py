@@ -20,10 +20,11 @@ from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, sample_interleaved
 from adokernels.model import tasks
 from adokernels.model.registry import ceilings
+from adokernels.model.task import Task
 from adokernels.records import statistics
 from adokernels.records.inputs import Inputs
+from adokernels.records.loading import problem_of
 from adokernels.records.machine import Ceiling, Machine
-from adokernels.records.schema_one import problem_of
 from adokernels.records.statistics import Verdict
 
 DATA = Path(__file__).parent.parent / "notebooks" / "data"
@@ -172,7 +173,7 @@ def test_a_wrong_variant_is_named_and_not_timed(monkeypatch):
         expected[0, 0] += 1
         return expected
 
-    monkeypatch.setitem(tasks.TASKS, "transpose", tasks.Task(wrong))
+    monkeypatch.setitem(tasks.TASKS, "transpose", Task(wrong))
     sweep = ado.sweep(ado.transpose, A, device="cpu", ceilings=False, **QUICK)
     assert not sweep.variants
     assert set(sweep.skipped) == {v.name for v in ado.transpose if v.device == "cpu"} - {

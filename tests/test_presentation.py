@@ -41,9 +41,8 @@ from adokernels.charts.files import save, to_svg
 from adokernels.charts.roofline import above_roof, roofline
 from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.changes import compare
-from adokernels.records.loading import load
+from adokernels.records.loading import load, problem_of
 from adokernels.records.scan import Scan
-from adokernels.records.schema_one import problem_of
 from adokernels.records.sweep import Sweep
 from adokernels.tables.measurements import sweep_table, verdict_cell
 from adokernels.tables.rendering import to_html, to_text

@@ -11,12 +11,11 @@ COMMON = """
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import as_tuple
 
 LENGTHS = {"average_matvec": (12, 33, 40), "gpp": (8, 20, 33, 2), "max_plus": (20, 800)}
 LENGTHS["strided_copy"] = (6000,)
-OPERANDS = {n: random_operands(r, LENGTHS.get(n, (60, 100))) for n, r in ado.routines.items()}
+OPERANDS = {n: r.task.random_operands(LENGTHS.get(n, (60, 100))) for n, r in ado.routines.items()}
 
 
 def results(name):

@@ -8,8 +8,7 @@ from conftest import isa_levels, variants_of
 
 import adokernels as ado
 from adokernels.model import tasks
-from adokernels.model.operands import random_operands
-from adokernels.model.tasks import _series
+from adokernels.model.tasks import series
 
 NAMES = ("branch", "instruction_parallelism")
 TYPES = (np.float32, np.float64)
@@ -117,10 +116,10 @@ def test_float64_is_not_computed_in_float32(name, rng):
 
 
 def test_sparsified(rng):
-    assert _series.sparsified(np.ones(_series.MAX_ELEMENTS, np.float32)) is None
+    assert series.sparsified(np.ones(series.MAX_ELEMENTS, np.float32)) is None
     x = rng.uniform(0.5, 1, (3, 500_001)).astype(np.float32)
     for operand in (x, x[:, ::-1]):
-        (sparse,) = _series.sparsified(operand)
+        (sparse,) = series.sparsified(operand)
         assert (sparse.shape, sparse.dtype) == (operand.shape, operand.dtype)
         kept = sparse != 0
         assert np.array_equal(sparse[kept], operand[kept])
@@ -130,8 +129,8 @@ def test_sparsified(rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_large_problems_are_checked_with_a_sparsified_one(name, monkeypatch, rng):
-    monkeypatch.setattr(_series, "MAX_ELEMENTS", 1000)
-    monkeypatch.setattr(_series, "ENDS", 10)
+    monkeypatch.setattr(series, "MAX_ELEMENTS", 1000)
+    monkeypatch.setattr(series, "ENDS", 10)
     seen = []
 
     def expected(x):
@@ -149,6 +148,6 @@ def test_large_problems_are_checked_with_a_sparsified_one(name, monkeypatch, rng
 def test_magnitude_of_random_operands():
     for name in NAMES:
         for dtype in TYPES:
-            (x,) = random_operands(ado.routines[name], (4, 5000), dtype)
+            (x,) = ado.routines[name].task.random_operands((4, 5000), dtype)
             assert x.dtype == dtype
             assert (0.95 < x.max() <= 1, -1 <= x.min() < -0.95) == (True, True)

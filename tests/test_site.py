@@ -12,7 +12,8 @@ import adokernels as ado
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / ".ci"))
 
-from docsite import checks, ladders, sources  # noqa: E402
+import docs  # noqa: E402
+import ladder_pages  # noqa: E402
 
 
 @pytest.fixture
@@ -41,17 +42,17 @@ def repository(tmp_path):
     ],
 )
 def test_links_between_files_become_links_between_pages(repository, document, link, page):
-    assert sources.rewrite(link, document, repository, set()) == page
+    assert docs.rewrite(link, document, repository, set()) == page
 
 
 @pytest.mark.parametrize("link", ["[x](missing.md)", "[x](guide)", '<a href="guide/b.md">x</a>'])
 def test_a_link_that_leads_to_no_file_is_an_error(repository, link):
     with pytest.raises(ValueError, match=r"docs/a\.md: links must"):
-        sources.rewrite(link, "docs/a.md", repository, set())
+        docs.rewrite(link, "docs/a.md", repository, set())
 
 
 def test_files_that_documents_link_to_are_copied(tmp_path):
-    sources.copy_documents(ROOT, tmp_path)
+    docs.copy_documents(ROOT, tmp_path)
     assert (tmp_path / "notebooks" / "exercises" / "tiled_transpose.cu").is_file()
     assert (tmp_path / "cards.md").is_file()
     assert not (tmp_path / "README.md").exists()
@@ -66,7 +67,7 @@ def test_the_api_reference_lists_every_public_name_once():
 
 def test_the_page_of_a_ladder(tmp_path, monkeypatch):
     monkeypatch.setattr(ado, "routines", {"grayscale": ado.grayscale})
-    ladders.write_pages(ROOT, tmp_path)
+    ladder_pages.write_pages(ROOT, tmp_path)
     page = (tmp_path / "grayscale.md").read_text(encoding="utf-8")
     for variant in ado.grayscale:
         assert f"\n### {variant.name}\n" in page
@@ -88,7 +89,7 @@ def test_faults_of_built_pages_are_found(tmp_path):
     )
     (tmp_path / "b.html").write_text('<p id="y"><img src="picture.png">')
     (tmp_path / "a.css").write_text("@font-face { src: url(https://a.b/font) }")
-    assert checks.errors_in(tmp_path) == [
+    assert docs.errors_in(tmp_path) == [
         "a.html: assets must be local, got https://a.b/c.js",
         "a.html: links must point to existing anchors, got #z",
         "a.html: links must point to existing files, got c.html",

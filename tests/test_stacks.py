@@ -14,13 +14,12 @@ import sys, threading
 import numpy as np
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import random_operands
 
 name, bytes_of_stack = sys.argv[1], int(sys.argv[2])
 routine = getattr(ado, name)
 lengths = {"average_matvec": (70, 65, 130), "gpp": (40, 70, 33, 3), "max_plus": (70, 3000)}
 lengths["strided_copy"] = (315_000,)
-operands = random_operands(routine, lengths.get(name, (150, 2100)))
+operands = routine.task.random_operands(lengths.get(name, (150, 2100)))
 swapped = [np.array(o.T, order="F").T if o.ndim == 2 else o for o in operands]
 image = name in ("sobel", "gaussian_blur", "grayscale", "edge_detect")
 problems = [operands, swapped, [o[:, ::-2] for o in operands] if image else operands]

@@ -10,7 +10,7 @@ import pytest
 
 import adokernels as ado
 from adokernels.large import stream as streaming
-from adokernels.large.blocks import LARGEST_BLOCK, SLOTS, image_plan, transpose_plan
+from adokernels.large.stream import LARGEST_BLOCK, SLOTS, image_plan, transpose_plan
 
 FILTERS = ("grayscale", "gaussian_blur", "sobel", "edge_detect")
 BORDERS = ("constant", "replicate", "reflect101")

@@ -8,7 +8,7 @@ import pytest
 import adokernels as ado
 from adokernels import _core
 from adokernels.large import stream as streaming
-from adokernels.large.blocks import image_plan
+from adokernels.large.stream import image_plan
 
 pytestmark = [
     pytest.mark.gpu,

@@ -19,7 +19,6 @@ from adokernels.model import registry
 from adokernels.model.compiler import CompilationError
 from adokernels.model.cuda_variant import cuda_variant
 from adokernels.model.ladder import Ladder
-from adokernels.model.operands import random_operands
 from adokernels.model.own_ladder import ladder
 from adokernels.records.statistics import Verdict
 
@@ -107,7 +106,7 @@ def exercise(name: str, *, folder: Path = FOLDER) -> Exercise:
     settings["launch"] = given | dict(_FUNCTIONS.get(name, {}))
     if routine := settings.pop("routine", None):
         built_in = getattr(registry, routine)
-        operands: Operands = partial(random_operands, built_in)
+        operands: Operands = built_in.task.random_operands
         return Exercise(ladder=built_in, operands=operands, **settings)
     sums = ladder(
         "pole_sum",

@@ -30,7 +30,7 @@ from adokernels.measuring.scanning import scan as scan
 from adokernels.measuring.tuning import tune as tune
 from adokernels.model.compiler import CompilationError as CompilationError
 from adokernels.model.cuda_variant import cuda_variant as cuda_variant
-from adokernels.model.function_variant import variant as variant
+from adokernels.model.own_variant import variant as variant
 from adokernels.model.ladder import Ladder as Ladder
 from adokernels.model.ladder import Variant as Variant
 from adokernels.model.own_ladder import ladder as ladder

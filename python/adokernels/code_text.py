@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: A block of code. The colours of the page apply, light or dark.
 PRE = "margin:0;padding:0;background:none;color:inherit;line-height:1.3;font-size:inherit"
-
-
 #: Maximum number of characters of a line.
 _LONGEST_LINE = 2000
 #: Maximum number of characters of the title of a listing.

@@ -1,7 +1,7 @@
 """The names of the package, and the modules that define them.
 
 Names are imported at their first use. A method can therefore use a name of a package that imports
-the method's own package, as in :mod:`adokernels.conveniences`. ``make generate`` writes
+the method's own package, as in :mod:`adokernels.records.shown`. ``make generate`` writes
 ``__init__.pyi``, which type checkers read, from these names.
 """
 
@@ -34,7 +34,7 @@ _DEFINED_IN = {
     "adokernels.measuring.tuning": "tune",
     "adokernels.model.compiler": "CompilationError",
     "adokernels.model.cuda_variant": "cuda_variant",
-    "adokernels.model.function_variant": "variant",
+    "adokernels.model.own_variant": "variant",
     "adokernels.model.ladder": "Ladder Variant",
     "adokernels.model.own_ladder": "ladder",
     "adokernels.model.routine": "Routine",
@@ -53,9 +53,8 @@ _RETURNED = {
     "adokernels.diagnosis.cards": "Card",
     "adokernels.diagnosis.diagnosis": "Diagnosis",
     "adokernels.measuring.tuning": "Setting Tuning",
-    "adokernels.model.choice": "Choice",
-    "adokernels.model.source": "Source",
-    "adokernels.model.source_diff": "Diff",
+    "adokernels.model.problem": "Choice",
+    "adokernels.model.source": "Source Diff",
     "adokernels.model.tasks.gpp": "GppOperands",
     "adokernels.patterns.banks": "BankConflicts",
     "adokernels.patterns.divergence": "Divergence",
@@ -85,14 +84,10 @@ _USED_FROM_BELOW = {
 }
 
 
-#: Routines of the core that are not public: other modules use them for part of a computation.
-_PARTS = {"gpp_tiles"}
-
-
 def computing_routines() -> list[str]:
-    """Names of the core's routines, except parts and those with only ceilings."""
+    """Names of the core's routines, except those with only ceilings, and the tiles of ``gpp``."""
     computing = (r for r in _core.routines() if not all(v.ceiling for v in r.variants))
-    return [r.name for r in computing if r.name not in _PARTS]
+    return [r.name for r in computing if r.name != "gpp_tiles"]
 
 
 def _modules_of(defined: dict[str, str]) -> dict[str, str]:

@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 #: Exceptions, besides OSError, that Pillow raises for damaged files, depending on the format.
 _DAMAGED_FILE_ERRORS = (
-    EOFError,
-    IndexError,
-    RuntimeError,
-    SyntaxError,
-    ValueError,
-    struct.error,
-    zlib.error,
-    Image.DecompressionBombError,
+    *(EOFError, IndexError, RuntimeError, SyntaxError, ValueError),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
 )
 
 

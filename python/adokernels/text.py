@@ -100,14 +100,7 @@ _LONGEST_HTML = 10_000
 def printable(text: str, most: int, *, lines: bool = False) -> str:
     """Replace characters that cannot be shown, and cut the middle out of long text.
 
-    Parameters
-    ----------
-    text
-        Any text, for example the name of a function.
-    most
-        Maximum number of characters.
-    lines
-        Whether to keep line breaks; otherwise they become spaces.
+    The result has at most `most` characters. Line breaks become spaces, unless `lines` is true.
     """
     if len(text) > most:
         half = (most - len(_ELLIPSIS)) // 2

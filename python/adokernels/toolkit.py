@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TOOLKIT = Path("/usr/local/cuda/bin")
-
 
 def program(name: str) -> str:
     """The path of a program; empty if it is not installed.
@@ -31,4 +29,4 @@ def folders() -> Iterator[str]:
     package = importlib.util.find_spec("nvidia")
     for root in (package and package.submodule_search_locations) or ():
         yield from sorted(map(str, Path(root).glob("cu*/bin")), reverse=True)
-    yield str(_TOOLKIT)
+    yield "/usr/local/cuda/bin"

@@ -16,7 +16,6 @@ from adokernels import _core
 from adokernels.charts.files import closing, save
 from adokernels.charts.picture import picture
 from adokernels.measuring.progress import ProgressDisplay
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import TASKS
 from adokernels.pictures import photograph, read_image, save_side_by_side
 from adokernels.text import NO_LIMIT, number, percent, quantity
@@ -40,34 +39,15 @@ def tour(
     size: int | None = None,
     everything: bool = False,
 ) -> bool:
-    """Write pictures, charts, measurements and a report into a folder.
+    """Write pictures, charts, measurements and a report into a folder, which is created.
 
-    Parameters
-    ----------
-    folder
-        The folder, which is created if it does not exist.
-    console
-        The console that shows one line per ladder and the progress.
-    image
-        The picture file; by default a photograph that matplotlib contains.
-    size
-        The upper limit for every length of the ladders.
-    everything
-        Whether to measure every ladder on every device, not only two.
+    The console shows one line per ladder and the progress. Without `image`, the picture is a
+    photograph that matplotlib contains. `size` is the upper limit for every length of the ladders.
+    `everything` measures every ladder on every device, not only two.
 
-    Returns
-    -------
-    bool
-        Whether the tour was interrupted. The report then contains the measurements until then.
-
-    Raises
-    ------
-    OSError
-        If the picture cannot be read, or a file cannot be written.
-    ValueError
-        If the detected edges differ from the reference result.
-    KeyboardInterrupt
-        If the tour was interrupted before the first measurement.
+    The result states whether the tour was interrupted; the report then contains the measurements
+    until then. KeyboardInterrupt is raised before the first measurement, OSError if the picture
+    cannot be read or a file cannot be written, and ValueError if the detected edges are wrong.
     """
 
     def say(line: str) -> None:
@@ -78,7 +58,10 @@ def tour(
     rows, cols = photo.shape[:2]
     say(f"Detecting edges in a photograph of {cols} x {rows} pixels.")
     edges = folder / "edges.png"
-    _save_edges(photo, edges)
+    found = ado.edge_detect(photo)
+    if not np.array_equal(found, TASKS["edge_detect"].expected(photo)):
+        raise ValueError("edge_detect disagrees with the reference result on this image")
+    save_side_by_side({"the photograph": photo, "its edges": found}, edges)
     problems = list(_problems(photo, size, everything=everything))
     # Overwriting a large cache before each sample takes longer than most variants.
     cache: Literal["cold", "warm"] = "cold" if everything else "warm"
@@ -90,7 +73,11 @@ def tour(
             try:
                 sweep = ado.sweep(routine, *operands(), progress=display, **common)
                 sweeps.append(sweep)
-                _save_sweep(sweep, folder / f"{device}-{name}.json")
+                path = folder / f"{device}-{name}.json"
+                sweep.save(path)
+                if len(sweep):
+                    with closing(picture, sweep) as figure:
+                        save(figure, path.with_suffix(".png"), dpi=120)
                 say(summary(sweep))
                 interrupted = sweep.interrupted
             except KeyboardInterrupt:
@@ -109,13 +96,6 @@ def tour(
     return interrupted
 
 
-def _save_edges(photo: NDArray[np.uint8], path: Path) -> None:
-    edges = ado.edge_detect(photo)
-    if not np.array_equal(edges, TASKS["edge_detect"].expected(photo)):
-        raise ValueError("edge_detect disagrees with the reference result on this image")
-    save_side_by_side({"the photograph": photo, "its edges": edges}, path)
-
-
 def _problems(
     photo: NDArray[np.uint8], size: int | None, *, everything: bool
 ) -> Iterator[tuple[str, ado.Routine, str, Callable[[], tuple[NDArray[Any], ...]]]]:
@@ -132,14 +112,7 @@ def _problems(
             if size is not None:
                 lengths = tuple(min(length, size) for length in lengths)
             if any(v.device == device for v in routine):
-                yield name, routine, device, partial(random_operands, routine, lengths)
-
-
-def _save_sweep(sweep: ado.records.Sweep, path: Path) -> None:
-    sweep.save(path)
-    if len(sweep):
-        with closing(picture, sweep) as figure:
-            save(figure, path.with_suffix(".png"), dpi=120)
+                yield name, routine, device, partial(routine.task.random_operands, lengths)
 
 
 def summary(sweep: ado.records.Sweep) -> str:

@@ -12,7 +12,7 @@ from guarded import Operand
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import batch_option, random_operands
+from adokernels.model.routine import batch_option
 from adokernels.model.tasks import TASKS, as_tuple
 
 #: The reference result of a problem with this many elements takes a few milliseconds.
@@ -286,7 +286,7 @@ def seeded_operands(rng: np.random.Generator, routine: Any) -> Any:
     make = np.random.default_rng
     np.random.default_rng = lambda seed=None: make(rng.integers(1 << 63) if seed is None else seed)
     try:
-        return random_operands(routine, random_lengths(rng, routine), random_type(rng, routine))
+        return routine.task.random_operands(random_lengths(rng, routine), random_type(rng, routine))
     finally:
         np.random.default_rng = make
 

@@ -18,7 +18,6 @@ import numpy as np
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks import as_tuple
 
 SHAPES = {"average_matvec": (20, 33, 40), "gpp": (30, 20, 33, 2), "max_plus": (20, 800)}
@@ -44,7 +43,7 @@ else:
 
 
 routine = ado.routines[name]
-operands = random_operands(routine, SHAPES.get(name, (60, 100)))
+operands = routine.task.random_operands(SHAPES.get(name, (60, 100)))
 strided = [np.repeat(a, 2, axis=-1)[..., ::2] for a in operands]
 results = as_tuple(routine(*operands, device="cpu"))
 out = tuple(map(np.empty_like, results)) if len(results) > 1 else np.empty_like(results[0])

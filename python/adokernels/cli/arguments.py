@@ -190,8 +190,6 @@ def problem_of(
     options: argparse.Namespace,
 ) -> tuple[ado.Routine, tuple[NDArray[Any], ...], dict[str, Any]]:
     """The routine, random operands and the options of a command that runs one problem."""
-    from adokernels.model.operands import random_operands
-
     routine = ado.routines[options.routine]
     settings = options_of(options, routine)
-    return routine, random_operands(routine, options.shape, options.dtype), settings
+    return routine, routine.task.random_operands(options.shape, options.dtype), settings

@@ -10,8 +10,8 @@ from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step, changed_by
 from adokernels.diagnosis.targets import MetricChange, change
-from adokernels.records.entries import Entries
 from adokernels.records.limiter import Limiter
+from adokernels.records.record import Entries
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
 

@@ -52,12 +52,8 @@ class Communicator(Protocol):
 def communicator_of(comm: Any) -> Communicator:
     """Return a communicator with the methods of :class:`Communicator`.
 
-    Raises
-    ------
-    TypeError
-        If `comm` is not a communicator.
-    ValueError
-        If it does not connect the processes of one group, or this process is not one of them.
+    TypeError is raised if `comm` is not a communicator, and ValueError if it does not connect the
+    processes of one group, or this process is not one of them.
     """
     mpi, torch = (sys.modules.get(name) for name in ("mpi4py.MPI", "torch.distributed"))
     if mpi is not None and isinstance(comm, mpi.Comm):
@@ -80,14 +76,8 @@ def communicator_of(comm: Any) -> Communicator:
 def on_all_ranks(communicator: Communicator, function: Callable[[], _Result]) -> _Result:
     """Call a function that does not communicate; raise on all ranks if it raises on any rank.
 
-    Without the common error, the other ranks would wait forever for a failed one.
-
-    Raises
-    ------
-    Exception
-        The error of this rank.
-    RuntimeError
-        On ranks without an error, with the text of the first failed rank.
+    Without the common error, the other ranks would wait forever for a failed one. Ranks without an
+    error of their own raise RuntimeError with the text of the first failed rank.
     """
     error: Exception | None = None
     try:
@@ -177,18 +167,18 @@ class _TorchCommunicator:
         self._distributed.all_reduce(tensor, group=self._group)
         array[...] = tensor.cpu().numpy()
 
-    def broadcast(self, array: NDArray[Any], root: int) -> None:
+    def _read(self, function: Callable[..., Any], array: NDArray[Any], rank: int) -> None:
         for message in _messages(array):
             tensor = self._tensor(message)
-            self._distributed.broadcast(tensor, self._global_rank(root), group=self._group)
+            function(tensor, self._global_rank(rank), group=self._group)
             message[:] = tensor.cpu().numpy()
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        self._read(self._distributed.broadcast, array, root)
 
     def send(self, array: NDArray[Any], to: int) -> None:
         for message in _messages(array):
             self._distributed.send(self._tensor(message), self._global_rank(to), group=self._group)
 
     def receive(self, array: NDArray[Any], source: int) -> None:
-        for message in _messages(array):
-            tensor = self._tensor(message)
-            self._distributed.recv(tensor, self._global_rank(source), group=self._group)
-            message[:] = tensor.cpu().numpy()
+        self._read(self._distributed.recv, array, source)

@@ -18,8 +18,8 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from adokernels import _core
-from adokernels.model.call_checks import has_dask_array
-from adokernels.model.operands import check_types, has_channels
+from adokernels.model.ladder import has_dask_array
+from adokernels.model.routine import check_types, has_channels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,36 +29,19 @@ if TYPE_CHECKING:
 
 def lazy_call(
     routine: Routine,
-    args: Sequence[Any],
-    options: Mapping[str, Any],
-    *,
-    variant: str | None,
-    block: tuple[int, ...] | None,
-    device: str | None,
-    out: Any,
-    stream: Any,
+    *args: Any,
+    variant: str | None = None,
+    block: tuple[int, ...] | None = None,
+    device: str | None = None,
+    out: Any = None,
+    stream: Any = None,
+    **options: Any,
 ) -> da.Array:
     """Return the result of a routine as a lazy Dask array.
 
-    Parameters
-    ----------
-    routine, args, options
-        The routine, its positional operands, and its keyword operands and options.
-    variant, block, device
-        As in a call with NumPy arrays. They apply to the call of each block.
-    out, stream
-        Must be None.
-
-    Raises
-    ------
-    TypeError
-        If the routine does not support Dask arrays, if `out` or `stream` is given, or if a call
-        with NumPy arrays of these types would raise it.
-    ValueError
-        If the chunk sizes are unknown, or if a call with NumPy arrays of these shapes would raise
-        it.
-    KeyError
-        If the routine has no variant of that name.
+    `variant`, `block` and `device` apply to the call of each block. `out` and `stream` must be
+    None. The errors are those of a call with NumPy arrays. TypeError is also raised if the routine
+    does not support Dask arrays, and ValueError if the chunk sizes are unknown.
 
     The blocks may still raise errors, for example if the device is missing or `block` is not one of
     the variant's.

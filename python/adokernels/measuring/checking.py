@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.protocol import sweep
-from adokernels.model.call_checks import check_options
 from adokernels.model.checker import Checker
-from adokernels.model.ladder import Ladder
+from adokernels.model.ladder import Ladder, check_options
 from adokernels.records.checked import CheckResult
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from adokernels.measuring.context import context
 from adokernels.measuring.hotspot_sources import Sources
 from adokernels.measuring.ladder_sweep import inputs_of
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.call_checks import check_options
-from adokernels.model.ladder import Variant
+from adokernels.model.ladder import Variant, check_options
 from adokernels.model.source import sources_folder
 from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
 from adokernels.records.inputs import Inputs

@@ -12,8 +12,8 @@ from adokernels.measuring.context import context
 from adokernels.measuring.profiling import collect
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.model.checker import Checker
-from adokernels.model.operands import batch_option
 from adokernels.model.registry import routines
+from adokernels.model.routine import batch_option
 from adokernels.records.inputs import Inputs as Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core, toolkit
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
-from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import check_options
 from adokernels.model.source import sources_folder
 from adokernels.storage import replace_file
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
-from adokernels.model.call_checks import check_options
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.kernels import Kernel
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.profile import KernelProfile, Profile

@@ -18,8 +18,7 @@ from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.sampling import Sampler, clock_reached
 from adokernels.measuring.settings import Settings, require_finite
 from adokernels.measuring.streams import stream_handle
-from adokernels.model.call_checks import check_options
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.ladder import Ladder, Variant, check_options
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep

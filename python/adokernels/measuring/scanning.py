@@ -9,7 +9,7 @@ import numpy as np
 
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
-from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import check_options
 from adokernels.model.routine import Routine
 from adokernels.records.scan import Scan
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
-from adokernels.model.call_checks import check_options
-from adokernels.model.ladder import Variant
+from adokernels.model.ladder import Variant, check_options
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
 

@@ -12,14 +12,15 @@ memory: load the values to be timed afterwards.
 from __future__ import annotations
 
 import math
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adokernels import _core
 from adokernels.model.guarded import GuardedArray, require_host_memory
-from adokernels.model.libraries import library_of, on_host, share_memory
-from adokernels.model.other_streams import runs_on_another_stream
+from adokernels.model.libraries import address_range, library_of, on_host, share_memory
 from adokernels.model.problem import Values
 from adokernels.model.values import exchanged, is_array, rotated
 
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from adokernels.model.ladder import Ladder
     from adokernels.model.problem import Call, Problem
 
+#: Time for kernels on other streams to finish while the timed stream is blocked.
+_WAIT_SECONDS = 0.05
 _ELSEWHERE = "it launches work on a stream other than the timed one"
 
 
 class Checker:
-    """Checks the variants of a ladder on one problem.
+    """Checks the variants of a ladder on the problem on which they are timed.
 
-    Parameters
-    ----------
-    ladder, problem
-        The ladder, and the problem on which its variants are timed.
+    Methods raise ValueError if a result is wrong, or if a variant changes other memory or raises an
+    exception.
     """
 
     def __init__(self, ladder: Ladder, problem: Problem) -> None:
@@ -60,11 +61,6 @@ class Checker:
         """Check a variant before timing; return its error, or None for a ceiling.
 
         Own variants are also checked on edge cases. The built-in ones have the contract tests.
-
-        Raises
-        ------
-        ValueError
-            If a result is wrong, or the variant changes other memory or raises an exception.
         """
         if not call.built_in:
             for problem in self._edge_cases:
@@ -78,11 +74,6 @@ class Checker:
         For own variants, two elements of each operand are exchanged first. This detects a variant
         that reuses an earlier result after comparing only some values of the operands. The elements
         differ for each variant, because variants can share the earlier results.
-
-        Raises
-        ------
-        ValueError
-            If a result is wrong, or the variant has changed other memory.
         """
         if not call.built_in:
             self._check(self._problem, call, self._changed(exchanged))
@@ -92,14 +83,9 @@ class Checker:
         return error
 
     def peer(self, returned: Any) -> float | None:
-        """The error of a result that another function returned.
+        """The error of a result of another function, which must not share memory with an operand.
 
         None if the expected result is that of sparsified operands.
-
-        Raises
-        ------
-        ValueError
-            If the result is wrong, or shares memory with an operand.
         """
         if self.sparsified:
             return None
@@ -205,6 +191,57 @@ class Checker:
         problem = call.problem
         changed = [rotated(o, self._rng) if is_array(o) else o for o in problem.host_arguments]
         return runs_on_another_stream(call, Values(problem.task, changed, problem.options))
+
+
+def runs_on_another_stream(call: Call, values: Values) -> bool:
+    """Whether a call writes correct results while the timed stream is blocked.
+
+    If so, the time between two events on the timed stream is not the time of the work. `values`
+    must be new, so that results of earlier calls are wrong. If the function waits for the device,
+    the stream is released after 250 ms, and the function returns False.
+    """
+    problem = call.problem
+    # The copies to the device are made before the stream is blocked, because they wait for it.
+    problem.load(values)
+    problem.poison()
+    _core.synchronize()
+    try:
+        with _core.BlockedStream(0) as blocked:
+            returned = call.run()
+            time.sleep(_WAIT_SECONDS)
+            if returned is None:
+                returned = tuple(result.memory for result in problem.guarded_results)
+            arrays = returned if isinstance(returned, tuple) else (returned,)
+            pointers = _pointers(arrays, problem.guarded_results)
+            if pointers is None:
+                return False
+            found = tuple(
+                np.frombuffer(blocked.copy(pointer, r.nbytes), r.dtype).reshape(r.shape)
+                for pointer, r in zip(pointers, problem.guarded_results, strict=True)
+            )
+            if not blocked.still_blocked:
+                return False
+    finally:
+        problem.forget()
+    try:
+        problem.task.check(found, values.expected, values.unit)
+    except ValueError:
+        return False
+    return True
+
+
+def _pointers(arrays: Sequence[Any], results: Sequence[GuardedArray]) -> list[int] | None:
+    """The addresses of returned arrays; None if they do not have the layout of the results."""
+    if len(arrays) != len(results):
+        return None
+    pointers = []
+    for array, result in zip(arrays, results, strict=True):
+        facts = getattr(array, "__cuda_array_interface__", None)
+        low, high = address_range(array)
+        if facts is None or tuple(facts["shape"]) != result.shape or high - low != result.nbytes:
+            return None
+        pointers.append(facts["data"][0])
+    return pointers
 
 
 def _require_no_view(returned: Any, operands: Sequence[Any]) -> None:

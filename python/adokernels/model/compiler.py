@@ -7,13 +7,12 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adokernels import _core
-from adokernels.model.compiler_options import program_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _REMEDY = "pip install 'adokernels[kernels]'"
 _ARCH_WITHOUT_GPU = "sm_90"
@@ -38,50 +37,26 @@ class CompilationError(ValueError):
 
     Attributes
     ----------
-    log
-        The compiler's output.
-    file
-        The name of the source.
-    source
-        The source.
+    log, file, source : str
+        The compiler's output; the name and the text of the source.
     """
 
     def __init__(self, message: str, log: str = "", file: str = "", source: str = "") -> None:
         super().__init__(message)
-        self.log = log
-        self.file = file
-        self.source = source
+        self.log, self.file, self.source = log, file, source
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """The machine code of a kernel.
+    """The machine code of a kernel, with the arguments of :func:`compile_cuda`."""
 
-    Attributes
-    ----------
-    code
-        A cubin with line information.
-    symbol
-        The mangled name of the kernel in `code`.
-    kernel
-        The kernel's name as requested, for example ``"saxpy<float>"``.
-    arch
-        The architecture, for example ``"sm_90"``.
-    file
-        The name of the source in messages and in the line information.
-    source
-        The source.
-    log
-        The compiler's warnings; empty if there are none.
-    """
-
-    code: bytes = field(repr=False)
-    symbol: str
+    code: bytes = field(repr=False)  # a cubin with line information
+    symbol: str  # the mangled name of the kernel in `code`
     kernel: str
     arch: str
     file: str
     source: str = field(repr=False)
-    log: str = field(repr=False)
+    log: str = field(repr=False)  # the compiler's warnings
 
 
 def compile_cuda(
@@ -97,26 +72,12 @@ def compile_cuda(
     The result is cached in memory for further calls with the same arguments, unless the source
     includes the user's own files, which can change.
 
-    Parameters
-    ----------
-    source : str
-        Device code. Host code must be enclosed in ``#ifndef __CUDACC_RTC__``.
-    kernel : str
-        The name of a ``__global__`` function, with template arguments and namespaces:
-        ``"saxpy"``, ``"saxpy<float>"``, ``"mine::tiled<float, 32>"``.
-    arch : str, optional
-        For example ``"sm_90"``. Default: the current GPU, or ``"sm_90"`` without one.
-    file : str
-        The name or path of the source, for messages and line information. Its folder is searched
-        for headers.
-    options : sequence of str
-        Options of nvcc: ``"-DTILE=32"``, ``"-I/path"``, ``"-use_fast_math"``, ``"-std=c++17"``,
-        ``"-maxrregcount=64"``.
-
-    Returns
-    -------
-    CompiledKernel
-        The machine code and the kernel's mangled name.
+    `source` is device code: host code must be enclosed in ``#ifndef __CUDACC_RTC__``. `kernel` is
+    the name of a ``__global__`` function, with template arguments and namespaces:
+    ``"mine::tiled<float, 32>"``. `arch` is by default that of the current GPU, or ``"sm_90"``
+    without one. `file` is the name or path of the source in messages and line information; its
+    folder is searched for headers. `options` are those of nvcc: ``"-DTILE=32"``, ``"-I/path"``,
+    ``"-use_fast_math"``, ``"-std=c++17"``, ``"-maxrregcount=64"``.
 
     Raises
     ------
@@ -136,7 +97,8 @@ def compile_cuda(
         raise TypeError(f"options must be a sequence of str, got the str {options!r}")
     if not kernel.strip():
         raise ValueError(f"kernel must be the name of a __global__ function, got {kernel!r}")
-    arch = arch or _default_arch()
+    current = "" if _core.why_no_cuda() else f"sm_{_core.cuda_properties()['compute']}"
+    arch = arch or current or _ARCH_WITHOUT_GPU
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise ValueError(f"arch must have the form 'sm_90' or 'sm_90a', got {arch!r}")
     compile_it = _compiled if _may_be_kept(source, options) else _compiled.__wrapped__
@@ -145,7 +107,16 @@ def compile_cuda(
 
 def kernels_in(source: str) -> list[str]:
     """The names of the ``__global__`` functions in a source; a template as ``"saxpy<...>"``."""
-    return list(dict.fromkeys(_kernels_in(source)))
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.DOTALL)
+    # Between __global__ and the name: the return type and attributes with nested parentheses.
+    attribute = r"__\w+__\s*(?:\((?:[^()]|\([^()]*\))*\))?"
+    pattern = rf"__global__\s*(?:(?:void|static|inline|{attribute})\s*)*(?!__)\b(\w+)\s*\("
+    found = []
+    for match in re.finditer(pattern, code):
+        declaration = re.split(r"[;{}]", code[: match.start()])[-1]
+        template = re.search(r"\btemplate\s*<", declaration)
+        found.append(f"{match[1]}<...>" if template else match[1])
+    return list(dict.fromkeys(found))
 
 
 def why_no_compiler() -> str:
@@ -211,12 +182,6 @@ def _cuda_headers() -> Iterator[str]:
             yield folder
 
 
-def _default_arch() -> str:
-    if _core.why_no_cuda():
-        return _ARCH_WITHOUT_GPU
-    return f"sm_{_core.cuda_properties()['compute']}"
-
-
 def _may_be_kept(source: str, options: Sequence[str]) -> bool:
     """Whether the result can be cached: it depends on no file that a user can change."""
     own_header = re.search(r'^\s*#\s*include\s*"', source, re.MULTILINE)
@@ -265,12 +230,86 @@ def _compilation_error(log: str, source: str, kernel: str, file: str) -> Compila
     )
 
 
-def _kernels_in(source: str) -> Iterator[str]:
-    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.DOTALL)
-    # Between __global__ and the name: the return type and attributes with nested parentheses.
-    attribute = r"__\w+__\s*(?:\((?:[^()]|\([^()]*\))*\))?"
-    pattern = rf"__global__\s*(?:(?:void|static|inline|{attribute})\s*)*(?!__)\b(\w+)\s*\("
-    for match in re.finditer(pattern, code):
-        declaration = re.split(r"[;{}]", code[: match.start()])[-1]
-        template = re.search(r"\btemplate\s*<", declaration)
-        yield f"{match[1]}<...>" if template else match[1]
+class _Option(NamedTuple):
+    """An option of nvcc: the setting of ``ProgramOptions``, and the type of its value."""
+
+    setting: str
+    read: Callable[[str], Any] | None = None  # None: an option without a value
+    repeated: bool = False
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _macro(text: str) -> str | tuple[str, str]:
+    name, equals, content = text.partition("=")
+    return (name, content) if equals else name
+
+
+#: A value follows as ``-name=value`` or ``-name value``. Options of one letter need no separator:
+#: ``-DTILE=32``.
+_OPTIONS = {
+    "use_fast_math": _Option("use_fast_math"),
+    "extra-device-vectorization": _Option("extra_device_vectorization"),
+    "default-device": _Option("device_as_default_execution_space"),
+    "device-as-default-execution-space": _Option("device_as_default_execution_space"),
+    "device-int128": _Option("device_int128"),
+    "restrict": _Option("restrict"),
+    "w": _Option("disable_warnings"),
+    "disable-warnings": _Option("disable_warnings"),
+    "G": _Option("debug"),
+    "device-debug": _Option("debug"),
+    "std": _Option("std", str),
+    "maxrregcount": _Option("max_register_count", int),
+    "ftz": _Option("ftz", _boolean),
+    "prec-sqrt": _Option("prec_sqrt", _boolean),
+    "prec-div": _Option("prec_div", _boolean),
+    "fmad": _Option("fma", _boolean),
+    "D": _Option("define_macro", _macro, repeated=True),
+    "define-macro": _Option("define_macro", _macro, repeated=True),
+    "U": _Option("undefine_macro", str, repeated=True),
+    "undefine-macro": _Option("undefine_macro", str, repeated=True),
+    "I": _Option("include_path", str, repeated=True),
+    "include-path": _Option("include_path", str, repeated=True),
+    "Xptxas": _Option("ptxas_options", str, repeated=True),
+    "ptxas-options": _Option("ptxas_options", str, repeated=True),
+    "diag-suppress": _Option("diag_suppress", int, repeated=True),
+}
+
+
+def program_options(options: Sequence[str]) -> dict[str, Any]:
+    """The keyword arguments of ``cuda.core.ProgramOptions`` for options in the syntax of nvcc."""
+    settings: dict[str, Any] = {}
+    remaining = iter(options)
+    for option in remaining:
+        name, has_value, value = _split(option)
+        known = _OPTIONS.get(name)
+        if known is None or (has_value and not known.read):
+            names = ", ".join(f"-{name}" for name in _OPTIONS)
+            raise ValueError(f"options must be among {names}, got {option!r}")
+        item: Any = True
+        if known.read:
+            value = value if has_value else next(remaining, None)
+            if value is None:
+                raise ValueError(f"the option {option} must be followed by a value")
+            try:
+                item = known.read(value)
+            except (ValueError, KeyError):
+                kind = "true or false" if known.read is _boolean else "an integer"
+                raise ValueError(f"the value of -{name} must be {kind}, got {value!r}") from None
+        if known.repeated:
+            settings.setdefault(known.setting, []).append(item)
+        else:
+            settings[known.setting] = item
+    return settings
+
+
+def _split(option: str) -> tuple[str, bool, str | None]:
+    """The name of an option without hyphens, whether it contains a value, and the value."""
+    if option[:1] != "-":
+        return option, False, ""
+    if option[1:2] in ("D", "U", "I") and option[2:]:
+        return option[1], True, option[2:].removeprefix("=")
+    name, equals, value = option.lstrip("-").partition("=")
+    return name, bool(equals), value

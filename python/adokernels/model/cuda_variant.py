@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code.cubin import kernels_in
-from adokernels.machine_code.disassembly import LaunchedKernel, sass_of
+from adokernels.machine_code import LaunchedKernel, kernels_in, sass_of
 from adokernels.model.compiler import CompiledKernel, compile_cuda
 from adokernels.model.guarded import GuardedArray
 from adokernels.model.own_variant import OwnCall, OwnVariant
@@ -36,14 +35,12 @@ if TYPE_CHECKING:
 
 #: C++ names of element types, which replace "{T}" in the name of a kernel.
 _C_TYPES = {
-    **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    **{"int8": "signed char", "int16": "short", "int32": "int", "int64": "long long"},
+    **{"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned"},
+    **{"uint64": "unsigned long long"},
     **{"float16": "__half", "float32": "float", "float64": "double", "bool": "bool"},
     **{"complex64": "float2", "complex128": "double2"},
 }
-_C_TYPES |= {"int8": "signed char", "uint8": "unsigned char", "int16": "short"}
-_C_TYPES |= {"uint16": "unsigned short", "int32": "int", "uint32": "unsigned"}
-_C_TYPES |= {"int64": "long long", "uint64": "unsigned long long"}
 _POINTER_BYTES = 8
 
 
@@ -55,31 +52,13 @@ class CudaVariant(OwnVariant):
     ----------
     text
         The source code.
-    kernel
-        The kernel's name or template-id, in which ``{T}`` stands for the C++ type of the first
-        array, and the name of a parameter in braces for its value.
-    block_shapes
-        The block shapes, the default first.
-    tile
-        The elements that a block computes; None: one per thread.
-    grid
-        The grid, or a function of the operands that returns it; None: the default of
-        :func:`cuda_variant`.
-    shared_bytes
-        Dynamic shared memory per block, or a function of the operands.
-    parameters
-        The values of each template parameter or macro, the default first.
-    arguments
-        A function of operands and results that returns the kernel's arguments.
-    compiler_options
-        Further compiler options. Names in braces are replaced as in `kernel`.
-    file
-        The name of the source in messages and profiles.
+    kernel, tile, grid, shared_bytes, parameters, arguments, compiler_options, file
+        See :func:`cuda_variant`.
     """
 
     text: str
     kernel: str
-    block_shapes: tuple[Block, ...]
+    blocks: tuple[Block, ...]
     tile: Block | None = None
     grid: Block | Callable[..., Any] | None = None
     shared_bytes: int | Callable[..., int] = 0
@@ -91,11 +70,6 @@ class CudaVariant(OwnVariant):
     device: str = "cuda"
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first."""
-        return self.block_shapes
-
-    @property
     def default_parameters(self) -> dict[str, Any]:
         """The first value of each parameter."""
         return {name: values[0] for name, values in self.parameters.items()}
@@ -104,26 +78,17 @@ class CudaVariant(OwnVariant):
         """The combinations of parameter values, each with a variant that has only these values."""
         if not self.parameters:
             return [({}, self)]
-        names = list(self.parameters)
-        return [
-            (chosen, self._with_only(chosen))
-            for values in itertools.product(*self.parameters.values())
-            for chosen in [dict(zip(names, values, strict=True))]
-        ]
-
-    def _with_only(self, chosen: Mapping[str, Any]) -> CudaVariant:
-        words = ", ".join(f"{name}={value}" for name, value in chosen.items())
-        fixed = {name: (value,) for name, value in chosen.items()}
-        return dataclasses.replace(self, name=f"{self.name} ({words})", parameters=fixed)
+        found: list[tuple[dict[str, Any], Variant]] = []
+        for values in itertools.product(*self.parameters.values()):
+            chosen = dict(zip(self.parameters, values, strict=True))
+            words = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            fixed = {name: (value,) for name, value in chosen.items()}
+            name = f"{self.name} ({words})"
+            found.append((chosen, dataclasses.replace(self, name=name, parameters=fixed)))
+        return found
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> CudaVariant:
-        """Return the variant with this block shape and these parameter values as defaults.
-
-        Raises
-        ------
-        ValueError
-            If it does not have this block shape, or a parameter of this name with this value.
-        """
+        """Return the variant with this block shape and these parameter values as defaults."""
         if block not in self.blocks:
             raise ValueError(f"block must be one of {self.blocks}, got {block}")
         values = dict(self.parameters)
@@ -132,18 +97,10 @@ class CudaVariant(OwnVariant):
                 raise ValueError(f"{self.label} has no parameter {name} with the value {value!r}")
             values[name] = (value, *(v for v in values[name] if v != value))
         blocks = (block, *(b for b in self.blocks if b != block))
-        return dataclasses.replace(self, block_shapes=blocks, parameters=values)
+        return dataclasses.replace(self, blocks=blocks, parameters=values)
 
     def compiled(self, element: str, arch: str | None = None) -> CompiledKernel:
-        """Compile the kernel for an element type and the default parameters.
-
-        Parameters
-        ----------
-        element
-            The NumPy name of the element type, whose C++ name replaces ``{T}``.
-        arch
-            As in :func:`adokernels.model.compiler.compile_cuda`.
-        """
+        """Compile the kernel for an element type, by its NumPy name, and the default parameters."""
         values = {"T": _C_TYPES.get(element, element), **self.default_parameters}
         options = [_filled(option, values) for option in self.compiler_options]
         return compile_cuda(
@@ -167,30 +124,11 @@ class CudaVariant(OwnVariant):
     def sass(
         self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
     ) -> Sass:
-        """The machine code of its kernel for these operands; needs no GPU.
+        """The machine code of its kernel; needs no GPU. See :meth:`Variant.sass`.
 
-        Parameters
-        ----------
-        *args, **options
-            Operands and options of a call. The first array determines the element type.
-        block
-            One of ``blocks``; default the first.
-        arch
-            The architecture, for example ``"sm_90"``. Default: the current GPU, or ``"sm_90"``
-            without one.
-
-        Returns
-        -------
-        Sass
-            The instructions, loads and stores by width, registers and loops of the kernel. The
-            registers left unused are known only for the current GPU.
-
-        Raises
-        ------
-        CompilationError
-            If the source does not compile.
-        Unavailable
-            If the compiler or ``nvdisasm`` is missing.
+        The first array determines the element type. The registers left unused are known only for
+        the current GPU, which is the default of `arch`, before ``"sm_90"``. CompilationError is
+        raised if the source does not compile.
         """
         arrays = [operand for operand in host_operands(args) if is_array(operand)]
         if not arrays:
@@ -231,8 +169,8 @@ class KernelCall(OwnCall):
         self.compiled = variant.compiled(arrays[0].dtype.name)
         kernel = _core.CudaModule(self.compiled.code).kernel(self.compiled.symbol)
         settings = {"block": block, **variant.default_parameters, **problem.options}
-        values = [o.view() if isinstance(o, GuardedArray) else o for o in operands]
-        views = [r.view() for r in results]
+        values = [o.memory if isinstance(o, GuardedArray) else o for o in operands]
+        views = [r.memory for r in results]
         lengths = problem.task.lengths_of(problem.host_arguments)
         covered = (results[0].shape, lengths)
         self.block, self.grid = block, _grid_of(variant, block, values, settings, *covered)
@@ -287,13 +225,7 @@ class KernelCall(OwnCall):
 
 
 def packed_argument(name: str, value: Any, size: int) -> bytes:
-    """The bytes of a kernel argument, for a parameter of `size` bytes.
-
-    Raises
-    ------
-    TypeError
-        If the value does not have this size, or is neither a number nor an array.
-    """
+    """The bytes of a kernel argument, an array or a number, for a parameter of `size` bytes."""
     if hasattr(value, "__cuda_array_interface__"):
         if size != _POINTER_BYTES:
             raise TypeError(f"the parameter of the array {name} must have 8 bytes, got {size}")
@@ -303,11 +235,14 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     elif isinstance(value, bool):
         packed = struct.pack("<?", value)
     elif isinstance(value, int):
-        packed = _packed_integer(name, value, size)
+        try:
+            packed = value.to_bytes(size, "little", signed=value < 0)
+        except OverflowError:
+            raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
     elif isinstance(value, float) and size in (2, 4, 8):
-        packed = np.asarray(value, {2: "<f2", 4: "<f4", 8: "<f8"}[size]).tobytes()
+        packed = np.asarray(value, f"<f{size}").tobytes()
     elif isinstance(value, complex) and size in (8, 16):
-        packed = np.asarray(value, {8: "<c8", 16: "<c16"}[size]).tobytes()
+        packed = np.asarray(value, f"<c{size}").tobytes()
     else:
         raise TypeError(
             f"{name} must be an array or a number of {size} bytes, got {type(value).__name__}"
@@ -315,13 +250,6 @@ def packed_argument(name: str, value: Any, size: int) -> bytes:
     if len(packed) != size:
         raise TypeError(f"{name} must have {size} bytes, got {value!r} with {len(packed)} bytes")
     return packed
-
-
-def _packed_integer(name: str, value: int, size: int) -> bytes:
-    try:
-        return value.to_bytes(size, "little", signed=value < 0)
-    except OverflowError:
-        raise ValueError(f"{name} must fit in {size} bytes, got {value}") from None
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:
@@ -432,7 +360,8 @@ def cuda_variant(
     """
     if not isinstance(source, str):
         raise TypeError(f"source must be a str, got {type(source).__name__}")
-    shapes: Sequence[Any] = block if _is_several(block) else [block]  # type: ignore[assignment]
+    given: Sequence[Any] = block if isinstance(block, list | tuple) else [block]
+    shapes = given if any(isinstance(b, list | tuple) for b in given) else [block]
     several = {key: tuple(values) for key, values in (parameters or {}).items()}
     for key, values in several.items():
         if not values:
@@ -443,7 +372,7 @@ def cuda_variant(
         name=name,
         text=source,
         kernel=kernel or name,
-        block_shapes=tuple(_extent("block", shape) for shape in shapes),
+        blocks=tuple(_extent("block", shape) for shape in shapes),
         tile=None if tile is None else _extent("tile", tile),
         grid=grid if grid is None or callable(grid) else _extent("grid", grid),
         shared_bytes=shared_bytes,
@@ -456,11 +385,6 @@ def cuda_variant(
         bytes=bytes,
         refuses=refuses,
     )
-
-
-def _is_several(block: Any) -> bool:
-    """Whether `block` is a sequence of block shapes."""
-    return isinstance(block, list | tuple) and any(isinstance(b, list | tuple) for b in block)
 
 
 def _extent(what: str, value: Any) -> Block:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.libraries import DeviceView, HostView, packed_strides, reach
+from adokernels.model.libraries import DeviceView, packed_strides, reach, shares_elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,16 +27,8 @@ _POISON, _POISON_OF_FLOATS = 0xA5, 0xFF
 class GuardedArray:
     """An array with red zones, on the host or on a GPU.
 
-    Parameters
-    ----------
-    shape, dtype
-        Shape and type of the array.
-    device
-        ``"cpu"``, or a GPU such as ``"cuda:0"``.
-    strides
-        The strides in bytes. Default: packed and row-major.
-    address
-        The address of the array whose alignment is preserved.
+    By default, it is packed and row-major. `address` is that of the array whose alignment is
+    preserved.
     """
 
     def __init__(
@@ -63,28 +55,18 @@ class GuardedArray:
         self._inside = slice(start, start + self.nbytes)
         self._first = start + below
 
-    def view(self) -> HostView | DeviceView:
-        """A view of the array that other libraries can use."""
+    @property
+    def memory(self) -> NDArray[Any] | DeviceView:
+        """The array that variants use: a NumPy array, or a view of device memory."""
         if self._on_device is None:
-            return HostView(self._array(self._memory()))
+            return self._array(self._memory())
         strides = None if self.is_packed else self.strides
         return DeviceView(self._on_device, self._first, self.shape, self.dtype, strides)
 
     @property
-    def memory(self) -> NDArray[Any] | DeviceView:
-        """The array that variants use: a NumPy array, or a view of device memory."""
-        view = self.view()
-        return view.array if isinstance(view, HostView) else view
-
-    @property
     def shares_elements(self) -> bool:
         """Whether elements share memory, as those of a broadcast dimension, or are interleaved."""
-        end = self.dtype.itemsize
-        for stride, length in sorted(zip(map(abs, self.strides), self.shape, strict=True)):
-            if length > 1 and stride < end:
-                return True
-            end += (length - 1) * stride
-        return False
+        return shares_elements(self.shape, self.strides, self.dtype.itemsize)
 
     def copy_with_layout(self, values: NDArray[Any]) -> NDArray[Any]:
         """A copy on the host, in which elements share memory as in this array."""
@@ -109,13 +91,7 @@ class GuardedArray:
         self._upload(memory)
 
     def read(self) -> NDArray[Any]:
-        """Check the red zones, and return the array on the host (on the CPU, not a copy).
-
-        Raises
-        ------
-        ValueError
-            If a red zone has changed.
-        """
+        """The array on the host (on the CPU, not a copy); ValueError if a red zone has changed."""
         memory = self._memory() if self._on_device is None else self._on_device.numpy()
         for name, zone in (
             ("before its first element", memory[: self._inside.start]),
@@ -154,11 +130,6 @@ def require_host_memory(wanted: int, what: str) -> None:
     """Raise MemoryError if less host memory than this number of bytes is available.
 
     Linux grants more memory than it has, and ends the process when it is used.
-
-    Raises
-    ------
-    MemoryError
-        If there is too little memory. The message contains the bytes wanted and free.
     """
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from adokernels import _core
-from adokernels.model.call_checks import check_options, refuse_dask_arrays
-from adokernels.model.choice import Choice
 from adokernels.model.libraries import is_on_device
-from adokernels.model.problem import Block, Call, Problem, ResultType
-from adokernels.model.source import Source
-from adokernels.model.source_diff import diff_of
+from adokernels.model.problem import Block, Call, Choice, Problem, ResultType
+from adokernels.model.source import Source, diff_of
 from adokernels.model.values import host_operands
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from adokernels.model.source_diff import Diff
+    from adokernels.model.source import Diff
     from adokernels.model.source_launch import SourceLaunch
     from adokernels.model.task import Task
     from adokernels.records.kernels import Resources
@@ -41,6 +40,8 @@ class Variant(ABC):
     ceiling : bool
         Whether it moves the compulsory bytes without computing the result. It is timed, but never
         the default.
+    blocks : tuple of tuple of int
+        Supported block shapes, the default first; empty if it has no block shape.
     stages : tuple of (str, str)
         The stages of a pipeline, in order: routine and variant. Empty for a single kernel.
     """
@@ -50,17 +51,13 @@ class Variant(ABC):
     changes: str
     precision: str
     ceiling: bool
+    blocks: tuple[Block, ...] = ()
     stages: tuple[tuple[str, str], ...]
 
     @property
     @abstractmethod
     def ladder(self) -> Ladder:
         """The ladder that it belongs to."""
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first; empty if it has no block shape."""
-        return ()
 
     @property
     @abstractmethod
@@ -77,15 +74,7 @@ class Variant(ABC):
 
     @abstractmethod
     def prepare(self, problem: Problem, block: Block | None = None) -> Call:
-        """Prepare it to run on a problem.
-
-        Raises
-        ------
-        Unavailable
-            If it cannot run here.
-        ValueError
-            If it cannot solve the problem, or its source does not compile.
-        """
+        """Prepare it to run on a problem; the errors are those of :meth:`Problem.prepare`."""
 
     def settings(self) -> list[tuple[dict[str, Any], Variant]]:
         """The combinations of parameter values, each with a variant that has only these values."""
@@ -102,25 +91,72 @@ class Variant(ABC):
 
     @abstractmethod
     def resources(self, *args: Any, block: Block | None = None, **options: Any) -> Resources:
-        """Resource usage of its kernels for these operands."""
+        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
+
+        Parameters
+        ----------
+        *args, **options
+            Operands and options of a call. Their shapes and types determine which kernels are
+            launched. For built-in variants, nothing is computed, and the default is the task's
+            default problem.
+        block : tuple of int, optional
+            One of ``blocks``; default the first.
+        out : array or tuple of arrays, optional
+            The results of the call, for built-in variants that depend on where results are.
+
+        Returns
+        -------
+        Resources
+            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, or if the variant cannot solve the problem.
+        Unavailable
+            If there is no GPU: the values depend on the code that is compiled for it.
+        """
 
     @abstractmethod
     def sass(
         self, *args: Any, block: Block | None = None, arch: str | None = None, **options: Any
     ) -> Sass:
-        """The machine code of its kernels for these operands."""
+        """The machine code (SASS) of the kernels that a call launches.
+
+        Parameters
+        ----------
+        *args, block, out, **options
+            As in :meth:`resources`.
+        arch : str, optional
+            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
+            runs, or else the first one of the build.
+        kernels : iterable of Kernel, optional
+            For built-in variants, the kernels that the call launches, for example those of stored
+            resources or counters. With them, no GPU is needed, and the call must have no other
+            arguments.
+
+        Returns
+        -------
+        Sass
+            Per kernel: instructions, loads and stores by width, registers and loops.
+
+        Raises
+        ------
+        ValueError
+            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
+            `arch`, or if it does not contain a kernel.
+        Unavailable
+            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
+            ``cuobjdump`` or ``nvdisasm`` is missing.
+        """
 
     def source_launch(
         self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> SourceLaunch | None:
         """The launch of a kernel in source, which another process can repeat.
 
-        None for a built-in variant, which another process prepares by its name.
-
-        Raises
-        ------
-        ValueError
-            For a function, and if the kernel cannot solve the problem.
+        None for a built-in variant, which another process prepares by its name. ValueError is
+        raised for a function.
         """
         return None
 
@@ -178,10 +214,6 @@ class Ladder(ShownAsTables, ABC):
         Its name in tables and charts.
     summary : str
         What it computes, in one sentence.
-    task : Task
-        The reference result, the allowed error, and the problems to run.
-    variants : tuple of Variant
-        The variants in ladder order.
     """
 
     name: str
@@ -352,6 +384,47 @@ class Ladder(ShownAsTables, ABC):
         return [v.name for v in self.variants]
 
 
+def check_options(
+    ladder: Ladder,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    function: Callable[..., Any],
+    name: str = "",
+) -> None:
+    """Reject keywords that neither the ladder nor the called function accepts.
+
+    `args` are the positional operands of the call, and `options` the keywords that are not
+    parameters of `function`. The TypeError contains the first unknown keyword, the nearest name,
+    all valid names, and the call as ``"sweep(sobel)"`` or `name`.
+    """
+    known = ladder.keywords
+    if known is None or options.keys() <= set(known):
+        return
+    parameters = inspect.signature(function).parameters.values()
+    own = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    unknown = next(option for option in options if option not in known)
+    valid = [*known[len(args) :], *own]  # without the positional operands
+    who = name or f"{function.__name__}({ladder.name})"
+    raise TypeError(f"{who} has no option {unknown!r}{_core.suggest(unknown, valid)}")
+
+
+def has_dask_array(*groups: Iterable[Any]) -> bool:
+    """Whether a value is a Dask array. There is none unless Dask is loaded."""
+    module = sys.modules.get("dask.array")
+    if module is None:
+        return False
+    dask_array = getattr(module, "Array", ())  # missing while another thread imports the module
+    return any(isinstance(value, dask_array) for group in groups for value in group)
+
+
+def refuse_dask_arrays(function: str, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise TypeError if an operand is a Dask array, which NumPy would compute."""
+    if has_dask_array(args, options.values()):
+        raise TypeError(
+            f"{function}: operands must not be Dask arrays; pass the NumPy array of one block"
+        )
+
+
 def choose(
     ladder: Ladder,
     args: Sequence[Any],
@@ -365,15 +438,8 @@ def choose(
     For a built-in ladder, also with own variants, it is a built-in variant, which the core chooses.
     For an own ladder, it is the last variant that can run here and can solve the problem.
 
-    Parameters
-    ----------
-    ladder, args, options, out
-        The call.
-    device
-        Where it runs; it must be given for an own ladder.
-    gpu
-        The number of multiprocessors, the L2 capacity in bytes and the maximum shared memory per
-        block in bytes of a GPU. With it, no GPU is needed.
+    `gpu` has the number of multiprocessors, the L2 capacity in bytes and the maximum shared memory
+    per block in bytes of a GPU. With it, no GPU is needed. An own ladder needs `device`.
 
     Raises
     ------

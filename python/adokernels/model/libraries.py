@@ -22,13 +22,7 @@ _ON_HOST = ("numpy", "torch", "jax")
 
 
 def require_library(library: str, device: str) -> None:
-    """Raise ValueError if a library has no arrays in the memory of a device.
-
-    Raises
-    ------
-    ValueError
-        If the library is unknown, or has no arrays in this memory.
-    """
+    """Raise ValueError if a library is unknown, or has no arrays in the memory of a device."""
     if library not in LIBRARIES:
         raise ValueError(
             f"arrays must be a known library, got {library!r}"
@@ -55,11 +49,8 @@ def is_on_device(array: Any) -> bool:
     if library_of(array) in (None, "numpy"):
         return False
     if hasattr(array, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[0]) == _CUDA
+        return int(array.__dlpack_device__()[0]) == 2  # kDLCUDA
     return hasattr(array, "__cuda_array_interface__")
-
-
-_CUDA = 2  # kDLCUDA
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -102,21 +93,6 @@ class DLPackArray(Protocol):
 OnDevice = CudaArray | DLPackArray
 
 
-class HostView:
-    """A NumPy array that can be converted to arrays of other libraries that share its memory."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
-
-    def as_library(self, library: str) -> Any:
-        """The array as an array of a library."""
-        if library == "torch":
-            return importlib.import_module("torch").from_numpy(self.array)
-        if library == "jax":
-            return importlib.import_module("jax").device_put(self.array)
-        return self.array
-
-
 class DeviceView:
     """GPU memory with a shape and a type, for libraries that read the CUDA array interface."""
 
@@ -143,18 +119,22 @@ class DeviceView:
             "version": 3,
         }
 
-    def as_library(self, library: str) -> Any:
-        """The memory as an array of a library."""
-        if library == "cupy":
-            return importlib.import_module("cupy").asarray(self)
-        if library == "torch":
-            return importlib.import_module("torch").as_tensor(self, device="cuda")
-        if library == "numba":
-            return importlib.import_module("numba.cuda").as_cuda_array(self)
-        if library == "jax":
-            cupy = importlib.import_module("cupy")
-            return importlib.import_module("jax").dlpack.from_dlpack(cupy.asarray(self))
-        return self
+
+def as_library(memory: NDArray[Any] | DeviceView, library: str) -> Any:
+    """An array of a library that shares this memory."""
+    on_device = isinstance(memory, DeviceView)
+    if library in ("numpy", "ado"):
+        return memory
+    if library == "numba":
+        return importlib.import_module("numba.cuda").as_cuda_array(memory)
+    module = importlib.import_module(library)
+    if library == "cupy":
+        return module.asarray(memory)
+    if library == "torch":
+        return module.as_tensor(memory, device="cuda") if on_device else module.from_numpy(memory)
+    if on_device:
+        return module.dlpack.from_dlpack(importlib.import_module("cupy").asarray(memory))
+    return module.device_put(memory)
 
 
 def share_memory(a: Any, b: Any) -> bool:
@@ -199,3 +179,13 @@ def reach(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) ->
 def packed_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """The strides of a packed, row-major array in bytes."""
     return tuple(math.prod(shape[d + 1 :]) * itemsize for d in range(len(shape)))
+
+
+def shares_elements(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements share memory, as in broadcast dimensions, or are interleaved."""
+    end = itemsize
+    for stride, length in sorted(zip(map(abs, strides), shape, strict=True)):
+        if length > 1 and stride < end:
+            return 0 not in shape
+        end += (length - 1) * stride
+    return False

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels.model.cuda_variant import CudaVariant, cuda_variant
-from adokernels.model.function_variant import as_variant, first_sentence
-from adokernels.model.function_variant import variant as function_variant
 from adokernels.model.ladder import Ladder, Variant
-from adokernels.model.own_variant import OwnVariant
+from adokernels.model.own_variant import OwnVariant, as_variant, first_sentence
+from adokernels.model.own_variant import variant as function_variant
 from adokernels.model.task import Number, Signature, Task
 from adokernels.names import Renamed
 

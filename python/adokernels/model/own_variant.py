@@ -1,20 +1,28 @@
-"""What own variants, functions and kernels in CUDA source, have in common."""
+"""Own variants: what all have in common, and Python functions as variants."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from adokernels import _core
+from adokernels.model.guarded import GuardedArray
 from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.libraries import as_library, require_library
 from adokernels.model.problem import Block, Call, Problem
+from adokernels.model.source import Source, SourcePart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from adokernels.records.kernels import Resources
     from adokernels.records.sass import Sass
+
+#: Libraries whose arrays can have negative strides.
+_WITH_NEGATIVE_STRIDES = ("numpy", "ado", "cupy")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,20 +31,10 @@ class OwnVariant(Variant):
 
     Attributes
     ----------
-    name
-        Unique within its ladder.
-    device
-        ``"cpu"`` or ``"cuda"``.
-    changes
-        The difference from the previous variant, in one sentence.
     owner
         The ladder that it belongs to; None if it belongs to no ladder.
-    flops, bytes
-        FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
-        Default: the useful FLOPs and the compulsory bytes.
-    refuses
-        A function of the operands. It returns the reason why the variant cannot solve a problem, or
-        None.
+    flops, bytes, refuses
+        See :func:`variant`.
     """
 
     name: str
@@ -60,13 +58,7 @@ class OwnVariant(Variant):
 
     @property
     def ladder(self) -> Ladder:
-        """The ladder that it belongs to.
-
-        Raises
-        ------
-        ValueError
-            If it belongs to no ladder.
-        """
+        """The ladder that it belongs to; ValueError is raised if there is none."""
         if self.owner is None:
             raise ValueError(
                 f"variant {self.name} must belong to a ladder; add it to one with .add() or "
@@ -95,21 +87,6 @@ class OwnVariant(Variant):
             if problem.device_id != default:
                 return f"own variants run on {default}, but the problem is on {problem.device_id}"
         return self.refusal(problem.host_arguments, problem.options)
-
-    def require_solvable(self, problem: Problem) -> None:
-        """Raise the reason why it cannot run here or cannot solve a problem.
-
-        Raises
-        ------
-        Unavailable
-            If it cannot run here.
-        ValueError
-            If it cannot solve the problem.
-        """
-        if reason := self.why_unavailable:
-            raise _core.Unavailable(f"{self.label}: {reason}")
-        if reason := self.why_not(problem):
-            raise ValueError(f"{self.label}: {reason}")
 
     def with_default(self, block: Block, parameters: Mapping[str, Any]) -> OwnVariant:
         """Return the variant with this block shape and these parameter values as defaults."""
@@ -142,7 +119,10 @@ class OwnCall(Call):
     """An own variant that is ready to run."""
 
     def __init__(self, variant: OwnVariant, problem: Problem) -> None:
-        variant.require_solvable(problem)
+        if reason := variant.why_unavailable:
+            raise _core.Unavailable(f"{variant.label}: {reason}")
+        if reason := variant.why_not(problem):
+            raise ValueError(f"{variant.label}: {reason}")
         super().__init__(problem, variant.name)
         self._variant = variant
 
@@ -164,3 +144,168 @@ class OwnCall(Call):
             executed_flops=value(self._variant.flops, flops),
             requested_bytes=value(self._variant.bytes, moved),
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FunctionVariant(OwnVariant):
+    """A Python function as a variant.
+
+    Attributes
+    ----------
+    function, arrays
+        See :func:`variant`.
+    """
+
+    function: Callable[..., Any]
+    arrays: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the function and the library."""
+        super().__post_init__()
+        if not callable(self.function):
+            raise TypeError(f"variant {self.name} must be callable, got {self.function!r}")
+        if not self.arrays:
+            object.__setattr__(self, "arrays", "ado" if self.device == "cuda" else "numpy")
+        require_library(self.arrays, self.device)
+
+    def prepare(self, problem: Problem, block: Block | None = None) -> FunctionCall:
+        """Convert the operands to arrays of the function's library."""
+        if block is not None:
+            raise ValueError(
+                f"block must be None for {self.label}, which is a function, got {block}"
+            )
+        return FunctionCall(self, problem)
+
+    def source_launch(
+        self, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
+    ) -> NoReturn:
+        """Raise ValueError: another process cannot repeat the call of a function."""
+        raise ValueError(
+            f"variant must be a kernel, got the function {self.label}; ado.profile counts the "
+            "kernels that it launches"
+        )
+
+    @property
+    def source(self) -> Source:
+        """The source code of the function."""
+        function = inspect.unwrap(self.function)
+        # Compiled functions of Numba and Triton have the Python function as an attribute.
+        function = getattr(function, "py_func", getattr(function, "fn", function))
+        try:
+            lines, line = inspect.getsourcelines(function)
+            path = inspect.getsourcefile(function) or ""
+        except (OSError, TypeError):
+            lines, line, path = [repr(self.function)], 1, ""
+        part = SourcePart(
+            kind="function",
+            name=getattr(function, "__name__", self.name),
+            path=path,
+            line=line,
+            text=textwrap.dedent("".join(lines)).rstrip("\n"),
+            variant=self.label,
+        )
+        return Source((part,))
+
+
+class FunctionCall(OwnCall):
+    """A Python function with its arguments."""
+
+    def __init__(self, variant: FunctionVariant, problem: Problem) -> None:
+        super().__init__(variant, problem)
+        self.selects_stream = self.device == "cuda"
+        problem.load(problem.values)
+        operands, library = problem.guarded_operands, variant.arrays
+        arrays = [o for o in operands if isinstance(o, GuardedArray)]
+        if library not in _WITH_NEGATIVE_STRIDES and any(min(a.strides) < 0 for a in arrays):
+            operands = problem.packed_operands()
+
+        def convert(value: GuardedArray | Any) -> Any:
+            return as_library(value.memory, library) if isinstance(value, GuardedArray) else value
+
+        self._function = variant.function
+        self._args = tuple(map(convert, operands))
+        self._options = dict(problem.options)
+        self._writes_out = _has_parameter(variant.function, "out")
+        if self._writes_out:
+            results = tuple(map(convert, problem.guarded_results))
+            self._options["out"] = results[0] if len(results) == 1 else results
+
+    def run(self) -> Any:
+        """Call the function, and wait for its result if it is asynchronous (JAX)."""
+        returned = self._function(*self._args, **self._options)
+        if self._writes_out:
+            return None
+        if hasattr(returned, "block_until_ready"):
+            returned.block_until_ready()
+        return returned
+
+    @property
+    def between_samples(self) -> Callable[[], None] | None:
+        """Exchange elements of operands on the CPU, so that earlier results are wrong."""
+        return self.problem.disturb if self.device == "cpu" else None
+
+
+def _has_parameter(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built-in functions without a signature
+        return False
+
+
+def as_variant(what: OwnVariant | Callable[..., Any]) -> OwnVariant:
+    """Return an own variant unchanged, and a function as a variant with the function's name."""
+    if isinstance(what, OwnVariant):
+        return what
+    if not callable(what):
+        raise TypeError(f"variant must be a function or an own variant, got {what!r}")
+    name = getattr(what, "__name__", type(what).__name__)
+    return FunctionVariant(name=name, function=what, changes=first_sentence(what))
+
+
+def first_sentence(function: Callable[..., Any]) -> str:
+    """The first line of the function's docstring."""
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def variant(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    **settings: Any,
+) -> Any:
+    """Make a variant from a function, for use in ladders; usable as a decorator.
+
+    Parameters
+    ----------
+    function
+        Called with the operands of a ladder, and with the options as keywords. It returns the
+        result, or a tuple of results. If it has a parameter ``out``, it writes to this array
+        instead (a tuple of arrays if there are several results), and its return value is ignored.
+    name
+        The name of the variant. Default: the function's name.
+    changes
+        The difference from the previous variant, in one sentence. Default: the first line of the
+        function's docstring.
+    device : {"cpu", "cuda"}
+        The device on which it computes.
+    arrays
+        The library whose arrays it receives: ``"numpy"``, ``"cupy"``, ``"torch"``, ``"jax"`` or
+        ``"numba"``. Default: NumPy on the CPU, objects with ``__cuda_array_interface__`` on CUDA.
+    flops, bytes
+        FLOPs that it executes and bytes that it requests, as numbers or functions of the operands.
+        Default: the useful FLOPs and the compulsory bytes of the ladder.
+    refuses
+        A function of the operands. It returns the reason why the variant cannot solve a problem, or
+        None.
+
+    Returns
+    -------
+    FunctionVariant
+        The variant; without `function`, a decorator that returns it.
+    """
+    if function is None:
+        return lambda decorated: variant(decorated, name=name, **settings)
+    default = getattr(function, "__name__", type(function).__name__)
+    settings.setdefault("changes", first_sentence(function))
+    return FunctionVariant(name=name or default, function=function, **settings)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.comparison import as_tuple, same_bytes
 from adokernels.model.guarded import GuardedArray, require_host_memory
 from adokernels.model.libraries import is_on_device, memory_of, on_host
-from adokernels.model.values import described, exchange, is_array
+from adokernels.model.values import as_tuple, exchange, is_array, same_bytes
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from adokernels.model.choice import Choice
     from adokernels.model.task import Task
 
 Block = tuple[int, ...]
@@ -35,13 +35,7 @@ class ResultType(NamedTuple):
 
 
 class Values:
-    """Values of the operands, and the expected result, which is computed at its first use.
-
-    Attributes
-    ----------
-    operands
-        Arrays on the host, and scalars.
-    """
+    """Values of the operands on the host, and the expected result, computed at its first use."""
 
     def __init__(self, task: Task, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
         self.operands, self._task, self._options = tuple(operands), task, options
@@ -56,6 +50,38 @@ class Values:
         """The unit of each element's error; None for the default."""
         unit = self._task.error_unit
         return unit(*self.operands, **self._options) if unit else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The variant that a call runs, and why later variants of the ladder do not run.
+
+    Attributes
+    ----------
+    routine, variant : str
+        Their names.
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+    skipped : dict of str to str
+        Later variants of the ladder, starting with the last, and why each is skipped: it cannot
+        run here, it cannot solve the problem, or another variant is faster for the problem.
+    """
+
+    routine: str
+    variant: str
+    device: str
+    skipped: dict[str, str]
+
+    @property
+    def reason(self) -> str:
+        """Why this variant runs, in one sentence."""
+        if not self.skipped:
+            return f"It is the last variant of the ladder on {self.device}."
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+        return f"It is the last variant of the ladder that is not skipped ({reasons})."
+
+    def __repr__(self) -> str:
+        return f"{self.routine} runs {self.variant!r} on {self.device}. {self.reason}"
 
 
 class Runnable(Protocol):
@@ -94,16 +120,9 @@ class Problem:
     the caller has passed. Arrays on the host are packed if they are copied to a GPU. The memory is
     allocated at its first use.
 
-    Attributes
-    ----------
-    device, device_id : str
-        ``"cpu"`` or ``"cuda"``; ``"cpu"`` or a GPU such as ``"cuda:0"``.
-    arguments : tuple
-        The operands in order.
-    host_arguments : tuple
-        The operands on the host, as NumPy arrays and scalars.
-    options : dict
-        The options that were given.
+    `arguments` are the operands in order, and `host_arguments` those on the host, as NumPy arrays
+    and scalars. `options` are the options that were given. `device` is ``"cpu"`` or ``"cuda"``, and
+    `device_id` is ``"cpu"`` or a GPU such as ``"cuda:0"``.
     """
 
     def __init__(
@@ -128,14 +147,15 @@ class Problem:
 
     @property
     def operands(self) -> list[tuple[str, tuple[int, ...], str]]:
-        """Name, shape and dtype of each operand."""
-        return described(self.names, self.host_arguments)
+        """Name, shape and dtype of each operand; for a scalar, its type."""
+        return [
+            (name, tuple(o.shape), str(o.dtype)) if is_array(o) else (name, (), type(o).__name__)
+            for name, o in zip(self.names, self.host_arguments, strict=True)
+        ]
 
     def __str__(self) -> str:
         """For example ``"gray: (1600, 2560) uint8, border='replicate'"``."""
-        operands = (f"{name}: {shape or ''} {dtype}" for name, shape, dtype in self.operands)
-        options = (f"{name}={value!r}" for name, value in self.options.items())
-        return ", ".join([*(text.replace(":  ", ": ") for text in operands), *options])
+        return str(Inputs.of(self.operands, self.options))
 
     # --- Calls ------------------------------------------------------------------------------------
 
@@ -270,13 +290,7 @@ class Problem:
                 result.poison()
 
     def results(self) -> Any:
-        """The results that the last call wrote to the guarded memory, on the host.
-
-        Raises
-        ------
-        ValueError
-            If a red zone of a result has changed.
-        """
+        """The results of the last call, on the host; ValueError if one of its red zones changed."""
         results = tuple(result.read().copy() for result in self.guarded_results)
         several = len(results) > 1 or (
             not self.task.core and isinstance(self.values.expected, tuple)
@@ -299,22 +313,13 @@ class Problem:
 
 
 class Call(ABC):
-    """A variant that is ready to run on one problem.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem.
-    variant, device : str
-        The name of the variant, and the device on which it runs.
-    block, grid : tuple of int or None
-        The launch configuration of a kernel.
-    """
+    """A variant that is ready to run on one problem."""
 
     #: Whether it belongs to the package, so that the contract tests check it at other sizes.
     built_in = False
     #: Whether it selects the stream of its work itself.
     selects_stream = False
+    #: The launch configuration of a kernel.
     block: Block | None = None
     grid: Block | None = None
 

@@ -2,16 +2,91 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, cast
 
 from adokernels import _core
-from adokernels.model.documentation import docstring_of, signature_of
 from adokernels.model.routine import Routine
 from adokernels.model.tasks import TASKS
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_DOCSTRING = """\
+{summary}
+
+Parameters
+----------
+{inputs}{options}variant : str, optional
+    Default: the last variant of the device that does not decline the problem.
+block : tuple of int, optional
+    Block shape of a CUDA variant, one of its ``blocks``.
+device : str, optional
+    ``"cpu"``, ``"cuda"``, or a GPU such as ``"cuda:1"``. Default: the device of the operands,
+    else the device set by ``ado.settings.device``.
+out : array or tuple of arrays, optional
+    Array for the result, or one array per result. Arrays of any library are accepted, as
+    for operands.
+stream : int or object, optional
+    The CUDA stream of a call on a GPU: a handle, or a stream object of torch, CuPy,
+    Numba or cuda.core. Default: the current stream of the operands' library.
+
+Returns
+-------
+{outputs}    A NumPy array for operands in host memory, else a DeviceArray on the same stream.
+
+Raises
+------
+ValueError
+    A shape, block or memory overlap is not allowed, the variant declines the problem,
+    the arrays are on different devices, or ``out`` is read-only.
+TypeError
+    An operand has another element type; operands are never cast implicitly.
+KeyError
+    There is no variant of that name.
+Unavailable
+    The variant is not in this build, or the device is missing or too old.
+
+References
+----------
+{source}"""
+
+
+def docstring_of(routine: _core.Routine) -> str:
+    """A NumPy-style docstring."""
+
+    def entries(role: str) -> str:
+        found = ""
+        for p in (p for p in routine.parameters if p.role == role):
+            option = f"{_type_name(p.type)}, default {p.default!r}"
+            kind = option if role == "option" else f"{p.shape} array, {p.elements}"
+            found += f"{p.name} : {kind}\n    {p.doc}\n"
+        return found
+
+    parts = {f"{role}s": entries(role) for role in ("input", "option", "output")}
+    return _DOCSTRING.format(summary=routine.summary, source=routine.source, **parts)
+
+
+def signature_of(routine: _core.Routine) -> inspect.Signature:
+    """The signature that IPython shows for ``ado.transpose?``."""
+    kinds = inspect.Parameter
+    operands = [p.name for p in routine.parameters if p.role == "input"]
+    keywords = {p.name: p.default for p in routine.parameters if p.role == "option"}
+    keywords |= dict.fromkeys(("variant", "block", "device", "out", "stream"))
+    parameters = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in operands]
+    parameters += [kinds(n, kinds.KEYWORD_ONLY, default=value) for n, value in keywords.items()]
+    return inspect.Signature(parameters)
+
+
+def _type_name(option: _core.OptionType | None) -> str:
+    """Name of an option's type in NumPy-style documentation."""
+    if option is None:
+        return "object"
+    if option.choices:
+        return "{" + ", ".join(map(repr, option.choices)) + "}"
+    return f"tuple of {option.length} {option.name}" if option.length else option.name
 
 
 def routine_object(core: _core.Routine) -> Routine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from adokernels import _core
-from adokernels.machine_code.disassembly import launched_kernels, sass_of_module
-from adokernels.model.call_checks import check_options, refuse_dask_arrays
-from adokernels.model.ladder import Ladder, Variant
+from adokernels.machine_code import launched_kernels, sass_of_module
+from adokernels.model.ladder import Ladder, Variant, check_options, refuse_dask_arrays
 from adokernels.model.own_ladder import OwnLadder, extended
 from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.source import Source, shipped_path, source_of
@@ -39,23 +39,14 @@ class BuiltInVariant(Variant, _core.Callable):
 
     def __init__(self, routine: Routine, info: _core.VariantInfo) -> None:
         self.routine = routine
-        self.name: str = info.name
-        self.device: str = info.device
-        self.changes: str = info.changes
-        self.precision: str = info.precision
-        self.ceiling: bool = info.ceiling
-        self.stages: tuple[tuple[str, str], ...] = tuple(info.stages)
-        self._blocks = tuple(tuple(b) for b in info.blocks)
+        self.name, self.device, self.changes = info.name, info.device, info.changes
+        self.precision, self.ceiling, self.stages = info.precision, info.ceiling, tuple(info.stages)
+        self.blocks = tuple(tuple(b) for b in info.blocks)
 
     @property
     def ladder(self) -> Routine:
         """The routine that it implements."""
         return self.routine
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Supported block shapes, the default first; empty on the CPU."""
-        return self._blocks
 
     @property
     def why_unavailable(self) -> str:
@@ -114,30 +105,7 @@ class BuiltInVariant(Variant, _core.Callable):
     def resources(
         self, *args: Any, block: tuple[int, ...] | None = None, out: Any = None, **options: Any
     ) -> Resources:
-        """Resource usage of its compiled kernels: registers, shared memory, occupancy.
-
-        Parameters
-        ----------
-        *args, **options
-            Operands and options of a call. Their shapes and types determine which kernels are
-            launched; nothing is computed. Default: the task's default problem.
-        block : tuple of int, optional
-            One of ``blocks``; default the first.
-        out : array or tuple of arrays, optional
-            The results of the call, for variants that depend on where results are.
-
-        Returns
-        -------
-        Resources
-            One :class:`Kernel` per launch; empty if the variant launches no kernel of this library.
-
-        Raises
-        ------
-        ValueError
-            For a CPU variant, or if the variant cannot solve the problem.
-        Unavailable
-            If there is no GPU: the values depend on the code that is compiled for it.
-        """
+        """Resource usage of its compiled kernels; see :meth:`Variant.resources`."""
         check_options(self.routine, args, options, BuiltInVariant.resources)
         if not args:
             args = self.routine.task.empty_operands()
@@ -154,33 +122,7 @@ class BuiltInVariant(Variant, _core.Callable):
         kernels: Iterable[Kernel] | None = None,
         **options: Any,
     ) -> Sass:
-        """The machine code (SASS) of the kernels that a call launches.
-
-        Parameters
-        ----------
-        *args, block, out, **options
-            As in :meth:`resources`.
-        arch : str, optional
-            An architecture of this build, for example ``"sm_90"``. Default: the one that the GPU
-            runs, or else the first one of the build.
-        kernels : iterable of Kernel, optional
-            The kernels that the call launches, for example those of stored resources or counters.
-            With them, no GPU is needed, and the call must have no other arguments.
-
-        Returns
-        -------
-        Sass
-            Per kernel: instructions, loads and stores by width, registers and loops.
-
-        Raises
-        ------
-        ValueError
-            For a CPU variant, if the variant cannot solve the problem, if the build has no code for
-            `arch`, or if it does not contain a kernel.
-        Unavailable
-            If the CUDA kernels are not built, if there is no GPU to determine the kernels, or if
-            ``cuobjdump`` or ``nvdisasm`` is missing.
-        """
+        """The machine code of the kernels that a call launches; see :meth:`Variant.sass`."""
         if self.device != "cuda":
             raise ValueError(f"{self.label} must be a CUDA variant, got a variant without kernels")
         check_options(self.routine, args, options, BuiltInVariant.sass)
@@ -285,13 +227,10 @@ class Routine(Ladder, _core.Callable):
 
     def __init__(self, core: _core.Routine) -> None:
         self._core = core
-        self.name: str = core.name
-        self.summary: str = core.summary
-        self.source: str = core.source
+        self.name, self.summary, self.source = core.name, core.summary, core.source
         self.parameters: tuple[_core.Parameter, ...] = tuple(core.parameters)
         self.dimensions: tuple[str, ...] = tuple(core.dimensions)
-        self.batched: bool = core.batched
-        self.halo: int | None = core.halo
+        self.batched, self.halo = core.batched, core.halo
 
     @property
     def task(self) -> Task:
@@ -365,29 +304,40 @@ class Routine(Ladder, _core.Callable):
             """
 
     # _core.Callable.__call__ calls this method if an argument is a Dask array.
-    def _lazy_call(
-        self,
-        *args: Any,
-        variant: str | None = None,
-        block: tuple[int, ...] | None = None,
-        device: str | None = None,
-        out: Any = None,
-        stream: Any = None,
-        **options: Any,
-    ) -> Any:
-        return find("lazy_call")(
-            self,
-            args,
-            options,
-            variant=variant,
-            block=block,
-            device=device,
-            out=out,
-            stream=stream,
-        )
+    def _lazy_call(self, *args: Any, **keywords: Any) -> Any:
+        return find("lazy_call")(self, *args, **keywords)
 
     def __reduce__(self) -> str:
         return self.name  # the global adokernels.<name>; see registry.routine_object
+
+
+def batch_option(routine: Routine, operand: Any) -> dict[str, Any]:
+    """The option ``batch=True`` if a filter of gray images needs it for a batch, else no option.
+
+    Without this option, the filter rejects images with 3 or 4 columns, because a colour image has
+    the same shape.
+    """
+    shape = np.shape(operand)
+    narrow = len(shape) > 2 and shape[-1] in (3, 4)
+    return {"batch": True} if narrow and "batch" in routine.options else {}
+
+
+def has_channels(routine: Routine) -> bool:
+    """Whether the last axis of the first operand contains the channels of colour images."""
+    return routine.parameters[0].shape.endswith("3|4)")
+
+
+def check_types(routine: Routine, operands: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise the error of a call with NumPy arrays of these shapes and types, if there is one.
+
+    Costs depend on shapes and types only, and their calculation checks operands and options like a
+    call. The arrays for it contain one element each.
+    """
+    arrays = [np.broadcast_to(np.zeros((), operand.dtype), operand.shape) for operand in operands]
+    # The calculation allocates the results after all checks, without writing to them. A result
+    # that is larger than the memory is not an error here.
+    with contextlib.suppress(MemoryError):
+        routine.variants[0].cost(*arrays, **options)
 
 
 def _without_reference(*_: Any, **__: Any) -> NoReturn:

@@ -1,8 +1,8 @@
-"""The launch of a kernel that was compiled at run time, in files that another process can read."""
+"""The launch of a kernel that was compiled at run time, in a file that another process reads."""
 
 from __future__ import annotations
 
-import json
+import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-_CODE, _LAUNCH, _ARRAYS = "kernel.cubin", "launch.json", "arrays.npz"
+_FILE = "launch.pickle"
 
 
 @dataclass(frozen=True)
@@ -31,81 +31,33 @@ class Result:
 class SourceLaunch:
     """A kernel, its launch configuration and its arguments, in host memory.
 
-    Attributes
-    ----------
-    code
-        The cubin.
-    symbol
-        The kernel's mangled name in `code`.
-    grid, block
-        The launch configuration.
-    shared_bytes
-        Dynamic shared memory per block.
-    arguments
-        One per parameter of the kernel, in order. For an array or a :class:`Result`, the kernel
-        receives an address in device memory. Bytes are the value of the parameter.
+    There is one argument per parameter of the kernel. For an array or a :class:`Result`, the kernel
+    receives an address in device memory. Bytes are the value of the parameter.
     """
 
-    code: bytes
-    symbol: str
+    code: bytes  # a cubin
+    symbol: str  # the kernel's mangled name
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared_bytes: int = 0
     arguments: tuple[NDArray[Any] | Result | bytes, ...] = ()
 
     def save(self, folder: Path) -> None:
-        """Write the launch to files in a folder."""
-        (folder / _CODE).write_bytes(self.code)
-        arguments: list[dict[str, Any]] = []
-        arrays: list[NDArray[Any]] = []
-        for argument in self.arguments:
-            if isinstance(argument, Result):
-                arguments.append({"shape": list(argument.shape), "dtype": argument.dtype})
-            elif isinstance(argument, bytes):
-                arguments.append({"bytes": argument.hex()})
-            else:
-                arguments.append({"array": len(arrays)})
-                arrays.append(argument)
-        launch = {
-            "symbol": self.symbol,
-            "grid": list(self.grid),
-            "block": list(self.block),
-            "shared_bytes": self.shared_bytes,
-            "arguments": arguments,
-        }
-        (folder / _LAUNCH).write_text(json.dumps(launch), encoding="utf-8")
-        np.savez(folder / _ARRAYS, *arrays)
+        """Write the launch to a file in a folder."""
+        with (folder / _FILE).open("wb") as file:
+            pickle.dump(self, file)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what :meth:`save` wrote."""
-        launch = json.loads((folder / _LAUNCH).read_text(encoding="utf-8"))
-        with np.load(folder / _ARRAYS) as stored:
-            arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
-        arguments: list[NDArray[Any] | Result | bytes] = []
-        for argument in launch["arguments"]:
-            if "array" in argument:
-                arguments.append(arrays[argument["array"]])
-            elif "bytes" in argument:
-                arguments.append(bytes.fromhex(argument["bytes"]))
-            else:
-                arguments.append(Result(tuple(argument["shape"]), argument["dtype"]))
-        return cls(
-            code=(folder / _CODE).read_bytes(),
-            symbol=launch["symbol"],
-            grid=tuple(launch["grid"]),
-            block=tuple(launch["block"]),
-            shared_bytes=launch["shared_bytes"],
-            arguments=tuple(arguments),
-        )
+        """Read what :meth:`save` of a trusted process wrote."""
+        with (folder / _FILE).open("rb") as file:
+            launch: Self = pickle.load(file)
+        return launch
 
     def prepare(self) -> tuple[_core.KernelLaunch, list[_core.DeviceArray]]:
         """Load the kernel and copy the arrays to the GPU.
 
-        Returns
-        -------
-        tuple
-            The launch, and the arrays. Keep the arrays alive as long as the launch is used.
+        Keep the returned arrays alive as long as the launch is used.
         """
         arrays, values = [], []
         for argument in self.arguments:

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adokernels import _core
-from adokernels.model.comparison import as_tuple, difference, first_difference
-from adokernels.model.values import host_operands, is_array, random_array, scaled_problems
+from adokernels.model.values import (
+    as_tuple,
+    difference,
+    first_difference,
+    host_operands,
+    is_array,
+    random_array,
+    scaled_problems,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -39,28 +46,19 @@ class SanitizerCases:
     ``benchmarks/sanitize.py`` runs all of them. ``tests/test_contract.py`` uses `shapes`, `dtypes`,
     `options` and `in_place`. List every accepted dtype and at least two values of every option that
     changes the result: other dtypes and values are not tested.
-
-    Attributes
-    ----------
-    shapes
-        Lengths of small problems, which every variant computes; CUDA variants with every block
-        shape.
-    large
-        Lengths of a problem for which kernels may take another path; the default variant
-        computes it, under compute-sanitizer only.
-    dtypes
-        All accepted element types; one per element size if only the size matters. None stands for
-        the only type of a routine.
-    options
-        At least two values of each option, which select different paths through a kernel.
-    in_place
-        Lengths of problems whose result overwrites the operand.
     """
 
+    #: Lengths of small problems, which every variant computes, with every block shape.
     shapes: Sequence[Lengths] = SMALL_SHAPES
+    #: Lengths of a problem for which kernels may take another path; the default variant computes
+    #: it, under compute-sanitizer only.
     large: Lengths = (4096, 4112)
+    #: All accepted element types; one per element size if only the size matters. None stands for
+    #: the only type of a routine.
     dtypes: Sequence[str | None] = (None,)
+    #: At least two values of each option, which select different paths through a kernel.
     options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    #: Lengths of problems whose result overwrites the operand.
     in_place: Sequence[Lengths] = ()
 
 
@@ -73,26 +71,14 @@ class Signature:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a signature in the notation of NumPy's generalised ufuncs.
-
-        Raises
-        ------
-        ValueError
-            If the text is not a signature.
-        """
+        """Read a signature in the notation of NumPy's generalised ufuncs, or raise ValueError."""
         if not _SIGNATURE.fullmatch(text):
             raise ValueError(f"signature must have the form '(m,k),(k,n)->(m,n)', got {text!r}")
         shapes = re.findall(_SHAPE, text.partition("->")[0])
         return cls(text, tuple(tuple(re.findall(r"\w+", shape)) for shape in shapes))
 
     def lengths(self, operands: Sequence[Any]) -> dict[str, int]:
-        """The lengths by name, in order of first appearance.
-
-        Raises
-        ------
-        ValueError
-            If the operands do not have these shapes.
-        """
+        """The lengths by name, in order of first appearance; ValueError for other shapes."""
         if len(operands) != len(self.operands):
             raise ValueError(
                 f"{self.text} must have {len(self.operands)} operands, got {len(operands)}"
@@ -113,85 +99,60 @@ class Signature:
 class Task:
     """What a ladder computes, the allowed error, and the problems to run.
 
-    ``tasks/<routine>.py`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
+    A file in ``tasks/`` defines the task of a built-in ladder, and :func:`adokernels.ladder` that
     of an own ladder.
-
-    Attributes
-    ----------
-    expected
-        Maps operands and options to the expected result or a tuple of results. For a built-in
-        ladder, it is written in NumPy from the formulas, independently of the C++ code.
-    tolerance
-        Largest allowed difference: absolute for integers, in the unit below for floating-point
-        numbers. 0 requires the same bytes. None: 0 for integers, 64 machine epsilons for
-        floating-point numbers (4 for float16).
-    error_unit
-        Maps the arguments of `expected` to the unit of each element's error. Default: the largest
-        magnitude in the expected result, for all elements.
-    lengths
-        Size of the default problem, which is large enough to measure: the lengths that the
-        operands' shapes name, in the order in which users give them.
-    dtype
-        Element type of the default problem, for operands that accept several types; None for a
-        routine whose types are fixed.
-    operands
-        Maps lengths in that order to operands. Default: random numbers.
-    magnitude
-        Largest magnitude of random floating-point operands.
-    adjusted
-        Maps random operands to operands with meaningful values, for example indices within range.
-        Default: they remain as they are.
-    sparsified
-        If `expected` would take too long, maps its arguments to operands of the same shapes with
-        mostly zero terms, else to None. Every variant does the same work on these operands.
-    sanitizer
-        The problems that compute-sanitizer and the contract tests run.
-    benchmark_problems
-        The problems whose measured ladders are stored, by name, as additional arguments of
-        ``adokernels bench ROUTINE --device cuda``.
-    core
-        The routine of a built-in ladder. It declares names, shapes and types of the operands, and
-        counts FLOPs and bytes. None for an own ladder, to which the following attributes apply.
-    result_dtype
-        Element type of the results, if it is not that of the expected result.
-    flops, bytes
-        Useful FLOPs and compulsory bytes, as numbers or functions of operands and options. `bytes`
-        is by default the size of operands and results.
-    problems
-        Returns the operands of edge cases; it can have a parameter for a random generator. Default:
-        problems of small and odd lengths.
-    signature
-        The shapes of the operands.
     """
 
+    #: Maps operands and options to the expected result or a tuple of results. For a built-in
+    #: ladder, it is written in NumPy from the formulas, independently of the C++ code.
     expected: Callable[..., Any]
+    #: Largest allowed difference: absolute for integers, in the unit below for floating-point
+    #: numbers. 0 requires the same bytes. None: 0 for integers, 64 machine epsilons for
+    #: floating-point numbers (4 for float16).
     tolerance: float | None = 0.0
+    #: Maps the arguments of `expected` to the unit of each element's error. Default: the largest
+    #: magnitude in the expected result, for all elements.
     error_unit: Callable[..., Any] | None = None
+    #: Size of the default problem, which is large enough to measure: the lengths that the operands'
+    #: shapes name, in the order in which users give them.
     lengths: Mapping[str, int] = field(default_factory=lambda: {"rows": 2160, "cols": 3840})
+    #: Element type of the default problem, for operands that accept several types; None for a
+    #: routine whose types are fixed.
     dtype: str | None = None
+    #: Maps lengths in that order to operands. Default: random numbers.
     operands: Callable[[Sequence[int]], tuple[NDArray[Any], ...]] | None = None
+    #: Largest magnitude of random floating-point operands.
     magnitude: float = 0.5
+    #: Maps random operands to operands with meaningful values, for example indices within range.
+    #: Default: they remain as they are.
     adjusted: Callable[..., tuple[NDArray[Any], ...]] | None = None
+    #: If `expected` would take too long, maps its arguments to operands of the same shapes with
+    #: mostly zero terms, else to None. Every variant does the same work on these operands.
     sparsified: Callable[..., tuple[NDArray[Any], ...] | None] | None = None
+    #: The problems that compute-sanitizer and the contract tests run.
     sanitizer: SanitizerCases = field(default_factory=SanitizerCases)
+    #: The problems whose measured ladders are stored, by name, as additional arguments of
+    #: ``adokernels bench ROUTINE --device cuda``.
     benchmark_problems: Mapping[str, str] = field(default_factory=dict)
+    #: The routine of a built-in ladder. It declares names, shapes and types of the operands, and
+    #: counts FLOPs and bytes. None for an own ladder, to which the following attributes apply.
     core: _core.Routine | None = None
+    #: Element type of the results, if it is not that of the expected result.
     result_dtype: np.dtype[Any] | None = None
+    #: Useful FLOPs and compulsory bytes, as numbers or functions of operands and options. `bytes`
+    #: is by default the size of operands and results.
     flops: Number = 0.0
     bytes: Number | None = None
+    #: Returns the operands of edge cases; it can have a parameter for a random generator. Default:
+    #: problems of small and odd lengths.
     problems: Callable[..., Iterable[Sequence[Any]]] | None = None
+    #: The shapes of the operands.
     signature: Signature | None = None
 
     # --- Results ----------------------------------------------------------------------------------
 
     def check(self, result: Any, expected: Any, unit: Any = None) -> float:
-        """Return the difference in `unit` if it is within the tolerance.
-
-        Raises
-        ------
-        ValueError
-            If it is not; the message locates the first wrong element.
-        """
+        """The difference in `unit`; ValueError locates the first element if it is too large."""
         results, exact = as_tuple(result), as_tuple(expected)
         if len(results) != len(exact):
             raise ValueError(f"wrong result: {len(results)} arrays, expected {len(exact)}")
@@ -290,7 +251,24 @@ class Task:
     def operand_types(
         self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
     ) -> list[ArrayType]:
-        """Shape and type of each operand; see :func:`adokernels.model.operands.operand_types`."""
+        """Shape and type of each operand.
+
+        Parameters
+        ----------
+        lengths
+            One length per name in ``lengths``, in the same order, for example ``(rows, cols)``.
+            Additional leading lengths are batch dimensions, if the routine is batched. Default: the
+            lengths of the task.
+        dtype
+            Element type of operands that accept several types. Default: the type of the task.
+
+        Raises
+        ------
+        ValueError
+            If the number of lengths is wrong, or a length is negative.
+        TypeError
+            If the routine does not accept that type.
+        """
         assert self.core is not None
         routine, given = self.core, self._lengths_or_default(lengths)
         extra = len(given) - len(self.lengths)
@@ -309,7 +287,7 @@ class Task:
     def random_operands(
         self, lengths: Sequence[int] | None = None, dtype: DTypeLike | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """Operands with random data."""
+        """Operands with random data; parameters and errors as for :meth:`operand_types`."""
         types = self.operand_types(lengths, dtype)
         if self.operands:
             return self.operands(self._lengths_or_default(lengths))

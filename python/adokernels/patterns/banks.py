@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adokernels.conveniences import Plotted
 from adokernels.patterns.accesses import Accesses, firsts
 from adokernels.patterns.tables import count, mean, quantities_table
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.shown import Plotted, ShownAsTables
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -5,9 +5,9 @@ from adokernels.diagnosis.cards import Card as Card
 from adokernels.diagnosis.diagnosis import Diagnosis as Diagnosis
 from adokernels.measuring.tuning import Setting as Setting
 from adokernels.measuring.tuning import Tuning as Tuning
-from adokernels.model.choice import Choice as Choice
+from adokernels.model.problem import Choice as Choice
 from adokernels.model.source import Source as Source
-from adokernels.model.source_diff import Diff as Diff
+from adokernels.model.source import Diff as Diff
 from adokernels.model.tasks.gpp import GppOperands as GppOperands
 from adokernels.patterns.banks import BankConflicts as BankConflicts
 from adokernels.patterns.divergence import Divergence as Divergence

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adokernels.conveniences import Plotted
-from adokernels.records.entries import Entries
 from adokernels.records.loading import load
 from adokernels.records.measurement import Measurement
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.record import Entries
+from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.statistics import Comparison, Verdict
 from adokernels.records.sweep import Sweep
 

@@ -226,9 +226,7 @@ class _List(Form):
     length: Length
 
     def read(self, value: Any, path: str) -> Any:
-        if not isinstance(value, list | tuple):
-            raise _wrong(path, "a list", value)
-        _check_length(value, path, self.length)
+        _check(value, path, "a list", list | tuple, self.length)
         return tuple(self.item.read(item, f"{path}[{place}]") for place, item in enumerate(value))
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -242,9 +240,7 @@ class _Array(_List):
     item: _Basic
 
     def read(self, value: Any, path: str) -> NDArray[np.float64]:
-        if not isinstance(value, list | tuple):
-            raise _wrong(path, "a list of numbers", value)
-        _check_length(value, path, self.length)
+        _check(value, path, "a list of numbers", list | tuple, self.length)
         numbers = value if self.item.permits(value) else super().read(value, path)
         return np.array(numbers, dtype=np.float64)
 
@@ -255,8 +251,7 @@ class _Entries(Form):
     entries: tuple[Form, ...]
 
     def read(self, value: Any, path: str) -> Any:
-        if not isinstance(value, list | tuple):
-            raise _wrong(path, "a list", value)
+        _check(value, path, "a list", list | tuple)
         if len(value) != len(self.entries):
             raise InvalidField(f"{path} must have {len(self.entries)} entries, got {len(value)}")
         pairs = enumerate(zip(self.entries, value, strict=True))
@@ -273,9 +268,7 @@ class _Mapping(Form):
     length: Length
 
     def read(self, value: Any, path: str) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _wrong(path, "an object", value)
-        _check_length(value, path, self.length)
+        _check(value, path, "an object", Mapping, self.length)
         _check_names(value, path)
         if isinstance(self.value, _Basic) and self.value.permits(value.values()):
             return dict(value)
@@ -325,8 +318,7 @@ class _Object(Form):
         return {name: form_of(hints[name]) for name in stored_fields(self.kind)}
 
     def read(self, value: Any, path: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise _wrong(path, f"an object with the fields of {self.kind.__name__}", value)
+        _check(value, path, f"an object with the fields of {self.kind.__name__}", Mapping)
         fields, prefix = self.fields, f"{path}." if path else ""
         for name in value:
             if name not in fields:
@@ -368,8 +360,11 @@ def _check_names(value: Mapping[Any, Any], path: str) -> None:
         raise InvalidField(f"{path} must have names of at most {_LONGEST} characters")
 
 
-def _check_length(value: Collection[Any], path: str, length: Length) -> None:
-    if not length.least <= len(value) <= length.most:
+def _check(value: Any, path: str, words: str, kind: Any, length: Length | None = None) -> None:
+    """Raise InvalidField if a value is not a container of this kind and length."""
+    if not isinstance(value, kind):
+        raise _wrong(path, words, value)
+    if length and not length.least <= len(value) <= length.most:
         raise InvalidField(
             f"{path} must have {length.least} to {length.most} entries, got {len(value)}"
         )

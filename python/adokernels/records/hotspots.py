@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Context, Count, Grid, Length, Size
-from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.text import percent
 
@@ -24,22 +23,11 @@ _NOT_ISSUED = "_not_issued"
 class LineSamples(Fields):
     """The samples of one source line in one kernel.
 
-    Attributes
-    ----------
-    kernel
-        The kernel's name with its template arguments.
-    path
-        The file, relative to the repository, or as the compiler recorded it; empty if the kernel
-        has no line information.
-    line
-        The line number, starting at 1; 0 if there is no line information.
-    text
-        The code of the line.
-    reasons
-        Samples per stall reason, with the names of Nsight Compute. ``"selected"`` is not a stall:
-        the warp issued an instruction.
-    not_issued
-        Samples taken while the scheduler issued no instruction of any warp.
+    `kernel` is its name with template arguments. `path` is relative to the repository, or as the
+    compiler recorded it. Without line information, it is empty and `line` is 0. `text` is the code
+    of the line. `reasons` has the samples per stall reason, with the names of Nsight Compute.
+    ``"selected"`` is not a stall: the warp issued an instruction. `not_issued` counts the samples
+    taken while the scheduler issued no instruction of any warp.
     """
 
     kernel: str
@@ -56,25 +44,15 @@ class LineSamples(Fields):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HotLine:
-    """The samples of one source line in all kernels of a variant.
+class HotLine(LineSamples):
+    """The samples of one source line in all kernels of a variant; ``kernel`` is empty.
 
     Attributes
     ----------
-    path, line, text, reasons, not_issued
-        As in :class:`LineSamples`.
-    samples
-        All samples of the line.
     share
         Fraction of the samples of all lines.
     """
 
-    path: str
-    line: int
-    text: str
-    reasons: Mapping[str, int]
-    not_issued: int
-    samples: int
     share: float
 
     @property
@@ -95,23 +73,16 @@ class HotLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt(Fields):
-    """Consecutive lines of a file that contain a definition with samples.
+    """Consecutive lines of a file, from `line` on, that contain a definition with samples.
 
-    Attributes
-    ----------
-    path
-        The file, relative to the repository.
-    line
-        The first line of `text` in the file.
-    text
-        The code.
+    `path` is relative to the repository.
     """
 
     path: str
     line: Count
     text: str
 
-    def __contains__(self, hot: LineSamples | HotLine) -> bool:
+    def __contains__(self, hot: LineSamples) -> bool:
         end = self.line + self.text.count("\n")
         return hot.path == self.path and self.line <= hot.line <= end
 
@@ -173,46 +144,37 @@ class Hotspots(StoredRecord, ShownAsTables, Entries[HotLine]):
     @cached_property
     def kernels(self) -> Mapping[str, int]:
         """Samples per kernel, in descending order."""
-        totals = Counter[str]()
-        for entry in self.entries:
-            totals[entry.kernel] += entry.samples
-        return dict(totals.most_common())
+        return _added({entry.kernel: entry.samples} for entry in self.entries)
 
     @cached_property
     def reasons(self) -> Mapping[str, int]:
         """Samples per stall reason over all lines, in descending order."""
-        return dict(_added(entry.reasons for entry in self.entries).most_common())
+        return _added(entry.reasons for entry in self.entries)
 
 
 def split_reasons(names: Sequence[str], samples: Sequence[int]) -> tuple[dict[str, int], int]:
     """Separate the samples per stall reason from those without an issued instruction.
 
-    Parameters
-    ----------
-    names, samples
-        Names and counts as CUPTI reports them: ``"long_scoreboard"``, and its subset
-        ``"long_scoreboard_not_issued"``.
+    CUPTI reports ``"long_scoreboard"``, and its subset ``"long_scoreboard_not_issued"``.
     """
     pairs = [(name, n) for name, n in zip(names, samples, strict=True) if n]
     reasons = {name: n for name, n in pairs if not name.endswith(_NOT_ISSUED)}
     return reasons, sum(n for name, n in pairs if name.endswith(_NOT_ISSUED))
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return total
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums, in descending order."""
+    return dict(sum(map(Counter, counts), Counter[str]()).most_common())
 
 
 def _summed(entries: Sequence[LineSamples], total: int) -> HotLine:
     first, samples = entries[0], sum(entry.samples for entry in entries)
     return HotLine(
+        kernel="",
         path=first.path,
         line=first.line,
         text=first.text,
-        reasons=dict(_added(entry.reasons for entry in entries).most_common()),
+        reasons=_added(entry.reasons for entry in entries),
         not_issued=sum(entry.not_issued for entry in entries),
-        samples=samples,
         share=samples / total if total else 0.0,
     )

@@ -50,17 +50,10 @@ _REGISTER_BITS = 32
 
 
 class Access(NamedTuple):
-    """A kind of memory access.
+    """A kind of memory access: a :data:`Kind` in a :data:`Space`, with the bits per thread.
 
-    Attributes
-    ----------
-    kind
-        ``"load"``, ``"store"``, ``"atomic"``, or ``"copy"`` between global and shared memory.
-    space
-        ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, or ``"generic"`` if the address
-        determines it.
-    bits
-        Bits per thread; 0 for a bulk copy, because its size is in a register.
+    A copy is between global and shared memory. The space is ``"generic"`` if the address determines
+    it. `bits` is 0 for a bulk copy, because its size is in a register.
     """
 
     kind: Kind
@@ -72,20 +65,10 @@ class Access(NamedTuple):
 class Instruction:
     """One machine instruction.
 
-    Attributes
-    ----------
-    address
-        Its address in bytes from the start of the kernel.
-    predicate
-        The predicate, for example ``"!P0"``; empty if the instruction is always executed.
-    opcode
-        With all modifiers: ``"LDG.E.64"``.
-    operands
-        The operands as text.
-    targets
-        The addresses of the labels in the operands.
-    path, line
-        The source line; empty and 0 without line information.
+    `address` is in bytes from the start of the kernel. `predicate`, for example ``"!P0"``, is empty
+    if the instruction is always executed. `opcode` has all modifiers: ``"LDG.E.64"``. `targets` are
+    the addresses of the labels in `operands`. `path` and `line` are the source line; empty and 0
+    without line information.
     """
 
     address: int
@@ -245,12 +228,7 @@ def _row(line: str) -> str | tuple[str, int] | re.Match[str] | None:
 def cleaned(listing: str, path_of: Callable[[str], str]) -> str:
     """A listing of nvdisasm with instructions, labels and source lines only.
 
-    Parameters
-    ----------
-    listing
-        What nvdisasm printed.
-    path_of
-        Returns the name of a source file for the recorded path.
+    `path_of` returns the name of a source file for the recorded path.
     """
 
     def lines() -> Iterator[str]:

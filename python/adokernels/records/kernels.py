@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Block, Count, Grid, Length, Size
-from adokernels.records.record import Fields
+from adokernels.records.record import Entries, Fields
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:

@@ -20,18 +20,10 @@ class Provenance(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """One statement with its number.
+    """One statement with its number and the source of the number.
 
-    Attributes
-    ----------
-    statement
-        A sentence without a full stop that contains the number.
-    value
-        The number.
-    threshold
-        The threshold it was compared with; None if there was no comparison.
-    provenance
-        Source of the number.
+    The statement is a sentence without a full stop that contains the number. `threshold` is None if
+    the number was not compared with one.
     """
 
     statement: str

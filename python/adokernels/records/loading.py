@@ -1,33 +1,43 @@
-"""Reading stored records."""
+"""Reading stored records, also those of JSON schema 1."""
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
+from typing import Any, get_args
 
 from adokernels.names import find
 from adokernels.records.checked import CheckResult
 from adokernels.records.forms import InvalidField
 from adokernels.records.hotspots import Hotspots
+from adokernels.records.inputs import Inputs
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.record import SCHEMA
 from adokernels.records.sass import Sass
 from adokernels.records.scan import Scan
-from adokernels.records.schema_one import converted
 from adokernels.records.sweep import Sweep
 
 Record = Measurement | Machine | Sweep | Profile | Hotspots | CheckResult | Scan | Sass
 #: The class of each kind of stored record.
-KINDS: dict[str, type[Record]] = {
-    kind.KIND: kind
-    for kind in (Measurement, Machine, Sweep, Profile, Hotspots, CheckResult, Scan, Sass)
-}
+KINDS: dict[str, type[Record]] = {kind.KIND: kind for kind in get_args(Record)}
 #: Kinds of records of packages above this one: the names of the classes.
 _ABOVE = {"score": "Score"}
 #: Maximum size of a file, in bytes. The largest published file has 1.3 MB.
 _LARGEST_FILE = 1 << 28
+# Schema 1 stored the problem as a sentence, and has other names.
+_RENAMED = {"warps": "resident_warps", "most_warps": "max_warps"}
+#: Totals of counters, which a profile has replaced.
+_REMOVED = ("measured_flops", "measured_bytes")
+# Operands such as "a: (8192, 8192) float32": a name, which arguments of callables lack, a shape,
+# and a dtype that ends before the next operand or option.
+_NEXT = r"(?=$|, (?:\w+: )?\(\d*,|, (?:\w+: )?\(\)|, \w+=|, \w+$|, \w+,)"
+_OPERAND = re.compile(rf"(?:(\w+): )?(\((?:\d+, )*(?:\d+,?)?\)) (.+?){_NEXT}")
+_OPTION = re.compile(r"(\w+)=(.+?)(?=$|, \w+=)")
+_TYPE_NAME = re.compile(r"\w+(?=$|, )")
 
 
 def load(path: str | Path) -> Record:
@@ -67,3 +77,48 @@ def read_record(path: str | Path, most_bytes: int) -> Record:
     except InvalidField as error:
         raise ValueError(f"{path}: {error}") from error
     return record
+
+
+def converted(record: Any, path: str = "") -> Any:
+    """Convert a record of schema 1, and all records that it contains, to the current schema."""
+    if isinstance(record, list):
+        return [converted(item, f"{path}[{place}]") for place, item in enumerate(record)]
+    if not isinstance(record, dict):
+        return record
+    prefix = f"{path}." if path else ""
+    kept = {name: value for name, value in record.items() if name not in ("context", *_REMOVED)}
+    result = {name: converted(value, prefix + name) for name, value in kept.items()}
+    if "context" in record:
+        result["context"] = record["context"]
+    if isinstance(sentence := result.get("problem"), str):
+        try:
+            result["problem"] = problem_of(sentence).to_dict()
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            raise InvalidField(
+                f"{prefix}problem must be a sentence of schema 1: {error}"
+            ) from error
+    if "most_warps" in result:
+        result = {_RENAMED.get(name, name): value for name, value in result.items()}
+    return result
+
+
+def problem_of(sentence: str) -> Inputs:
+    """Read a sentence such as ``"gray: (1600, 2560) uint8, border='replicate'"``."""
+    operands: list[tuple[str, tuple[int, ...], str]] = []
+    options: dict[str, Any] = {}
+    rest = sentence
+    while rest:
+        if found := _OPERAND.match(rest):
+            operands.append((found[1] or "", ast.literal_eval(found[2]), found[3]))
+        elif found := _OPTION.match(rest):
+            options[found[1]] = _value(found[2])
+        elif found := _TYPE_NAME.match(rest):
+            operands.append(("", (), found[0]))
+        else:
+            raise ValueError(f"problem must list operands and options, got {sentence!r}")
+        rest = rest[found.end() :].removeprefix(", ")
+    return Inputs.of(operands, options)
+
+
+def _value(text: str) -> Any:
+    return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)

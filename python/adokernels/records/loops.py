@@ -22,17 +22,9 @@ _PREDICATE = re.compile(r"!?U?P\d\b")
 class Loop(Code):
     """A loop of a kernel, including instructions that the compiler moved out of line.
 
-    Attributes
-    ----------
-    first, last
-        The addresses of its first instruction and of the branch back to it.
-    depth
-        1 for an outermost loop, 2 for a loop in it, and so on.
-    innermost
-        Whether it contains no other loop.
-    instructions : tuple of Instruction
-        Its instructions, each of which is executed at most once per iteration if the loop is an
-        innermost one.
+    `first` and `last` are the addresses of its first instruction and of the branch back to it.
+    `depth` is 1 for an outermost loop, 2 for a loop in it, and so on. A loop is `innermost` if it
+    contains no other loop; each of its `instructions` is then executed at most once per iteration.
     """
 
     first: int

@@ -86,10 +86,7 @@ MEMORY_BREAKDOWN = {
         "crossbar to L2": "lts__xbar2lts_cycles_active",
         "L2 atomics": "lts__d_atomic_input_cycles_active",
     },
-    "DRAM": {
-        "DRAM cycles": "dram__cycles_active",
-        "DRAM bytes": "dram__bytes",
-    },
+    "DRAM": {"DRAM cycles": "dram__cycles_active", "DRAM bytes": "dram__bytes"},
 }
 
 _OF_PEAK = ".avg.pct_of_peak_sustained_elapsed"
@@ -108,27 +105,13 @@ def of_peak(metric: str) -> str:
 
 @dataclass(frozen=True)
 class Quantity:
-    """One quantity that is computed from metrics.
+    """One quantity that is computed from metrics."""
 
-    Attributes
-    ----------
-    key
-        Its name in code: ``profile["dram_bytes"]``.
-    title
-        Its name in tables.
-    unit
-        ``"s"``, ``"B"``, ``"Hz"``, ``"%"`` (a fraction, shown as a percentage), or empty.
-    section
-        Its section in tables.
-    formula
-        Computes it from the values of metrics; raises KeyError if one is missing.
-    """
-
-    key: str
-    title: str
-    unit: str
-    section: str
-    formula: Callable[[Values], float]
+    key: str  # its name in code: ``profile["dram_bytes"]``
+    title: str  # its name in tables
+    unit: str  # "s", "B", "Hz", "%" (a fraction, shown as a percentage), or empty
+    section: str  # in tables
+    formula: Callable[[Values], float]  # of the values of metrics; KeyError if one is missing
 
     def of(self, values: Values) -> float | None:
         """Compute the quantity; None if a metric is missing or nothing was counted."""
@@ -201,16 +184,12 @@ _Rows = list[tuple[str, str, str, _Formula]]
 
 def _access(op: str, name: str) -> _Rows:
     sectors, requests = (_metric(_GLOBAL.format(of, op)) for of in ("sectors", "requests"))
+    ratio = _ratio(sectors, requests)
     return [
         (f"{name}_requests", f"{name} requests", "", requests),
         (f"{name}_sectors", f"{name} sectors", "", sectors),
         (f"ideal_{name}_sectors", f"{name} sectors, ideal", "", _ideal(op)),
-        (
-            f"{name}_sectors_per_request",
-            f"sectors per {name} request",
-            "",
-            _ratio(sectors, requests),
-        ),
+        (f"{name}_sectors_per_request", f"sectors per {name} request", "", ratio),
     ]
 
 
@@ -227,6 +206,8 @@ _active, _elapsed = _metric("sm__cycles_active.avg"), _metric("sm__cycles_elapse
 _latency = _metric("smsp__average_warp_latency_per_inst_issued.ratio")
 _issued = _metric("smsp__issue_active.avg.per_cycle_active")
 _uniform = _percent("smsp__sass_average_branch_targets_threads_uniform.pct")
+_unpredicated = _metric(_LANES.format("_pred_on"))
+_balance = _ratio(_active, _metric("sm__cycles_active.max"))
 _warps = "smsp__warps_{}.avg.per_cycle_active"
 
 #: Key, title, unit and formula of each quantity, by section.
@@ -288,24 +269,14 @@ _SECTIONS: dict[str, _Rows] = {
     ],
     "divergence": [
         ("lanes", "active lanes per instruction", "", _metric(_LANES.format(""))),
-        (
-            "unpredicated_lanes",
-            "active lanes not predicated off",
-            "",
-            _metric(_LANES.format("_pred_on")),
-        ),
+        ("unpredicated_lanes", "active lanes not predicated off", "", _unpredicated),
         ("branch_efficiency", "branch efficiency", "%", _uniform),
     ],
     "local memory": [
         ("local_bytes", "local memory (spills)", "B", lambda v: SECTOR * _sum(*_LOCAL)(v)),
     ],
     "imbalance": [
-        (
-            "sm_balance",
-            "mean active cycles of SMs, of the maximum",
-            "%",
-            _ratio(_active, _metric("sm__cycles_active.max")),
-        ),
+        ("sm_balance", "mean active cycles of SMs, of the maximum", "%", _balance),
         ("sm_active", "cycles in which an SM is active", "%", _ratio(_active, _elapsed)),
     ],
 }
@@ -316,12 +287,7 @@ QUANTITIES = tuple(
 )
 
 #: The quantity with the bytes of each memory level, nearest first.
-LEVEL_BYTES = {
-    "L1": "l1_bytes",
-    "shared": "shared_bytes",
-    "L2": "l2_bytes",
-    "DRAM": "dram_bytes",
-}
+LEVEL_BYTES = {level: f"{level.lower()}_bytes" for level in ("L1", "shared", "L2", "DRAM")}
 
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
@@ -334,19 +300,15 @@ class _Asked(dict[str, float]):
         return 1.0
 
 
-def _metrics_of_quantities() -> list[str]:
+def default_metrics() -> tuple[str, ...]:
+    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
     asked = _Asked()
     for quantity in QUANTITIES:
         quantity.formula(asked)
-    return list(asked)
-
-
-def default_metrics() -> tuple[str, ...]:
-    """The metrics of the default set: all quantities and the breakdown of the speed of light."""
     breakdown = [COMPUTE_BREAKDOWN, *MEMORY_BREAKDOWN.values()]
     parts = [of_peak(metric) for group in breakdown for metric in group.values()]
     weights = ["smsp__inst_issued.sum"]
-    return tuple(dict.fromkeys([*_metrics_of_quantities(), *parts, *weights]))
+    return tuple(dict.fromkeys([*asked, *parts, *weights]))
 
 
 #: Sets of metrics by name. "light" excludes metrics that need instrumented code.

@@ -10,21 +10,26 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 
+from adokernels import _core
 from adokernels.names import find
 from adokernels.records.forms import NUMBER, form_of, stored_fields
 from adokernels.storage import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Self
 
     from adokernels.records.forms import Schema
 
 #: Version of the JSON layout. A reader rejects files of later versions.
 SCHEMA = 2
+
+Entry = TypeVar("Entry")
 
 
 class Fields:
@@ -129,6 +134,52 @@ class StoredRecord(Fields):
             "required": [*document, *own["required"]],
             "$defs": definitions,
         }
+
+
+class Entries(Generic[Entry]):
+    """Base of records that are sequences; entries that have a variant are found by its name."""
+
+    #: The fields with the entries. Those of the first form the sequence; all are found by name.
+    _ENTRIES: ClassVar[tuple[str, ...]]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, which: int | str) -> Entry: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Entry, ...]: ...
+    def __getitem__(self, which: int | str | slice) -> Entry | tuple[Entry, ...]:
+        """An entry by its position or by the name of its variant, or several by their positions.
+
+        Raises
+        ------
+        IndexError
+            If there is no such position.
+        KeyError
+            If there is no such variant.
+        """
+        if not isinstance(which, str):
+            return self._entries[which]
+        named: list[tuple[Entry, str]] = [
+            (entry, entry.variant)
+            for field in self._ENTRIES
+            for entry in getattr(self, field)
+            if hasattr(entry, "variant")
+        ]
+        for entry, name in named:
+            if name == which:
+                return entry
+        names = [name for _, name in named]
+        raise KeyError(f"{which!r} was not measured{_core.suggest(which, names)}")
+
+    @property
+    def _entries(self) -> tuple[Entry, ...]:
+        entries: tuple[Entry, ...] = getattr(self, self._ENTRIES[0])
+        return entries
 
 
 def to_json(kind: str, record: Mapping[str, Any]) -> str:

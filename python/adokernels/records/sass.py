@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Block, Count
 from adokernels.records.instructions import Code, Instruction, parsed
 from adokernels.records.loops import Loop, loops_in
-from adokernels.records.record import Fields, StoredRecord
+from adokernels.records.record import Entries, Fields, StoredRecord
 from adokernels.records.shown import ShownAsTables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,7 +76,7 @@ class KernelSass(Fields, Code):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Sass(StoredRecord, ShownAsTables, Entries[KernelSass]):
+class Sass(StoredRecord, ShownAsTables, Code, Entries[KernelSass]):
     """The machine code (SASS) of the kernels that a variant launches; a sequence of them.
 
     Attributes
@@ -104,28 +103,12 @@ class Sass(StoredRecord, ShownAsTables, Entries[KernelSass]):
         """The loops of all kernels."""
         return tuple(loop for kernel in self.kernels for loop in kernel.loops)
 
-    @property
-    def loads(self) -> Mapping[int, int]:
-        """The number of loads from global memory per width in bits, in all kernels."""
-        return self._all.loads
-
-    @property
-    def stores(self) -> Mapping[int, int]:
-        """The number of stores to global memory per width in bits, in all kernels."""
-        return self._all.stores
-
-    @property
-    def opcodes(self) -> Mapping[str, int]:
-        """The number of instructions per opcode with modifiers, in all kernels."""
-        return self._all.opcodes
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:  # type: ignore[override]
+        """The instructions of all kernels."""
+        return tuple(i for kernel in self.kernels for i in kernel.instructions)
 
     @property
     def text(self) -> str:
         """The instructions of all kernels, each kernel below its name."""
         return "\n\n".join(f"{kernel.name}\n{kernel.text}" for kernel in self.kernels)
-
-    @property
-    def _all(self) -> Code:
-        found = Code()
-        found.instructions = tuple(i for kernel in self.kernels for i in kernel.instructions)
-        return found

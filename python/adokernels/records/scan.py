@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adokernels.conveniences import Plotted
-from adokernels.records.entries import Entries
 from adokernels.records.forms import Length
-from adokernels.records.record import StoredRecord
-from adokernels.records.shown import ShownAsTables
+from adokernels.records.record import Entries, StoredRecord
+from adokernels.records.shown import Plotted, ShownAsTables
 from adokernels.records.sweep import Sweep
 from adokernels.storage import write_csv
 

@@ -1,4 +1,7 @@
-"""The display of records in terminals, by rich and in Jupyter."""
+"""The display of records as tables and as charts.
+
+Records are data: they do not import the code that shows them. They find it by name.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,12 @@ from adokernels.names import find
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
     from rich.console import Group
 
 
 class ShownAsTables:
-    """Base of objects that are shown as tables, and listings of code.
-
-    The package `tables` builds them. It is found by name, because it imports the records.
-    """
+    """Base of objects that are shown as tables and listings of code, which `tables` builds."""
 
     def _tables(self) -> Sequence[Any]:
         tables: Sequence[Any] = find("tables_of")(self)
@@ -32,3 +33,12 @@ class ShownAsTables:
 
     def _repr_html_(self) -> str:
         return "\n".join(map(find("to_html"), self._tables()))
+
+
+class Plotted:
+    """Base of records that have a chart of their own."""
+
+    def plot(self, *arguments: Any, **options: Any) -> Axes:
+        """Draw the chart of this record: ``ado.plot`` with the same arguments."""
+        drawn: Axes = find("plot")(self, *arguments, **options)
+        return drawn

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
+    Samples = Sequence[float] | NDArray[np.float64]  # seconds
+
 Z95 = 1.96
 Z999 = 3.29
 _LONGEST_NAME = 200  # characters
@@ -108,9 +110,7 @@ class Comparison(_Ratio):
         return 0.999 if self.samples >= FEWEST_SAMPLES else None
 
 
-def median_interval(
-    samples: Sequence[float] | NDArray[np.float64], z: float = Z95
-) -> tuple[float, float]:
+def median_interval(samples: Samples, z: float = Z95) -> tuple[float, float]:
     """Confidence interval of the median by order statistics (default 95 %).
 
     With fewer than 11 samples, the result is the range of the samples, not a confidence interval.
@@ -122,12 +122,7 @@ def median_interval(
     return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
 
 
-def ratio_of_times(
-    ours: Sequence[float] | NDArray[np.float64],
-    theirs: Sequence[float] | NDArray[np.float64],
-    *,
-    paired: bool,
-) -> float:
+def ratio_of_times(ours: Samples, theirs: Samples, *, paired: bool) -> float:
     """The ratio of times; above 1 if ``ours`` took less time.
 
     It is the median of the ratios per round if the samples are paired, else the ratio of the
@@ -139,21 +134,13 @@ def ratio_of_times(
 
 
 def compare(
-    ours: Sequence[float] | NDArray[np.float64],
-    theirs: Sequence[float] | NDArray[np.float64],
-    *,
-    paired: bool,
+    ours: Samples, theirs: Samples, *, paired: bool
 ) -> tuple[Verdict, float, tuple[float, float]]:
     """Decide whether ``ours`` took less time than ``theirs``.
 
-    Parameters
-    ----------
-    ours, theirs
-        Seconds. Paired samples were taken in the same rounds, in random order, so that slow drift
-        (temperature, clocks, other load) cancels in their ratio.
-    paired
-        Whether the samples are paired. A small difference between unpaired samples may be drift, so
-        a larger difference is required.
+    Paired samples were taken in the same rounds, in random order, so that slow drift (temperature,
+    clocks, other load) cancels in their ratio. A small difference between unpaired samples may be
+    drift, so a larger difference is required.
 
     Returns
     -------
@@ -172,7 +159,8 @@ def compare(
     if paired:
         interval = median_interval(ratios, Z999)
     else:
-        interval = _quotient(median_interval(theirs, Z999), median_interval(ours, Z999))
+        mine, other = (median_interval(samples, Z999) for samples in (ours, theirs))
+        interval = other[0] / mine[1], other[1] / mine[0]
     n = len(ratios)
     if n < FEWEST_SAMPLES:
         return Verdict.UNCLEAR, centre, interval
@@ -189,14 +177,8 @@ def compare(
     return Verdict.UNCLEAR, centre, interval
 
 
-def _per_round(
-    ours: Sequence[float] | NDArray[np.float64], theirs: Sequence[float] | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _per_round(ours: Samples, theirs: Samples) -> NDArray[np.float64]:
     """The ratios theirs / ours of the rounds in which both were sampled."""
     n = min(len(ours), len(theirs))
     ratios: NDArray[np.float64] = np.asarray(theirs[:n], float) / np.asarray(ours[:n], float)
     return ratios
-
-
-def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    return a[0] / b[1], a[1] / b[0]

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adokernels.names import Renamed
-from adokernels.records.entries import Entries
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
-from adokernels.records.record import StoredRecord
+from adokernels.records.record import Entries, StoredRecord
 from adokernels.records.shown import ShownAsTables
 from adokernels.storage import write_csv
 
@@ -57,7 +56,10 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
     def __post_init__(self) -> None:
         """Attach the machine to the measurements, whose limiters refer to its ceilings."""
         for name in ("measurements", "stages"):
-            attached = (self._with_machine(m) for m in getattr(self, name))
+            attached = (
+                m if m.machine is self.machine else dataclasses.replace(m, machine=self.machine)
+                for m in getattr(self, name)
+            )
             object.__setattr__(self, name, tuple(attached))
 
     def _contradiction(self) -> str:
@@ -72,11 +74,6 @@ class Sweep(StoredRecord, ShownAsTables, Entries[Measurement]):
                         f"got {m.machine_title!r} and {first!r}"
                     )
         return ""
-
-    def _with_machine(self, m: Measurement) -> Measurement:
-        if m.machine is self.machine:
-            return m
-        return dataclasses.replace(m, machine=self.machine)
 
     @property
     def variants(self) -> tuple[Measurement, ...]:

@@ -1,8 +1,7 @@
-"""One file per routine: reference result, allowed error, problem sizes and sanitizer cases.
+"""Tasks of the routines: reference result, allowed error, problem sizes and sanitizer cases.
 
-``TASKS`` maps the name of each routine to its :class:`Task`. It is filled from the files of this
-folder: ``tasks/<routine>.py`` defines ``TASK``. Files whose names begin with an underscore contain
-shared code. ``ado.sweep`` checks every variant against the reference result before timing it, and
+Each file of this folder defines the tasks of similar routines in ``TASKS``, and ``tasks.TASKS`` has
+all of them. ``ado.sweep`` checks every variant against the reference result before timing it, and
 the tests do the same.
 """
 
@@ -12,29 +11,15 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from adokernels.model.comparison import (
-    SAME_VALUES,
-    as_tuple,
-    difference,
-    first_difference,
-    same_bytes,
-)
-from adokernels.model.task import SanitizerCases, Task
+from adokernels.model.values import SAME_VALUES, as_tuple, difference, first_difference
 from adokernels.names import computing_routines
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = [
-    "SAME_VALUES",
-    "TASKS",
-    "SanitizerCases",
-    "Task",
-    "as_tuple",
-    "difference",
-    "first_difference",
-    "same_bytes",
-]
+    from adokernels.model.task import Task
+
+__all__ = ["SAME_VALUES", "TASKS", "as_tuple", "difference", "first_difference"]
 
 
 def discover(routines: Collection[str]) -> dict[str, Task]:
@@ -43,16 +28,18 @@ def discover(routines: Collection[str]) -> dict[str, Task]:
     Raises
     ------
     ImportError
-        If a routine has no file, or a file has no routine.
+        If a routine has no task, or a task has no routine.
     """
-    names = {m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
+    found: dict[str, Task] = {}
+    for file in (module.name for module in pkgutil.iter_modules(__path__)):
+        tasks: dict[str, Task] = importlib.import_module(f"{__name__}.{file}").TASKS
+        for name in tasks.keys() - {*routines}:
+            raise ImportError(f"tasks/{file}.py describes a routine that does not exist: {name}")
+        found |= tasks
     for name in routines:
-        if name not in names:
-            raise ImportError(f"routine {name} has no task: tasks/{name}.py is missing")
-    for name in sorted(names):
-        if name not in routines:
-            raise ImportError(f"tasks/{name}.py describes a routine that does not exist: {name}")
-    return {name: importlib.import_module(f"{__name__}.{name}").TASK for name in routines}
+        if name not in found:
+            raise ImportError(f"routine {name} has no task: no file in tasks/ describes it")
+    return {name: found[name] for name in routines}
 
 
 TASKS = discover(computing_routines())

@@ -38,12 +38,7 @@ POLE, NEAR, NOTHING = range(3)
 class GppTerms:
     """The model's two terms without their weights, from the formulas in `src/routines/gpp.hpp`.
 
-    Parameters
-    ----------
-    real
-        The floating-point type of the computation.
-    gamma, sexcut, tol
-        As for ``ado.gpp``.
+    `real` is the floating-point type; the options are those of ``ado.gpp``.
     """
 
     def __init__(
@@ -236,19 +231,9 @@ def error_unit(*operands: Any, **options: float) -> tuple[NDArray[Any], NDArray[
     return rounding * asx.real, rounding * ach.real
 
 
-def _sums(
-    real: Any,
-    of: Callable[..., Any],
-    wtilde: Any,
-    i_eps: Any,
-    aqsn: Any,
-    aqsm: Any,
-    wx: Any,
-    vcoul: Any,
-    occ: Any,
-    **options: float,
-) -> NDArray[Any]:
+def _sums(real: Any, of: Callable[..., Any], *operands: Any, **options: float) -> NDArray[Any]:
     """Sum a function of each term; bands whose aqsm is 0 are omitted."""
+    wtilde, i_eps, aqsn, aqsm, wx, vcoul, occ = operands
     terms = GppTerms(real, **options)
     wx, occ = np.asarray(wx, real), np.asarray(occ, real)
 
@@ -285,23 +270,25 @@ def sparsified(*operands: Any, **_: float) -> tuple[NDArray[Any], ...] | None:
     return tuple((arrays | {"aqsm": sparse}).values())
 
 
-TASK = Task(
-    expected,
-    tolerance=1,
-    error_unit=error_unit,
-    lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
-    operands=gpp_operands,
-    sparsified=sparsified,
-    sanitizer=SanitizerCases(
-        shapes=(
-            *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),
-            *((5, 33, 31, 3), (70, 1, 34, 1), (3, 2, 300, 2), (17, 129, 2, 2)),
+TASKS = {
+    "gpp": Task(
+        expected,
+        tolerance=1,
+        error_unit=error_unit,
+        lengths=dict(zip(GPP_LENGTHS, GPP_SIZES["small"], strict=True)),
+        operands=gpp_operands,
+        sparsified=sparsified,
+        sanitizer=SanitizerCases(
+            shapes=(
+                *((0, 2, 3, 1), (1, 1, 1, 1), (2, 3, 5, 2), (33, 3, 65, 2)),
+                *((5, 33, 31, 3), (70, 1, 34, 1), (3, 2, 300, 2), (17, 129, 2, 2)),
+            ),
+            large=(130, 17, 520, 2),
         ),
-        large=(130, 17, 520, 2),
-    ),
-    # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
-    benchmark_problems={
-        "si214": "--shape 800x1385x11075x2 --seconds 4.5 --counters light",
-        "counted": "--shape 400x256x4096x2",
-    },
-)
+        # Counting FLOPs makes kernels 200 times slower, so it is done on a smaller problem.
+        benchmark_problems={
+            "si214": "--shape 800x1385x11075x2 --seconds 4.5 --counters light",
+            "counted": "--shape 400x256x4096x2",
+        },
+    )
+}

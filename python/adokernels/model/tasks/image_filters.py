@@ -1,4 +1,4 @@
-"""Shared code of the image filters' reference results."""
+"""Tasks of the image filters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from adokernels.model.task import SanitizerCases, Task
 
 
 def luminance(rgba: Any, weights: Sequence[int], divisor: int) -> NDArray[np.uint8]:
@@ -70,8 +72,73 @@ def by_bands(
     return out
 
 
+def grayscale(rgba: Any) -> NDArray[np.uint8]:
+    """``(298839 R + 586811 G + 114350 B) // 1000000``, exactly."""
+    return luminance(rgba, (298839, 586811, 114350), 1_000_000)
+
+
+def gaussian_blur(
+    gray: Any,
+    *,
+    border: str = "constant",
+    taps: Sequence[int] = (1, 2, 3, 4, 3, 2, 1),
+    batch: bool = False,
+) -> NDArray[np.uint8]:
+    """Weighted sum over 7x7 pixels, divided by the square of the sum of the taps, truncated.
+
+    `batch` does not change the result.
+    """
+    weights = [int(tap) for tap in taps]
+
+    def blur(band: NDArray[np.int32]) -> NDArray[np.int32]:
+        down = weighted(band, weights, axis=-2)
+        return np.asarray(weighted(down, weights, axis=-1) // sum(weights) ** 2)
+
+    return by_bands(blur, np.asarray(gray), reach=3, border=border)
+
+
+def sobel(gray: Any, *, batch: bool = False) -> NDArray[np.uint8]:
+    """``min(255, floor(sqrt(gx**2 + gy**2)))``; pixels outside the image are zero.
+
+    `batch` does not change the result.
+    """
+
+    def magnitude(band: NDArray[np.int32]) -> NDArray[np.float64]:
+        gx = weighted(weighted(band, (1, 2, 1), axis=-2), (-1, 0, 1), axis=-1)
+        gy = weighted(weighted(band, (1, 0, -1), axis=-2), (1, 2, 1), axis=-1)
+        # The correctly rounded root of a small integer never crosses the next integer.
+        return np.minimum(np.sqrt(gx * gx + gy * gy), 255.0)
+
+    return by_bands(magnitude, np.asarray(gray), reach=1)
+
+
+def edge_detect(rgba: Any) -> NDArray[np.uint8]:
+    """Apply the filters in sequence; each result is rounded to bytes.
+
+    The luminance has the weights of ``ado.grayscale``, in units of 1/65536. With the exact weights
+    of that routine's reference result, it would differ by up to one level and change the edges.
+    """
+    gray = luminance(rgba, (19585, 38457, 7494), 65536)
+    return sobel(gaussian_blur(gray))
+
+
 #: The image sizes of the stored ladders: that of the talk, and one much larger than any cache.
-BENCHMARK_PROBLEMS = {
+_PROBLEMS = {
     "2560x1600": "--shape 1600x2560",
     "16384": "--shape 16384x16384 --seconds 1.5",
+}
+TASKS = {
+    "grayscale": Task(grayscale, tolerance=1, benchmark_problems=_PROBLEMS),
+    "gaussian_blur": Task(
+        gaussian_blur,
+        sanitizer=SanitizerCases(
+            options={
+                "border": ("constant", "replicate", "reflect101"),
+                "taps": ((1, 2, 3, 4, 3, 2, 1), (1, 6, 15, 20, 15, 6, 1)),
+            }
+        ),
+        benchmark_problems=_PROBLEMS,
+    ),
+    "sobel": Task(sobel, benchmark_problems=_PROBLEMS),
+    "edge_detect": Task(edge_detect, benchmark_problems=_PROBLEMS),
 }

@@ -1,21 +1,25 @@
-"""Disassembly of the kernels of an extension module or of a cubin."""
+"""Machine code (SASS) of the kernels of an extension module or of a cubin.
+
+A cubin is an ELF file with the machine code of one architecture.
+"""
 
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from adokernels import _core, toolkit
-from adokernels.machine_code.cubin import CubinKernel, kernels_in
 from adokernels.records.forms import Block
 from adokernels.records.instructions import cleaned
 from adokernels.records.sass import KernelSass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from adokernels.records.kernels import Kernel
 
@@ -24,24 +28,20 @@ _REMEDY = "install a CUDA toolkit, or pip install 'adokernels[kernels]'"
 _NO_CODE = "does not contain device code"
 _CUBIN = re.compile(r"(?P<source>[^\s/]+)\.(?P<arch>sm_\d+[af]?)\.cubin")
 
+_MAGIC = b"\x7fELF"
+_SYMBOL_TABLE, _FUNCTION, _ENTRY = 2, 2, 0x10
+#: Attributes of the sections ``.nv.info`` and ``.nv.info.KERNEL``.
+_REGISTER_COUNT, _REGISTER_LIMIT = 0x2F, 0x1B
+#: Format of an attribute that is followed by data; the other formats have at most two bytes.
+_WITH_DATA = 4
+
 
 class LaunchedKernel(NamedTuple):
-    """A kernel to disassemble, as a variant launches it.
+    """A kernel to disassemble, as a variant launches it."""
 
-    Attributes
-    ----------
-    name
-        The readable name with template arguments.
-    block
-        The block shape.
-    most_registers
-        The largest number of registers per thread that does not reduce the resident blocks; None if
-        it is unknown.
-    """
-
-    name: str
+    name: str  # readable, with template arguments
     block: Block
-    most_registers: int | None
+    most_registers: int | None  # see :class:`KernelSass`
 
 
 def launched_kernels(kernels: Iterable[Kernel]) -> list[LaunchedKernel]:
@@ -58,26 +58,11 @@ def sass_of_module(
     source: str,
     path_of: Callable[[str], str],
 ) -> tuple[str, tuple[KernelSass, ...]]:
-    """Disassemble kernels of an extension module.
+    """The architecture, and the machine code of kernels of an extension module.
 
-    Parameters
-    ----------
-    module
-        The file of the extension module.
-    launched
-        The kernels.
-    arch
-        The architecture; None for that of the current GPU.
-    source
-        The source file, without suffix, that is searched first: files can have kernels of equal
-        names.
-    path_of
-        Returns the name of a source file for the recorded path.
-
-    Returns
-    -------
-    tuple
-        The architecture, and the machine code of the kernels.
+    `arch` is by default that of the current GPU. Files can have kernels of equal names: the file
+    `source`, without suffix, is searched first. `path_of` returns the name of a source file for the
+    recorded path.
 
     Raises
     ------
@@ -180,13 +165,7 @@ def listing_of(cubin: bytes, kernel: CubinKernel) -> str:
 
 
 def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") -> str:
-    """Run a tool and return its output; empty if it fails with the message `accepted`.
-
-    Raises
-    ------
-    Unavailable
-        If the tool cannot be run, or fails with another message.
-    """
+    """Run a tool and return its output; empty if it fails with the message `accepted`."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -202,3 +181,77 @@ def _run(command: Sequence[str], folder: str | None = None, accepted: str = "") 
             f"{reason}; remedy: use tools that are at least as new as the compiler: {_REMEDY}"
         )
     return done.stdout
+
+
+@dataclass(frozen=True)
+class CubinKernel:
+    """A kernel in a cubin."""
+
+    symbol: str  # the mangled name
+    index: int  # in the symbol table, by which nvdisasm selects it
+    registers: int  # per thread
+    register_limit: int  # from launch bounds, from options, or of the architecture
+
+
+class _Section(NamedTuple):
+    """A section of an ELF file: the header's fields, and the content."""
+
+    name: str
+    kind: int
+    link: int
+    content: bytes
+
+
+def kernels_in(cubin: bytes) -> list[CubinKernel]:
+    """The kernels in a cubin, in the order of the symbol table; ValueError for other code."""
+    try:
+        return list(_kernels(_sections(cubin)))
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
+        raise ValueError(f"code must be a cubin, got {len(cubin)} bytes: {error}") from error
+
+
+def _sections(cubin: bytes) -> list[_Section]:
+    if not cubin.startswith(_MAGIC):
+        raise ValueError("it has no ELF header")
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<3H", cubin, 0x3A)
+    heads = [struct.unpack_from("<IIQQQQII", cubin, start + i * size) for i in range(count)]
+    texts = heads[names][4] if count else 0
+    return [
+        _Section(_text_at(cubin, texts + name), kind, link, cubin[at : at + length])
+        for name, kind, _, _, at, length, link, _ in heads
+    ]
+
+
+def _text_at(content: bytes, start: int) -> str:
+    return content[start : content.index(b"\0", start)].decode()
+
+
+def _kernels(sections: list[_Section]) -> Iterator[CubinKernel]:
+    by_name = {section.name: section.content for section in sections}
+    registers = dict[int, int]()
+    for kind, _, data in _attributes(by_name.get(".nv.info", b"")):
+        if kind == _REGISTER_COUNT:
+            symbol, count = struct.unpack_from("<II", data)
+            registers[symbol] = count
+    for table in (section for section in sections if section.kind == _SYMBOL_TABLE):
+        texts = sections[table.link].content
+        for index, entry in enumerate(struct.iter_unpack("<IBBHQQ", table.content)):
+            name, info, other = entry[:3]
+            if info & 0xF != _FUNCTION or not other & _ENTRY:
+                continue
+            symbol = _text_at(texts, name)
+            of_kernel = _attributes(by_name.get(f".nv.info.{symbol}", b""))
+            limits = [value for kind, value, _ in of_kernel if kind == _REGISTER_LIMIT]
+            yield CubinKernel(symbol, index, registers.get(index, 0), limits[0] if limits else 255)
+
+
+def _attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Kind, value and data of the attributes. The value is valid only without data."""
+    at = 0
+    while at < len(section):
+        form, kind, value = struct.unpack_from("<BBH", section, at)
+        at += 4
+        length = value if form == _WITH_DATA else 0
+        yield kind, value, section[at : at + length]
+        at += length

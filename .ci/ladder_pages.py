@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
-
 import adokernels as ado
 from adobook.pages import cards
-from adobook.pages.stored import contexts_of, origin
+from adobook.pages.stored import contexts_of, origin, sweeps
 from adobook.text import write_rich_table, write_table
-from adokernels.charts.files import save
+from adokernels.charts.files import closing, save
 from adokernels.charts.picture import picture
 from adokernels.tables.diagnoses import diagnosis_tables
-from adokernels.tables.measurements import (
-    counter_table,
-    resources_table,
-    sweep_table,
-)
+from adokernels.tables.measurements import counter_table, resources_table, sweep_table
+
+_Sweeps = Mapping[str, ado.records.Sweep]
+#: The title and the code of each notebook, by file name.
+_Notebooks = Mapping[str, tuple[str, str]]
 
 INDEX = """\
 # Ladders
@@ -41,21 +39,20 @@ variant, and the source of each variant as the difference from the variant befor
 
 def write_pages(root: Path, target: Path) -> None:
     """Write the page and the charts of each ladder, and the list of all ladders."""
-    stored = _stored(root)
-    notebooks = _notebooks(root)
+    notebooks, stored = _notebooks(root), sweeps()
     target.mkdir(parents=True, exist_ok=True)
     rows = []
     for routine in ado.routines.values():
-        records = _in_order({k: s for k, s in stored.items() if s.routine == routine.name})
+        ours = [(name, s) for name, s in stored.items() if s.routine == routine.name]
+        records = dict(sorted(ours, key=lambda item: _rank(item[1]), reverse=True))
         for name, sweep in records.items():
-            _draw(sweep, target / f"{name}.svg")
+            with closing(picture, sweep) as figure:
+                save(figure, target / f"{name}.svg")
         page = "\n\n".join(_page(routine, records, notebooks))
         (target / f"{routine.name}.md").write_text(page + "\n", encoding="utf-8")
         fastest = next(iter(records.values())).fastest.variant if records else ""
-        devices = ", ".join(
-            f"{sum(v.device == device and not v.ceiling for v in routine)} {device}"
-            for device in ("cpu", "cuda")
-        )
+        counts = Counter(v.device for v in routine if not v.ceiling)
+        devices = f"{counts['cpu']} cpu, {counts['cuda']} cuda"
         link = f"[{routine.name}]({routine.name}.md)"
         rows.append((link, routine.summary, devices, _code(fastest)))
     header = ("routine", "what it computes", "variants", "fastest stored variant")
@@ -63,30 +60,13 @@ def write_pages(root: Path, target: Path) -> None:
     (target / "index.md").write_text(index, encoding="utf-8")
 
 
-def _stored(root: Path) -> dict[str, ado.records.Sweep]:
-    paths = sorted((root / "notebooks" / "data").glob("*.json"))
-    records = {path.stem: ado.load(path) for path in paths}
-    return {
-        name: record for name, record in records.items() if isinstance(record, ado.records.Sweep)
-    }
+def _rank(sweep: ado.records.Sweep) -> tuple[int, float, str]:
+    """The number of variants, the size of the problem and the date."""
+    date = max((str(m.context.get("time", "")) for m in sweep), default="")
+    return len(sweep.variants), max(m.bytes for m in sweep), date
 
 
-def _in_order(records: Mapping[str, ado.records.Sweep]) -> dict[str, ado.records.Sweep]:
-    """Sort by the number of variants, the size of the problem and the date, all descending."""
-
-    def rank(name: str) -> tuple[int, float, str]:
-        sweep = records[name]
-        return len(sweep.variants), max(m.bytes for m in sweep), _time(sweep)
-
-    return {name: records[name] for name in sorted(records, key=rank, reverse=True)}
-
-
-def _time(sweep: ado.records.Sweep) -> str:
-    return max((str(m.context.get("time", "")) for m in sweep), default="")
-
-
-def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
-    """The title and the code of each notebook, by file name."""
+def _notebooks(root: Path) -> _Notebooks:
     found = {}
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -96,11 +76,7 @@ def _notebooks(root: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _page(
-    routine: ado.Routine,
-    records: Mapping[str, ado.records.Sweep],
-    notebooks: Mapping[str, tuple[str, str]],
-) -> Iterable[str]:
+def _page(routine: ado.Routine, records: _Sweeps, notebooks: _Notebooks) -> Iterable[str]:
     yield f"# {routine.name}"
     yield routine.summary
     yield _links(routine, notebooks)
@@ -111,12 +87,11 @@ def _page(
         if place == 0:
             yield "## Measurements"
             yield from _record(name, sweep)
-            if len(records) > 1:
-                yield "### Further records"
-        else:
-            yield _folded(
-                f"`{name}`: {origin(contexts_of([sweep]))}", "\n\n".join(_record(name, sweep))
-            )
+            continue
+        if place == 1:
+            yield "### Further records"
+        title = f"`{name}`: {origin(contexts_of([sweep]))}"
+        yield _folded(title, "\n\n".join(_record(name, sweep)))
     yield "## Source of each variant"
     yield (
         "The source of a variant is its declaration, its kernels and the definitions that these"
@@ -130,16 +105,13 @@ def _page(
         before = before if variant.ceiling else variant
 
 
-def _links(routine: ado.Routine, notebooks: Mapping[str, tuple[str, str]]) -> str:
+def _links(routine: ado.Routine, notebooks: _Notebooks) -> str:
     lines = [f"- API: {{py:func}}`adokernels.{routine.name}`"]
     used = rf"\bado\.{routine.name}\b|[\"/]{routine.name}-"
-    shown = [
-        f"[{title}](../notebooks/{name})"
-        for name, (title, code) in notebooks.items()
-        if re.search(used, code)
-    ]
+    shown = {name: title for name, (title, code) in notebooks.items() if re.search(used, code)}
     if shown:
-        lines.append(f"- Notebooks: {'; '.join(shown)}")
+        links = (f"[{title}](../notebooks/{name})" for name, title in shown.items())
+        lines.append(f"- Notebooks: {'; '.join(links)}")
     examples = [
         f"[{card.title}, {card.category}](../cards.md#{cards.anchor(card)})"
         for card in ado.cards.values()
@@ -159,15 +131,10 @@ def _operands(routine: ado.Routine) -> str:
 
 
 def _variants(routine: ado.Routine) -> str:
-    rows = [
-        (
-            f"[{_code(v.name)}](#{v.name})" + (" (ceiling)" if v.ceiling else ""),
-            v.device,
-            v.changes,
-            v.precision,
-        )
-        for v in routine
-    ]
+    rows = []
+    for v in routine:
+        mark = " (ceiling)" if v.ceiling else ""
+        rows.append((f"[{_code(v.name)}](#{v.name}){mark}", v.device, v.changes, v.precision))
     return write_table(("variant", "device", "what it changes", "rounding"), rows)
 
 
@@ -197,14 +164,6 @@ def _source(variant: ado.Variant, before: ado.Variant | None) -> str:
 
 def _folded(title: str, content: str) -> str:
     return f":::::{{dropdown}} {title}\n{content}\n:::::"
-
-
-def _draw(sweep: ado.records.Sweep, path: Path) -> None:
-    axes = picture(sweep)
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
-    save(figure, path)
-    plt.close(figure)
 
 
 def _code(text: str) -> str:

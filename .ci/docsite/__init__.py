@@ -1,1 +1,0 @@
-"""Generates the pages of the documentation site from the repository and the package."""

@@ -1,1 +1,0 @@
-"""Machine code (SASS) of kernels: disassembly, loads and stores, loops."""
