@@ -22,7 +22,6 @@ from beside_peers import Peers, correct, parser, shape
 from image_peers import FILTERS, correct_filters, libraries
 
 import adokernels as ado
-from adokernels.model.operands import random_operands
 from adokernels.model.tasks.gpp import GPP_SIZES
 
 #: A shape and a type, as for `adokernels bench`. The operands of gpp have several types.
@@ -71,7 +70,7 @@ def without_result(run: Callable[[], object]) -> None:
 def measure(routine: ado.Routine, case: Case, options: argparse.Namespace) -> None:
     """Measure a variant, the first ceiling and the peers in the same rounds."""
     (lengths, dtype), device, name = case, options.device, routine.name
-    operands = random_operands(routine, lengths, dtype)
+    operands = routine.task.random_operands(lengths, dtype)
     args = tuple(map(ado.to_device, operands)) if device == "cuda" else operands
     peers: Peers
     if name in FILTERS:
