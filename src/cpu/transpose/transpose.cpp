@@ -1,19 +1,8 @@
 // Transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/transpose.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <utility>
-
-#include "core/isa.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/copy_ceiling.hpp"
+#include "cpu/common/ceilings.hpp"
 #include "cpu/transpose/direct.hpp"
-#include "cpu/transpose/matrices.hpp"
-#include "cpu/transpose/tiles.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -22,22 +11,10 @@ template <class Step>
 void run(const Transpose& p, const Launch&) {
   if (p.a.elements() == 0) return;
   const Matrices m = matrices_of(p);
-  switch (p.a.type.size) {
-    case 1:
-      return Step::template run<1>(m);
-    case 2:
-      return Step::template run<2>(m);
-    case 4:
-      return Step::template run<4>(m);
-    case 8:
-      return Step::template run<8>(m);
-    case 16:
-      return Step::template run<16>(m);
-  }
+  with_size(p.a.type.size, [&](auto size) { Step::template run<size>(m); });
 }
 
-// ---------------------------------------------------------------------------------------------
-// element by element
+// ---- element by element ----
 
 struct NaiveLoops {
   template <int kSize>
@@ -84,8 +61,7 @@ struct Blocked {
   }
 };
 
-// ---------------------------------------------------------------------------------------------
-// the steps
+// ---- the steps ----
 
 // Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
 // half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated
