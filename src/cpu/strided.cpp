@@ -162,7 +162,18 @@ template <class Routine, class Step>
 void pack(const Routine& p, const Launch&) {
   const Array from = p.selected();
   const Elements all{from.data, p.out.data, from.shape[0], from.stride[0], p.out.stride[0]};
-  with_size(from.type.size, [&](auto size) { Step::template run<size>(all); });
+  switch (from.type.size) {
+    case 1:
+      return Step::template run<1>(all);
+    case 2:
+      return Step::template run<2>(all);
+    case 4:
+      return Step::template run<4>(all);
+    case 8:
+      return Step::template run<8>(all);
+    case 16:
+      return Step::template run<16>(all);
+  }
 }
 
 constexpr Variant<StridedCopy> kStridedCopyVariants[] = {

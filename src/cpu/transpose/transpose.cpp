@@ -11,7 +11,18 @@ template <class Step>
 void run(const Transpose& p, const Launch&) {
   if (p.a.elements() == 0) return;
   const Matrices m = matrices_of(p);
-  with_size(p.a.type.size, [&](auto size) { Step::template run<size>(m); });
+  switch (p.a.type.size) {
+    case 1:
+      return Step::template run<1>(m);
+    case 2:
+      return Step::template run<2>(m);
+    case 4:
+      return Step::template run<4>(m);
+    case 8:
+      return Step::template run<8>(m);
+    case 16:
+      return Step::template run<16>(m);
+  }
 }
 
 // ---- element by element ----
