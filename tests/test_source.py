@@ -89,7 +89,7 @@ def test_a_source_contains_what_the_kernels_use_and_nothing_of_other_variants():
 def test_general_helpers_are_left_out_but_the_read_ceiling_is_shown():
     for variant in (v for routine in ROUTINES for v in routine):
         common = {path for path in variant.source.files if "/common/" in path}
-        assert common <= {"cuda/common/read_ceiling.cuh", "src/cpu/common/read_ceiling.hpp"}
+        assert common <= {"cuda/common/read_ceiling.cuh", "src/cpu/common/ceilings.hpp"}
     assert "read_chunks" in names_in(ado.max_plus["read"].source)
     assert "read_through" in names_in(ado.max_plus["stream_read"].source)
 

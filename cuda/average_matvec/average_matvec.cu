@@ -10,8 +10,7 @@
 //   product_tile.cuh   a tile of the matrix product
 //   two_launches.cuh   averages of all sets first, then one matrix product
 //   overlapped.cuh     the product while the vectors are still being read
-//   split_rows.cuh     averages of long rows, with several blocks per row
-//   averaging.cuh      averages of all rows; selects the kernel for their number and length
+//   averaging.cuh      averages of all rows; selects the kernel; splits long rows across blocks
 //   row_product.cuh    the product for few sets; reads the matrix once
 //   small_sets.cuh     averages and product of a few sets in one block
 //   costs.cuh          executed FLOPs and requested bytes
@@ -21,23 +20,13 @@
 // the product; few or short rows, which would leave multiprocessors idle; and small problems, for
 // which launch overhead dominates.
 //
-// Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed, where the
-// ceiling is 923 us.
+// Times in the comments are for N = L = M = 1024 in float32 on an H200, L2 flushed.
 #include "routines/average_matvec.hpp"
 
-#include <algorithm>
 #include <climits>
 
-#include "average_matvec/averaging.cuh"
 #include "average_matvec/costs.cuh"
-#include "average_matvec/operands.cuh"
-#include "average_matvec/overlapped.cuh"
-#include "average_matvec/row_product.cuh"
-#include "average_matvec/set_per_block.cuh"
-#include "average_matvec/small_sets.cuh"
-#include "average_matvec/two_launches.cuh"
 #include "common/cublas.cuh"
-#include "common/read_ceiling.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -168,7 +157,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "one_block",
      .changes =
          "Uses one block with one thread per element, which processes the sets one after another.",
-     .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kOneDimensional,
      .grid = one_block,
@@ -177,7 +165,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN(run<average_matvec_one_block<float>, average_matvec_one_block<double>>)},
     {.name = "block_per_set",
      .changes = "Starts one block per set.",
-     .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kOneDimensional,
      .grid = block_per_set,
@@ -187,7 +174,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
          ADO_RUN(run<average_matvec_block_per_set<float>, average_matvec_block_per_set<double>>)},
     {.name = "warp_average",
      .changes = "Averages each element with one warp, whose lanes read neighbouring samples.",
-     .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kLanesByWarps,
      .grid = block_per_set,
@@ -197,7 +183,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "warp_shuffle",
      .changes = "Adds the products of a row by shuffles in two stages instead of a tree reduction "
                 "in shared memory.",
-     .device = Device::kCuda,
      .why_not = why_not_long,
      .blocks = kLanesByWarps,
      .grid = block_per_set,
@@ -206,7 +191,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      .run = ADO_RUN(run<average_matvec_warp_shuffle<float>, average_matvec_warp_shuffle<double>>)},
     {.name = "average_then_gemm",
      .changes = "Averages all sets first and computes the product with cuBLAS.",
-     .device = Device::kCuda,
      .why_not = why_not_library,
      .blocks = kAveraging,
      .grid = [](const AverageMatvec& p,
@@ -224,7 +208,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "wide_average",
      .changes = "Loads 16 bytes at a time, with eight loads in flight per lane, and computes the "
                 "product in tiles of its own.",
-     .device = Device::kCuda,
      .blocks = kAveraging,
      .grid =
          [](const AverageMatvec& p, Extent) {
@@ -255,7 +238,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
      })},
     {.name = "overlapped",
      .changes = "Overlaps the product of averaged sets with the read of the next sets.",
-     .device = Device::kCuda,
      .why_slower = why_overlapped_slower,
      .blocks = kAveraging,
      .grid =
@@ -291,7 +273,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "split_average_then_gemm",
      .changes = "Splits long rows across several blocks, skips averaging if M is 1, and computes "
                 "the product with cuBLAS.",
-     .device = Device::kCuda,
      .why_not = why_not_library,
      .why_slower = why_library_slower,
      .blocks = kAveraging,
@@ -306,7 +287,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "row_product",
      .changes = "Reads the matrix once to compute the product for few sets, and starts this read "
                 "before the averages are complete.",
-     .device = Device::kCuda,
      .min_compute = 90,
      .why_slower = why_row_product_slower,
      .blocks = kAveraging,
@@ -321,7 +301,6 @@ constexpr Variant<AverageMatvec> kVariants[] = {
     {.name = "small_sets",
      .changes = "Uses one launch, in which each block loads the matrix and the vectors of a few "
                 "sets at once and computes their results.",
-     .device = Device::kCuda,
      .why_not = why_not_small,
      .why_slower = why_small_slower,
      .blocks = {{{kSmallThreads}}},

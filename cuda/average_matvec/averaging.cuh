@@ -2,14 +2,109 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 
 #include "average_matvec/dependent_launch.cuh"
 #include "average_matvec/row_averages.cuh"
-#include "average_matvec/split_rows.cuh"
-#include "routines/average_matvec.hpp"
 
 namespace ado::cuda {
+
+// Averages of long rows. Each row is split into parts, with one block per part:
+//
+//   row 0  | part 0 | part 1 | part 2 | part 3 |
+//   row 1  | part 0 | ...
+//
+// With few rows, one block per row would leave most multiprocessors idle. With many rows, parts of
+// equal size keep the last wave of blocks short. A second kernel adds the parts of each row in a
+// fixed order, so repeated calls return identical bits.
+
+struct SplitRows {
+  std::int64_t parts;         // per row
+  std::int64_t part_samples;  // the last part of a row may be shorter
+};
+
+// Tuned on an H200 (132 multiprocessors).
+inline constexpr std::int64_t kMaxPartBytes = 128 << 10;
+inline constexpr std::int64_t kMinPartBytes = 8 << 10;
+inline constexpr std::int64_t kMaxParts = 4096;       // of all rows, if parts exceed kMaxPartBytes
+inline constexpr std::int64_t kMinSplitBlocks = 528;  // four per multiprocessor
+
+// Returns true if splitting saves more than the 2 us of the second kernel. One block reads 92 KiB
+// in 2 us, and kBusyRows blocks saturate DRAM. Rows of at least kLongRow bytes are always split,
+// because their blocks would end at different times.
+inline bool worth_splitting(std::int64_t rows, std::int64_t row_bytes) {
+  constexpr std::int64_t kBusyRows = 96, kLongRow = 1 << 20;
+  return row_bytes >= kLongRow || row_bytes * (kBusyRows - rows) > kBusyRows * (92 << 10);
+}
+
+inline SplitRows split_rows_of(std::int64_t rows, std::int64_t samples, int element_bytes) {
+  const std::int64_t row_bytes = samples * element_bytes;
+  if (!worth_splitting(rows, row_bytes)) return {.parts = 1, .part_samples = samples};
+  const std::int64_t part_bytes = std::max(kMaxPartBytes, rows * row_bytes / kMaxParts);
+  const std::int64_t busy = std::min(ceil_div(kMinSplitBlocks, rows), row_bytes / kMinPartBytes);
+  const std::int64_t wanted = std::max(busy, ceil_div(row_bytes, part_bytes));
+  constexpr std::int64_t kUnit = 128;  // elements; parts start at the same offset in a sector
+  const std::int64_t part_samples = ceil_div(ceil_div(samples, wanted), kUnit) * kUnit;
+  return {.parts = ceil_div(samples, part_samples), .part_samples = part_samples};
+}
+
+#ifdef __CUDACC__
+
+// Returns the sum over the block in thread 0. `warp_sums` has kAveragingWarps elements in shared
+// memory.
+template <class T>
+__device__ T sum_over_block(T own, T* warp_sums) {
+  const T warp_sum = sum_over_lanes(own);
+  if (threadIdx.x % kWarpSize == 0) warp_sums[threadIdx.x / kWarpSize] = warp_sum;
+  __syncthreads();
+  T sum = 0;
+  if (threadIdx.x == 0)
+#pragma unroll
+    for (int i = 0; i < kAveragingWarps; ++i) sum += warp_sums[i];
+  return sum;
+}
+
+// Writes the sum of each part.
+template <class T>
+__global__ void __launch_bounds__(kAveragingThreads, 4)
+    average_matvec_split_sums(SampleRows<T> p, SplitRows split, T* sums) {
+  __shared__ T warp_sums[kAveragingWarps];
+  allow_next_kernel();
+  constexpr int kWarpVectors = kVectorsPerThread * kWarpSize;
+  const std::int64_t row = blockIdx.x / split.parts, part = blockIdx.x % split.parts;
+  const std::int64_t first = part * split.part_samples;
+  const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
+  const T own = sum_of_lane<kWarpSize>(p.data + row * p.samples + first,
+                                       min(split.part_samples, p.samples - first),
+                                       warp * kWarpVectors + lane, kAveragingWarps * kWarpVectors);
+  const T sum = sum_over_block(own, warp_sums);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// One block per row adds the sums of its parts.
+template <class T>
+__global__ void __launch_bounds__(kAveragingThreads)
+    average_matvec_combine(const T* sums, std::int64_t parts, T samples, T* averages) {
+  __shared__ T warp_sums[kAveragingWarps];
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  CompensatedSum<T> own;
+  for (std::int64_t part = threadIdx.x; part < parts; part += kAveragingThreads)
+    own.add(sums[blockIdx.x * parts + part]);
+  const T sum = sum_over_block(own.total(), warp_sums);
+  if (threadIdx.x == 0) averages[blockIdx.x] = sum / samples;
+}
+
+// Averages of rows that are not split (row_averages.cuh).
+template <int kLanes, class T>
+__global__ void __launch_bounds__(kAveragingThreads, 4)
+    average_matvec_row_average(SampleRows<T> rows, T* averages) {
+  __shared__ T warp_sums[kAveragingWarps];
+  allow_next_kernel();
+  average_rows_of<kLanes>(rows, blockIdx.x, warp_sums,
+                          [&](std::int64_t row, T average) { averages[row] = average; });
+}
+
+#endif
 
 enum class Averaging : std::uint8_t {
   kNone,   // M = 1: the averages are the vectors

@@ -6,22 +6,13 @@
 // divisions are written with FMAs.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 
 #include "average_matvec/averaging.cuh"
 #include "average_matvec/overlapped.cuh"
-#include "average_matvec/product_tile.cuh"
-#include "average_matvec/row_averages.cuh"
 #include "average_matvec/row_product.cuh"
-#include "average_matvec/set_per_block.cuh"
 #include "average_matvec/small_sets.cuh"
 #include "average_matvec/two_launches.cuh"
-#include "common/grid.cuh"
-#include "core/compensated.hpp"
-#include "routines/average_matvec.hpp"
 
 namespace ado::cuda {
 

@@ -61,16 +61,6 @@ inline __device__ unsigned cluster_rank() {
 #endif
 }
 
-inline __device__ unsigned cluster_blocks() {
-#if __CUDA_ARCH__ >= 900
-  unsigned blocks;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-  return blocks;
-#else
-  return 1;
-#endif
-}
-
 // A split barrier for all threads of a cluster: arrive, then wait. Writes to shared memory before
 // the arrival are visible to the whole cluster after the wait.
 inline __device__ void arrive_at_cluster() {

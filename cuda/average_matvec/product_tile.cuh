@@ -1,9 +1,6 @@
 // One tile of the product of the matrix with the averages, computed by one block.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "average_matvec/row_averages.cuh"
 #include "common/async_copy.cuh"
 

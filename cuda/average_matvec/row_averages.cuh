@@ -11,12 +11,7 @@
 //                  above           1, 2, 4 or 8 warps per row
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
 #include "common/read_ceiling.cuh"
-#include "common/vector.cuh"
-#include "common/warp.cuh"
 #include "core/compensated.hpp"
 #include "routines/average_matvec.hpp"
 

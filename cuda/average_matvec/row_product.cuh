@@ -16,11 +16,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 
 #include "average_matvec/dependent_launch.cuh"
 #include "average_matvec/product_tile.cuh"
-#include "common/grid.cuh"
 
 namespace ado::cuda {
 

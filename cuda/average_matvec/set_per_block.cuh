@@ -1,18 +1,50 @@
 // The first variants: a block averages the vectors of a set and multiplies the average by the
 // matrix. So the whole matrix is read for every set.
 //
-// A block has kSetThreads threads, one per element of the average, so L is at most kSetThreads. The
-// conditions of the times are given in average_matvec.cu.
+// A block has kSetThreads threads, one per element of the average, so L is at most kSetThreads.
 #pragma once
 
-#include "average_matvec/operands.cuh"
-#include "common/warp.cuh"
+#include "common/grid.cuh"
+#include "core/compensated.hpp"
+#include "routines/average_matvec.hpp"
 
 namespace ado::cuda {
 
 inline constexpr int kSetThreads = 1024;
 
 #ifdef __CUDACC__
+
+// All arrays are packed in row-major order.
+template <class T>
+struct AverageMatvecOperands {
+  const T* vectors;  // (sets, length, samples)
+  const T* matrix;   // (length, length)
+  T* out;            // (length, sets)
+  std::int64_t sets, length, samples;
+
+  // The samples of one element of the vectors of one set. They are contiguous.
+  __device__ const T* samples_of(std::int64_t set, std::int64_t element) const {
+    return vectors + (set * length + element) * samples;
+  }
+};
+
+template <class T>
+AverageMatvecOperands<T> operands_of(const AverageMatvec& p) {
+  return {p.vectors.as<const T>(),
+          p.matrix.as<const T>(),
+          p.out.as<T>(),
+          p.sets(),
+          p.length(),
+          p.samples()};
+}
+
+// The sum of samples first, first + step, ...
+template <class T>
+__device__ T sum_of_samples(const T* sample, std::int64_t samples, int first, int step) {
+  CompensatedSum<T> sum;
+  for (std::int64_t i = first; i < samples; i += step) sum.add(sample[i]);
+  return sum.total();
+}
 
 // Tree reduction: halves the number of values until values[0] is the total. Only thread 0 may read
 // values[0] without a barrier.
@@ -29,9 +61,8 @@ __device__ void tree_reduction(T (&values)[kSetThreads], int thread) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // One block for all sets, one thread per element. Neighbouring threads read samples that are one
-// row apart, which is uncoalesced. 1510 ms.
+// row apart, which is uncoalesced.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_one_block(AverageMatvecOperands<T> p) {
@@ -51,10 +82,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // One block per set, because the sets are independent. If there are more sets than blocks in the
-// largest grid, a block processes several. 9.70 ms, 155 times as fast: all multiprocessors have
-// work.
+// largest grid, a block processes several.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_block_per_set(AverageMatvecOperands<T> p) {
@@ -74,9 +103,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // One warp averages one element. Its lanes read neighbouring samples (coalesced), and their sums
-// are added by shuffles. The block has 32 warps of 32 lanes. 6.34 ms, 1.53 times as fast.
+// are added by shuffles. The block has 32 warps of 32 lanes.
 //
 //   samples of element e    0     1     2  ...   31     32    33  ...
 //   read by              lane 0  lane 1 ...  lane 31  lane 0  lane 1 ...   of warp e % 32
@@ -108,9 +136,8 @@ __global__ void __launch_bounds__(kSetThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // The products of a row are also added by shuffles: first within each warp, then the sums of the 32
-// warps within the first warp. Two barriers per row instead of eleven. 4.03 ms, 1.57 times as fast.
+// warps within the first warp. Two barriers per row instead of eleven.
 template <class T>
 __global__ void __launch_bounds__(kSetThreads)
     average_matvec_warp_shuffle(AverageMatvecOperands<T> p) {

@@ -8,12 +8,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 
 #include "average_matvec/row_averages.cuh"
 #include "common/async_copy.cuh"
-#include "common/grid.cuh"
-#include "routines/average_matvec.hpp"
 
 namespace ado::cuda {
 

@@ -5,9 +5,8 @@
 // once per set.
 #pragma once
 
-#include "average_matvec/operands.cuh"
 #include "average_matvec/product_tile.cuh"
-#include "average_matvec/row_averages.cuh"
+#include "average_matvec/set_per_block.cuh"
 
 namespace ado::cuda {
 
@@ -16,7 +15,6 @@ using WideTile = ProductTile<T, 64, 16 * kVectorLength<T>, 256>;
 
 #ifdef __CUDACC__
 
-// ---------------------------------------------------------------------------------------------
 // One warp per row; cuBLAS computes the product. A grid-stride loop covers more rows than a grid
 // has warps. 1.08 ms, 3.74 times as fast as warp_shuffle.
 template <class T>
@@ -34,10 +32,8 @@ __global__ void __launch_bounds__(kAveragingThreads)
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // 16 bytes per load, eight loads in flight per lane, and a number of lanes per row that depends on
-// the row length (row_averages.cuh). The averages take 937 us, of which their few stores take 13
-// us. With the product, the time is 1.02 ms.
+// the row length (row_averages.cuh).
 template <int kLanes, class T>
 __global__ void __launch_bounds__(kAveragingThreads, 4)
     average_matvec_wide_average(SampleRows<T> rows, T* averages) {

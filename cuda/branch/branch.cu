@@ -15,7 +15,6 @@
 
 #include "common/grid.cuh"
 #include "common/vector.cuh"
-#include "common/warp.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -44,7 +43,6 @@ __device__ T odd_formula(T x) {
   return y;
 }
 
-// ---------------------------------------------------------------------------------------------
 // One thread per element. Neighbouring lanes take different branches, so a warp executes 256
 // instructions where each lane needs 128: at most half of the arithmetic throughput.
 template <class T>
@@ -59,7 +57,6 @@ __global__ void branch_by_lane(const T* x, T* out, std::int64_t elements) {
   out[i] = y;  // the warp has reconverged, so it stores whole sectors
 }
 
-// ---------------------------------------------------------------------------------------------
 // Computes both formulas for every element, and selects one of the values. The warp executes as
 // many instructions as in by_lane, so removing the branch saves none here: it helps only if
 // branches are short. The two formulas are independent of each other, so a warp overlaps their
@@ -72,7 +69,6 @@ __global__ void branch_free(const T* x, T* out, std::int64_t elements) {
   out[i] = i % 2 == 0 ? even : odd;
 }
 
-// ---------------------------------------------------------------------------------------------
 // The first half of the warps of a block computes the even elements, the second half computes the
 // odd elements. All lanes of a warp take the same branch, which halves the instructions. Elements
 // change lanes in shared memory, so accesses to global memory remain coalesced:
@@ -106,7 +102,6 @@ __global__ void branch_by_warp(const T* x, T* out, std::int64_t elements) {
   if (first + thread < elements) out[first + thread] = loaded;
 }
 
-// ---------------------------------------------------------------------------------------------
 // Two neighbouring elements per thread, loaded and stored as one vector: each lane computes each
 // formula once. The kernel needs neither a branch nor shared memory, and the two formulas of a
 // thread are independent of each other.
@@ -131,6 +126,16 @@ __global__ void branch_pairs(const T* x, T* out, std::int64_t elements) {
     out[i] = result.at[0];
     if (both) out[i + 1] = result.at[1];
   }
+}
+
+// Launches the kernel for the element type.
+template <void (*kFloat)(const float*, float*, std::int64_t),
+          void (*kDouble)(const double*, double*, std::int64_t)>
+void run(const Branch& p, const Launch& go) {
+  if (p.x.type == kFloat32)
+    launch(go, kFloat, p.x.as<const float>(), p.out.as<float>(), p.x.elements());
+  else
+    launch(go, kDouble, p.x.as<const double>(), p.out.as<double>(), p.x.elements());
 }
 
 #endif
@@ -159,31 +164,20 @@ constexpr Blocks kBlocks = {{{256}, {128}, {512}}};
 constexpr Variant<Branch> kVariants[] = {
     {.name = "by_lane",
      .changes = "One thread per element; neighbouring lanes take different branches.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
      .instructions = instructions_of_own_formula,
-     .run = ADO_RUN([](const Branch& p, const Launch& go) {
-       with_real(p.x.type, [&]<class T>(T) {
-         launch(go, branch_by_lane<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
-       });
-     })},
+     .run = ADO_RUN(run<branch_by_lane<float>, branch_by_lane<double>>)},
     {.name = "branch_free",
      .changes = "Computes both formulas for every element and selects one of the two values.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
      .flops = flops_of_both,
      .instructions = instructions_of_both,
-     .run = ADO_RUN([](const Branch& p, const Launch& go) {
-       with_real(p.x.type, [&]<class T>(T) {
-         launch(go, branch_free<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
-       });
-     })},
+     .run = ADO_RUN(run<branch_free<float>, branch_free<double>>)},
     {.name = "by_warp",
      .changes = "Regroups the elements in shared memory so that all lanes of a warp take the same "
                 "branch.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<1>,
      .shared_bytes =
@@ -191,23 +185,14 @@ constexpr Variant<Branch> kVariants[] = {
            return block.x * static_cast<std::size_t>(p.x.type.size) + kPaddingBytes;
          },
      .instructions = instructions_of_own_formula,
-     .run = ADO_RUN([](const Branch& p, const Launch& go) {
-       with_real(p.x.type, [&]<class T>(T) {
-         launch(go, branch_by_warp<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
-       });
-     })},
+     .run = ADO_RUN(run<branch_by_warp<float>, branch_by_warp<double>>)},
     {.name = "pairs",
      .changes = "Each thread loads a pair of elements and computes each formula once, without a "
                 "branch or shared memory.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = grid_of_elements<2>,
      .instructions = instructions_of_own_formula,
-     .run = ADO_RUN([](const Branch& p, const Launch& go) {
-       with_real(p.x.type, [&]<class T>(T) {
-         launch(go, branch_pairs<T>, p.x.as<const T>(), p.out.as<T>(), p.x.elements());
-       });
-     })},
+     .run = ADO_RUN(run<branch_pairs<float>, branch_pairs<double>>)},
 };
 
 }  // namespace

@@ -2,8 +2,6 @@
 // used without it.
 #pragma once
 
-#include <cstdint>
-
 #include "core/variant.hpp"
 
 namespace ado::cuda::cublas {

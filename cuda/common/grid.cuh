@@ -1,4 +1,5 @@
-// Grids: folds the y dimension of tall grids into z, and computes the original block indices.
+// Grids and warps: folds the y dimension of tall grids into z, and computes the original block
+// indices.
 #pragma once
 
 #include "common/launch.cuh"
@@ -15,6 +16,9 @@ constexpr Extent grid_of(std::int64_t x, std::int64_t y) {
   return {static_cast<unsigned>(x), static_cast<unsigned>(ceil_div(y, z)),
           static_cast<unsigned>(z)};
 }
+
+inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kAllLanes = 0xffffffff;
 
 #ifdef __CUDACC__
 
@@ -39,6 +43,15 @@ __device__ inline std::int64_t block_y() {
 
 // Global x index of the calling thread.
 __device__ inline std::int64_t thread_x() { return block_x() * blockDim.x + threadIdx.x; }
+
+// Butterfly reduction: returns in every lane the sum over its group of kLanes neighbouring lanes.
+template <int kLanes = kWarpSize, class T>
+__device__ T sum_over_lanes(T x) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
+    x += __shfl_xor_sync(kAllLanes, x, distance);
+  return x;
+}
 
 #endif
 

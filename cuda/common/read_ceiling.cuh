@@ -2,10 +2,7 @@
 #pragma once
 
 #include "common/grid.cuh"
-#include "common/launch.cuh"
 #include "common/vector.cuh"
-#include "core/array.hpp"
-#include "core/variant.hpp"
 
 namespace ado::cuda {
 
@@ -56,7 +53,6 @@ template <class Routine, Array Routine::*kOperand>
 constexpr Variant<Routine> read_row(const char* changes) {
   return {.name = "read",
           .changes = changes,
-          .device = Device::kCuda,
           .ceiling = true,
           .why_not =
               [](const Routine& p) {

@@ -1,8 +1,8 @@
 // Vectors: neighbouring elements that are loaded or stored by one memory access.
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
+#include "common/launch.cuh"
+#include "core/unsigned.hpp"
 
 #ifdef __CUDACC__
 #define ADO_HOST_DEVICE __host__ __device__
@@ -51,6 +51,17 @@ __device__ Vector<T, kCount> load_read_only(const Vector<T, kCount>* from) {
   return __builtin_bit_cast(Vector<T, kCount>,
                             __ldg(reinterpret_cast<const BuiltinVector<T>*>(from)));
 }
+
+template <int kSize>
+struct ElementOf : UnsignedOf<kSize> {};
+template <>
+struct ElementOf<16> {
+  using Type = uint4;
+};
+// Element type of kernels that only move elements: they are compiled per element size, not per
+// type.
+template <int kSize>
+using Element = typename ElementOf<kSize>::Type;
 
 #endif
 

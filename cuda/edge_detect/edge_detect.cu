@@ -25,25 +25,23 @@ constexpr Stages kNaive = filter_stages("naive", "naive", "naive");
 constexpr Stages kBest = filter_stages("wide", "sliding_window", "sliding_window");
 constexpr Stages kNarrow = filter_stages("wide", "lane_per_row", "lane_per_row");
 
-// The fields of a pipeline.
+// The entry of a pipeline.
 template <const Stages& kStages>
-const char* why_not(const EdgeDetect& p) {
-  return why_not_stages(p, kStages, filters());
+constexpr Variant<EdgeDetect> pipeline_row(
+    const char* name, const char* changes,
+    decltype(Variant<EdgeDetect>::why_slower) why_slower = nullptr) {
+  return {.name = name,
+          .changes = changes,
+          .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
+          .why_slower = why_slower,
+          .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
+          .stages = kStages,
+          .flops = [](const EdgeDetect& p) { return flops_of_stages(p, kStages, filters()); },
+          .bytes = [](const EdgeDetect& p) { return bytes_of_stages(p, kStages, filters()); },
+          .run = ADO_RUN([](const EdgeDetect& p, const Launch& go) {
+            run_stages(p, go, kStages, filters());
+          })};
 }
-template <const Stages& kStages>
-double executed_flops(const EdgeDetect& p) {
-  return flops_of_stages(p, kStages, filters());
-}
-template <const Stages& kStages>
-double requested_bytes(const EdgeDetect& p) {
-  return bytes_of_stages(p, kStages, filters());
-}
-#ifdef __CUDACC__
-template <const Stages& kStages>
-void run_pipeline(const EdgeDetect& p, const Launch& go) {
-  run_stages(p, go, kStages, filters());
-}
-#endif
 
 // Eight pixels per lane and bands of 56 rows take 329 us, which is 96 % of the speed of a copy.
 // With four rows in the ring instead of eight, the kernel takes 337 us. Bands of 16 rows, with
@@ -114,28 +112,12 @@ const char* why_narrow_is_slower(const EdgeDetect& p, const Hardware&) {
 }
 
 constexpr Variant<EdgeDetect> kVariants[] = {
-    {.name = "pipeline_naive",
-     .changes =
-         "Uses three kernels with one pixel per thread and two intermediate images in memory.",
-     .device = Device::kCuda,
-     .why_not = why_not<kNaive>,
-     .scratch_bytes = bytes_between_stages,
-     .stages = kNaive,
-     .flops = executed_flops<kNaive>,
-     .bytes = requested_bytes<kNaive>,
-     .run = ADO_RUN(run_pipeline<kNaive>)},
-    {.name = "pipeline_best",
-     .changes = "Uses the fastest kernel of each of the three ladders.",
-     .device = Device::kCuda,
-     .why_not = why_not<kBest>,
-     .scratch_bytes = bytes_between_stages,
-     .stages = kBest,
-     .flops = executed_flops<kBest>,
-     .bytes = requested_bytes<kBest>,
-     .run = ADO_RUN(run_pipeline<kBest>)},
+    pipeline_row<kNaive>(
+        "pipeline_naive",
+        "Uses three kernels with one pixel per thread and two intermediate images in memory."),
+    pipeline_row<kBest>("pipeline_best", "Uses the fastest kernel of each of the three ladders."),
     {.name = "fused",
      .changes = "Streams rows through luminance, blur and gradient in registers, in one kernel.",
-     .device = Device::kCuda,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<EdgeDetect, with_shape>,
      .shared_bytes = window_shared_bytes<EdgeDetect, with_shape>,
@@ -155,7 +137,6 @@ constexpr Variant<EdgeDetect> kVariants[] = {
     {.name = "small_tiles",
      .changes =
          "Loads all pixels of a tile into shared memory at once and streams rows from there.",
-     .device = Device::kCuda,
      .why_not = why_not_small_tiles,
      .why_slower = why_small_tiles_slower,
      .blocks = {{kTileBlock}},
@@ -170,17 +151,10 @@ constexpr Variant<EdgeDetect> kVariants[] = {
                 p.rows(), p.cols(), small_tiles_of<rows>(p));
        });
      })},
-    {.name = "pipeline_narrow",
-     .changes =
-         "Uses three kernels again; lanes of both filters process whole rows of narrow images.",
-     .device = Device::kCuda,
-     .why_not = why_not<kNarrow>,
-     .why_slower = why_narrow_is_slower,
-     .scratch_bytes = bytes_between_stages,
-     .stages = kNarrow,
-     .flops = executed_flops<kNarrow>,
-     .bytes = requested_bytes<kNarrow>,
-     .run = ADO_RUN(run_pipeline<kNarrow>)},
+    pipeline_row<kNarrow>(
+        "pipeline_narrow",
+        "Uses three kernels again; lanes of both filters process whole rows of narrow images.",
+        why_narrow_is_slower),
 };
 
 }  // namespace

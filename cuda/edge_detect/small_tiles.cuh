@@ -9,11 +9,6 @@
 
 #include <limits>
 
-#include "common/grid.cuh"
-#include "image/bands.cuh"
-#include "image/luminance.cuh"
-#include "image/packed_pixels.cuh"
-#include "image/square_root.cuh"
 #include "image/stages.cuh"
 #include "routines/edge_detect.hpp"
 

@@ -4,14 +4,182 @@
 // The indices determine how many sectors the loads of x touch: as many as in a copy if the index is
 // sorted, one per element if it is random. `ado.sectors` counts them. The requested bytes below are
 // those that the threads request, because the costs of a problem do not depend on its values.
-//
-// Read the files in this order. This file has the list of variants. clang-format off
-#include "gather/element_steps.cuh"  // naive, batched
-#include "gather/operands.cuh"       // the operands
-#include "gather/vector_steps.cuh"   // vector_index, evict_first, the ceiling
-// clang-format on
+#include "routines/gather.hpp"
+
+#include "common/grid.cuh"
+#include "common/vector.cuh"
 
 namespace ado::cuda {
+
+// Gather: the operands as kernel parameters, and the dispatch on their types.
+
+// Calls `visit` with the element size in bytes as a constant, and a zero of the index type.
+template <class Visit>
+void with_types(const Gather& p, Visit visit) {
+  with_size(p.x.type.size, [&](auto size) {
+    if (p.index.type.size == 4)
+      visit(size, std::int32_t{});
+    else
+      visit(size, std::int64_t{});
+  });
+}
+
+#ifdef __CUDACC__
+
+template <class T, class Index>
+struct GatherOperands {
+  const T* x;
+  std::int64_t length;
+  const Index* index;
+  T* out;
+  std::int64_t count;
+
+  // The element that an index selects. Indices outside x select the first or the last element.
+  __device__ const T* at(Index wanted) const {
+    return x + min(max(static_cast<std::int64_t>(wanted), std::int64_t{0}), length - 1);
+  }
+};
+
+template <class T, class Index>
+GatherOperands<T, Index> operands_of(const Gather& p) {
+  return {p.x.as<const T>(), p.length(), p.index.as<const Index>(), p.out.as<T>(), p.count()};
+}
+
+#endif
+
+// One index per load: naive and batched.
+//
+// The load of an element cannot start before its index has arrived, so a thread waits for memory
+// twice. A warp with random indices touches 32 sectors of 32 bytes, and uses one element per
+// sector.
+
+// Elements per thread of `batched`.
+inline constexpr int kGatherBatch = 4;
+
+#ifdef __CUDACC__
+
+template <class T, class Index>
+__global__ void gather_naive(GatherOperands<T, Index> p) {
+  const std::int64_t i = thread_x();
+  if (i < p.count) p.out[i] = *p.at(p.index[i]);
+}
+
+// All indices of a thread are loaded before its first element, and all elements before its first
+// store. The elements of a thread are one block apart, so that loads of indices and stores are
+// coalesced.
+template <class T, class Index>
+__global__ void gather_batched(GatherOperands<T, Index> p) {
+  const int threads = static_cast<int>(blockDim.x);
+  const std::int64_t first = block_x() * (threads * kGatherBatch) + threadIdx.x;
+  if (first + (kGatherBatch - 1) * threads < p.count) {
+    Index index[kGatherBatch];
+    T element[kGatherBatch];
+#pragma unroll
+    for (int i = 0; i < kGatherBatch; ++i) index[i] = p.index[first + i * threads];
+#pragma unroll
+    for (int i = 0; i < kGatherBatch; ++i) element[i] = *p.at(index[i]);
+#pragma unroll
+    for (int i = 0; i < kGatherBatch; ++i) p.out[first + i * threads] = element[i];
+  } else {
+    for (int i = 0; i < kGatherBatch; ++i)
+      if (first + i * threads < p.count)
+        p.out[first + i * threads] = *p.at(p.index[first + i * threads]);
+  }
+}
+
+#endif
+
+// 16 bytes of indices per load: vector_index and evict_first, and the ceiling in_order.
+
+// Each thread gathers kGathered neighbouring elements.
+inline constexpr int kGathered = 4;
+
+#ifdef __CUDACC__
+
+// The elements of a thread are stored together, in vectors of at most 16 bytes.
+template <class T>
+using StoredVector =
+    Vector<T, (kGathered * sizeof(T) > kVectorBytes ? kVectorLength<T> : kGathered)>;
+
+// The indices of a thread: one vector of four int32, or two of two int64.
+template <class Index>
+using IndexVector = WideVector<Index>;
+
+// kReadOnce: indices and results are used once. The loads and stores have an evict-first hint
+// (.cs), so that x stays in L2.
+template <bool kReadOnce, class T>
+__device__ T load_once(const T* from) {
+  if constexpr (kReadOnce)
+    return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const uint4*>(from)));
+  else
+    return *from;
+}
+template <bool kReadOnce, class V>
+__device__ void store_once(V* to, V value) {
+  if constexpr (!kReadOnce)
+    *to = value;
+  else if constexpr (sizeof(V) == 16)
+    __stcs(reinterpret_cast<uint4*>(to), __builtin_bit_cast(uint4, value));
+  else if constexpr (sizeof(V) == 8)
+    __stcs(reinterpret_cast<uint2*>(to), __builtin_bit_cast(uint2, value));
+  else
+    __stcs(reinterpret_cast<unsigned*>(to), __builtin_bit_cast(unsigned, value));
+}
+
+template <bool kReadOnce, class T, class Index>
+__global__ void gather_vectors(GatherOperands<T, Index> p) {
+  using Indices = IndexVector<Index>;
+  using Stored = StoredVector<T>;
+  constexpr int kIndices = kGathered / kVectorLength<Index>;
+  constexpr int kLength = sizeof(Stored) / sizeof(T), kStores = kGathered / kLength;
+  const std::int64_t first = thread_x() * kGathered;
+  if (first + kGathered <= p.count) {
+    Indices index[kIndices];
+    Stored element[kStores];
+#pragma unroll
+    for (int i = 0; i < kIndices; ++i)
+      index[i] = load_once<kReadOnce>(reinterpret_cast<const Indices*>(p.index + first) + i);
+#pragma unroll
+    for (int i = 0; i < kGathered; ++i)
+      element[i / kLength].at[i % kLength] =
+          *p.at(index[i / kVectorLength<Index>].at[i % kVectorLength<Index>]);
+#pragma unroll
+    for (int i = 0; i < kStores; ++i)
+      store_once<kReadOnce>(reinterpret_cast<Stored*>(p.out + first) + i, element[i]);
+  } else {
+    for (std::int64_t i = first; i < p.count; ++i) p.out[i] = *p.at(p.index[i]);
+  }
+}
+
+// The ceiling: reads element i of x (modulo the length of x) instead of the selected element, and
+// also loads the index. `vectors`: number of whole groups of kGathered elements in x.
+template <class T, class Index>
+__global__ void gather_in_order(GatherOperands<T, Index> p, std::int64_t vectors) {
+  using Indices = IndexVector<Index>;
+  using Stored = StoredVector<T>;
+  constexpr int kIndices = kGathered / kVectorLength<Index>;
+  constexpr int kStores = kGathered * sizeof(T) / sizeof(Stored);
+  const std::int64_t thread = thread_x();
+  if ((thread + 1) * kGathered > p.count) return;
+  const Indices* const index = reinterpret_cast<const Indices*>(p.index) + thread * kIndices;
+  const Stored* const from = reinterpret_cast<const Stored*>(p.x) + thread % vectors * kStores;
+  Index used = 0;
+#pragma unroll
+  for (int i = 0; i < kIndices; ++i)
+#pragma unroll
+    for (int k = 0; k < kVectorLength<Index>; ++k) used |= index[i].at[k];
+  Stored element[kStores];
+#pragma unroll
+  for (int i = 0; i < kStores; ++i) element[i] = from[i];
+  // Almost never true. The compiler cannot prove this, so it keeps the loads of the index.
+  if (used == -1) return;
+#pragma unroll
+  for (int i = 0; i < kStores; ++i)
+    reinterpret_cast<Stored*>(p.out)[thread * kStores + i] = element[i];
+}
+
+#endif
+
 namespace {
 
 Extent grid_of_elements(const Gather& p, std::int64_t per_block) {
@@ -54,7 +222,6 @@ Extent grid_of_vectors(const Gather& p, Extent block) {
 constexpr Variant<Gather> kVariants[] = {
     {.name = "in_order",
      .changes = "Reads the index, and reads x in order instead of the selected elements.",
-     .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_in_order,
      .blocks = kBlocks,
@@ -68,7 +235,6 @@ constexpr Variant<Gather> kVariants[] = {
      })},
     {.name = "naive",
      .changes = "One thread per element loads its index and then the element.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = [](const Gather& p, Extent block) { return grid_of_elements(p, block.x); },
      .bytes = bytes_of_elements,
@@ -80,7 +246,6 @@ constexpr Variant<Gather> kVariants[] = {
      })},
     {.name = "batched",
      .changes = "Each thread issues four loads of indices, then four loads of elements.",
-     .device = Device::kCuda,
      .why_slower = why_slower_batched,
      .blocks = kBlocks,
      .grid = [](const Gather& p,
@@ -94,7 +259,6 @@ constexpr Variant<Gather> kVariants[] = {
      })},
     {.name = "vector_index",
      .changes = "Loads indices with 16-byte accesses and stores neighbouring elements as vectors.",
-     .device = Device::kCuda,
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,
      .blocks = kBlocks,
@@ -109,7 +273,6 @@ constexpr Variant<Gather> kVariants[] = {
     {.name = "evict_first",
      .changes =
          "Accesses indices and results with an evict-first hint, so that L2 keeps more of x.",
-     .device = Device::kCuda,
      .why_not = why_not_vectors,
      .why_slower = why_slower_vectors,
      .blocks = kBlocks,

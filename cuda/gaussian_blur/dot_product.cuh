@@ -11,8 +11,7 @@
 //   pixel 3      .  .  .  . |  1  2  3  4 |  3  2  1  .
 #pragma once
 
-#include "gaussian_blur/weights.cuh"
-#include "image/view.cuh"
+#include "gaussian_blur/tiles.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -48,7 +47,6 @@ __device__ unsigned sum_along(const PackedNeighbours& words, unsigned sum) {
   return sum;
 }
 
-// ---------------------------------------------------------------------------------------------
 // A sum along a row is at most 255 * 16 and a whole sum at most 255 * 256. Both fit into 16 bits,
 // so two columns share a register: (pixel 1, pixel 0) and (pixel 3, pixel 2). Down the columns, the
 // taps 1 2 3 4 3 2 1 are 1 1 1 1 convolved with itself, so the kernel adds four neighbours twice.

@@ -13,13 +13,8 @@
 #include "routines/gaussian_blur.hpp"
 
 #include "gaussian_blur/dot_product.cuh"
-#include "gaussian_blur/naive.cuh"
-#include "gaussian_blur/separable.cuh"
-#include "gaussian_blur/shared.cuh"
-#include "gaussian_blur/weights.cuh"
 #include "image/lane_per_row.cuh"
 #include "image/sliding_window.cuh"
-#include "image/view.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -47,7 +42,6 @@ double flops_of_float_taps(const GaussianBlur& p) {
   return 2 * kTaps * kPasses * pixels_of_tiles<kAcross, kDown>(p, {kBlockCols, kTwoPassBlockRows});
 }
 
-// ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window. With 16 pixels per lane, the fewest halo pixels are loaded per row
 // (143 us instead of 147 with eight), but the image must be large: 2560 x 1600 pixels take 8.6 us
 // with 16 and 8.3 us with eight.
@@ -155,134 +149,44 @@ void launch_window(const GaussianBlur& p, const Launch& go) {
 
 #endif
 
+// A variant with one block per tile.
+template <int kAcross, int kDown>
+constexpr Variant<GaussianBlur> tile_row(
+    const char* name, const char* changes, Blocks blocks, double (*bytes)(const GaussianBlur&),
+    void (*run)(const GaussianBlur&, const Launch&),
+    decltype(Variant<GaussianBlur>::why_slower) why_slower = nullptr,
+    double (*flops)(const GaussianBlur&) = nullptr) {
+  return {.name = name,
+          .changes = changes,
+          .why_not = why_not_options,
+          .why_slower = why_slower,
+          .blocks = blocks,
+          .grid = grid_of_tiles<kAcross, kDown, GaussianBlur>,
+          .flops = flops,
+          .bytes = bytes,
+          .run = run};
+}
+
 constexpr Variant<GaussianBlur> kVariants[] = {
     copy_variant<GaussianBlur>(),
-    {.name = "naive",
-     .changes = "One thread per pixel loads the 49 pixels around it byte by byte.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{8, 8}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_naive,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_naive, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "coalesced",
-     .changes =
-         "Runs the same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, 2}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_naive,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_naive, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "occupancy",
-     .changes = "Runs the same kernel in larger blocks, so that more warps are resident per "
-                "multiprocessor.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_naive,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_naive, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "launch_bounds",
-     .changes = "Limits registers so that ten blocks fit on a multiprocessor.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, kBoundedThreads / kBlockCols}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_naive,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_launch_bounds, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "shared",
-     .changes = "Loads the pixels that a block needs once, into shared memory.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, kSharedBlockRows}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_tile<1, 1, 1, kSharedBlockRows>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_shared<false>, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "read_only",
-     .changes = "Loads the image through the read-only data path.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, kSharedBlockRows}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_tile<1, 1, 1, kSharedBlockRows>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_shared<true>, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "separable",
-     .changes =
-         "Sums seven taps along the rows, then seven down the columns, instead of 49 products.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
-     .grid = grid_of_tiles<1, 1, GaussianBlur>,
-     .bytes = bytes_of_tile<1, 1, 1>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_separable, batch_of<1, 1>(p, go.block));
-     })},
-    {.name = "two_pixels",
-     .changes = "Each thread computes two pixels of a column and loads pixels in pairs.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .why_slower = why_separable_is_faster,
-     .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
-     .grid = grid_of_tiles<1, 2, GaussianBlur>,
-     .bytes = bytes_of_tile<1, 2, 2>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_two_passes<int, 1, 2, 2>, batch_of<1, 2>(p, go.block));
-     })},
-    {.name = "wide_shared",
-     .changes = "Each thread computes 2x2 pixels, with 8-byte accesses to shared memory.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .why_slower = why_separable_is_faster,
-     .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
-     .grid = grid_of_tiles<2, 2, GaussianBlur>,
-     .bytes = bytes_of_tile<2, 2, 2>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_two_passes<int, 2, 2, 2>, batch_of<2, 2>(p, go.block));
-     })},
-    {.name = "float_taps",
-     .changes = "Computes in float32, which is exact below 2**24 and has fused multiply-add.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .why_slower = why_separable_is_faster,
-     .blocks = {{{kBlockCols, kTwoPassBlockRows}}},
-     .grid = grid_of_tiles<2, 2, GaussianBlur>,
-     .flops = flops_of_float_taps,
-     .bytes = bytes_of_tile<2, 2, 2>,
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_two_passes<float, 2, 2, 2>, batch_of<2, 2>(p, go.block));
-     })},
-    {.name = "dot_product",
-     .changes = "Loads four pixels at a time and sums them with dot products, all in registers.",
-     .device = Device::kCuda,
-     .why_not = why_not_options,
-     .why_slower = why_float_taps_is_faster,
-     .blocks = {{{kBlockCols, kDotBlockRows}}},
-     .grid = grid_of_tiles<kDotAcross, kDotDown, GaussianBlur>,
-     .bytes =
-         [](const GaussianBlur& p) {
+    tile_row<1, 1>("naive", "One thread per pixel loads the 49 pixels around it byte by byte.", Blocks{{{8, 8}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
+    tile_row<1, 1>("coalesced", "Runs the same kernel in blocks of 32 columns, so that the loads of a warp are coalesced.", Blocks{{{kBlockCols, 2}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
+    tile_row<1, 1>("occupancy", "Runs the same kernel in larger blocks, so that more warps are resident per "
+                "multiprocessor.", Blocks{{{kBlockCols, 4}, {kBlockCols, 8}, {8, 16}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_naive, 1, 1>)),
+    tile_row<1, 1>("launch_bounds", "Limits registers so that ten blocks fit on a multiprocessor.", Blocks{{{kBlockCols, kBoundedThreads / kBlockCols}}}, bytes_of_naive, ADO_RUN(run_tiles<gaussian_blur_launch_bounds, 1, 1>)),
+    tile_row<1, 1>("shared", "Loads the pixels that a block needs once, into shared memory.", Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<false>, 1, 1>)),
+    tile_row<1, 1>("read_only", "Loads the image through the read-only data path.", Blocks{{{kBlockCols, kSharedBlockRows}}}, bytes_of_tile<1, 1, 1, kSharedBlockRows>, ADO_RUN(run_tiles<gaussian_blur_shared<true>, 1, 1>)),
+    tile_row<1, 1>("separable", "Sums seven taps along the rows, then seven down the columns, instead of 49 products.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 1, 1>, ADO_RUN(run_tiles<gaussian_blur_separable, 1, 1>)),
+    tile_row<1, 2>("two_pixels", "Each thread computes two pixels of a column and loads pixels in pairs.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<1, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 1, 2, 2>, 1, 2>), why_separable_is_faster),
+    tile_row<2, 2>("wide_shared", "Each thread computes 2x2 pixels, with 8-byte accesses to shared memory.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<int, 2, 2, 2>, 2, 2>), why_separable_is_faster),
+    tile_row<2, 2>("float_taps", "Computes in float32, which is exact below 2**24 and has fused multiply-add.", Blocks{{{kBlockCols, kTwoPassBlockRows}}}, bytes_of_tile<2, 2, 2>, ADO_RUN(run_tiles<gaussian_blur_two_passes<float, 2, 2, 2>, 2, 2>), why_separable_is_faster, flops_of_float_taps),
+    tile_row<kDotAcross, kDotDown>("dot_product", "Loads four pixels at a time and sums them with dot products, all in registers.", Blocks{{{kBlockCols, kDotBlockRows}}}, [](const GaussianBlur& p) {
            return bytes_by_tiles(p, 3 * kDotAcross * (kDotDown + 2 * kRadius),
                                  kDotAcross * kDotDown);
-         },
-     .run = ADO_RUN([](const GaussianBlur& p, const Launch& go) {
-       launch(go, gaussian_blur_dot_product, batch_of<kDotAcross, kDotDown>(p, go.block));
-     })},
+         }, ADO_RUN(run_tiles<gaussian_blur_dot_product, kDotAcross, kDotDown>), why_float_taps_is_faster),
     {.name = "sliding_window",
      .changes =
          "Streams rows through registers and keeps running sums; supports any border and taps.",
-     .device = Device::kCuda,
      .why_slower = why_float_taps_is_faster,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<GaussianBlur, with_shape>,
@@ -293,7 +197,6 @@ constexpr Variant<GaussianBlur> kVariants[] = {
      })},
     {.name = "lane_per_row",
      .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
-     .device = Device::kCuda,
      .why_not = why_not_blur_lanes,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},

@@ -1,20 +1,14 @@
 // The GPP self-energy on the GPU: the ladder, with the resources and costs of its variants.
 //
 // The files in reading order: model.cuh (the formulas), passes.cuh (sums over threads and blocks),
-// published_steps.cuh, pole.cuh and hoisting.cuh, single_launch.cuh, sorting.cuh, tiling.cuh,
-// moments.cuh, split_tiles.cuh and sums_of_tiles.cuh.
+// published_steps.cuh, hoisting.cuh, single_launch.cuh, sorting.cuh, tiling.cuh, moments.cuh and
+// split_tiles.cuh.
 #include "routines/gpp.hpp"
 
-#include <algorithm>
 #include <cmath>
 
-#include "gpp/hoisting.cuh"
-#include "gpp/published_steps.cuh"
 #include "gpp/single_launch.cuh"
-#include "gpp/sorting.cuh"
 #include "gpp/split_tiles.cuh"
-#include "gpp/sums_of_tiles.cuh"
-#include "gpp/tiling.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -274,8 +268,6 @@ constexpr Variant<Gpp> variant_of(const char* name, const char* changes,
                                   decltype(Variant<Gpp>::why_slower) why_slower = nullptr) {
   return {.name = name,
           .changes = changes,
-          .device = Device::kCuda,
-          .precision = Gpp::kPrecision,
           .why_slower = why_slower,
           .blocks = kDecomposition.blocks,
           .grid = kDecomposition.grid,
@@ -508,8 +500,6 @@ constexpr Variant<Gpp> kVariants[] = {
 constexpr Variant<GppTiles> kTilesVariants[] = {
     {.name = "moments",
      .changes = "The last variant of gpp, with one sum per tile of rows.",
-     .device = Device::kCuda,
-     .precision = Gpp::kPrecision,
      .blocks = kSplitTiles.blocks,
      .grid = grid_of_tile_sums,
      .scratch_bytes = scratch_of_tile_sums,

@@ -1,8 +1,23 @@
-// The variants of gpp with one (igp, ig) per thread and only real coefficients in the loop over
-// bands (pole.cuh).
+// The model with everything that depends only on (igp, ig) hoisted out of the loop over bands. Only
+// real coefficients remain in the loop.
+//
+// With w = a + ib, d = a - x, q = a + x, u = 1 / (d^2 + b^2) and v = 1 / (q^2 + b^2):
+//
+//   far from the pole    sch / (I w) = -d u + ib u
+//                        ssx / (I w / 2) = -2a (d q + b^2) u v + ib (u + v)
+//   near the pole        ssx / (I w / 2) = -q v + ib v
+//
+// "Far from the pole" means the first branch of the formulas, "near the pole" the second.
+//
+// Far from the pole, ssx / (I w / 2) = 2w / (x^2 - w^2) = 1 / (x - w) - 1 / (x + w). Near the pole,
+// ssx / (I w / 2) = -2w delw / (4 w (delw + 1/2)), with delw inserted. So with m = conj(aqsm) aqsn,
+// it is enough to sum four real coefficients times m. The factors w, I and ib are applied after the
+// loop. The two tests of the first branch become one, 1/u > limit. The cut-off |ssx| > sexcut |I|
+// compares 1 / (u v) with |w|^4 far from the pole, and 1/v with |w|^2 / 4 near the pole.
+//
+// Then the variants with one (igp, ig) per thread.
 #pragma once
 
-#include "gpp/pole.cuh"
 #include "gpp/published_steps.cuh"
 
 namespace ado::cuda::gpp {
@@ -17,6 +32,84 @@ inline Extent grid_of_pairs(const Gpp& p, Extent block) {
 }
 
 #ifdef __CUDACC__
+
+// The numbers derived from w that the loop over bands uses.
+struct Pole {
+  double a, b2;         // b2: b^2
+  double limit;         // x is far from the pole if d^2 + b^2 is above this
+  double half_inverse;  // 1 / 2a
+};
+
+// Returns a. If a is about 0, returns a tiny number instead, which is negligible compared with ib.
+__device__ inline double not_zero(double a) { return fabs(a) > 1e-200 ? a : 1e-200; }
+
+__device__ inline double squared_modulus(const Pole& w) { return fma(w.a, w.a, w.b2); }
+
+__device__ inline Pole pole_of(const Inputs& p, Complex w) {
+  Pole pole = {.a = w.re, .b2 = w.im * w.im};
+  pole.limit = fmax(p.limit_two, squared_modulus(pole) / p.limit_one);
+  pole.half_inverse = 0.5 / not_zero(w.re);
+  return pole;
+}
+
+// The coefficients of m in the four sums. Far from the pole: sch = d u, sch_b = u, ssx = (d q +
+// b^2) u v, ssx_b = u + v. Near the pole: ssx = q v / 2a, ssx_b = v. The sums with _b are
+// multiplied by ib after the loop.
+struct Coefficients {
+  double sch, sch_b, ssx, ssx_b;
+};
+
+// sum += c * m
+__device__ inline void multiply_add(Complex& sum, double c, Complex m) {
+  sum = {fma(c, m.re, sum.re), fma(c, m.im, sum.im)};
+}
+
+// The sums over bands of a pair (igp, ig), for kF frequencies.
+template <int kF>
+struct PairSums {
+  Complex sch[kF] = {}, sch_b[kF] = {}, ssx[kF] = {}, ssx_b[kF] = {};
+
+  __device__ void add_coulomb_hole(int f, const Coefficients& c, Complex m) {
+    multiply_add(sch_b[f], c.sch_b, m);
+    multiply_add(sch[f], c.sch, m);
+  }
+  __device__ void add_exchange(int f, const Coefficients& c, Complex m) {
+    multiply_add(ssx[f], c.ssx, m);
+    multiply_add(ssx_b[f], c.ssx_b, m);
+  }
+
+  __device__ void add(int f, const Coefficients& c, Complex m) {
+    add_coulomb_hole(f, c, m);
+    add_exchange(f, c, m);
+  }
+  // Call this after the full bands, whose ssx_b contains only v. Adds the sum of u, which is in
+  // sch_b.
+  __device__ void complete_full_bands() {
+    for (int f = 0; f < kF; ++f) ssx_b[f] += sch_b[f];
+  }
+
+  __device__ bool finite() const {
+    double all = 0;
+    for (int f = 0; f < kF; ++f)
+      for (const Complex& z : {sch[f], sch_b[f], ssx[f], ssx_b[f]}) all += z.re * 0 + z.im * 0;
+    return all == 0;
+  }
+
+  // Multiplies the sums by the factors that depend only on (igp, ig), and adds them to asx and ach.
+  __device__ void finish(Complex w, Complex eps, double vcoul, ThreadSums<kF>& sums) const {
+    const Complex half = 0.5 * vcoul * (w * eps);
+    for (int f = 0; f < kF; ++f) {
+      sums.ach[f] += half * add_imaginary(-sch[f], w.im, sch_b[f]);
+      sums.asx[f] += half * add_imaginary(-2 * not_zero(w.re) * ssx[f], w.im, ssx_b[f]);
+    }
+  }
+
+ private:
+  // x + i b y
+  static __device__ Complex add_imaginary(Complex x, double b, Complex y) {
+    return {fma(-b, y.im, x.re), fma(b, y.re, x.im)};
+  }
+};
 
 // Returns true if the sums of a pair may differ from the formulas. This is so if a sum has
 // overflowed or is NaN, as for x = w or -w. It is also so if w is very small: then the third branch
@@ -52,10 +145,8 @@ __device__ void add_pair(const Inputs& p, const Pass<kF>& pass, std::int64_t igp
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// hoisted_invariants: sums four real coefficients times m (pole.cuh), in segments of kLongestSum
-// bands. The error bound allows segments of this length to be summed without compensation. 137 ms;
-// simplified_branches takes 168 ms and large_blocks 283 ms.
+// hoisted_invariants: sums four real coefficients times m, in segments of kLongestSum bands. The
+// error bound allows segments of this length to be summed without compensation.
 template <int kF>
 __global__ void __launch_bounds__(kHoistedThreads, 2)
     gpp_hoisted_invariants(Inputs p, Pass<kF> pass) {
@@ -110,7 +201,6 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
   sums.store(pass);
 }
 
-// ---------------------------------------------------------------------------------------------
 // The loop of the following variants. The parameters of `add_band` are the pole, x, the occupation,
 // m, the index of the frequency and the sums.
 template <int kF, class AddBand>
@@ -148,7 +238,7 @@ __device__ inline double weight_of(const Inputs& p, double x, double occ, double
 }
 
 // one_reciprocal: computes the coefficients of hoisted_invariants with one reciprocal, r = u v,
-// instead of two: u = r / v and v = r / u. 130 ms instead of 137.
+// instead of two: u = r / v and v = r / u.
 template <double (*kReciprocal)(double)>
 __device__ Coefficients by_branches(const Inputs& p, const Pole& w, double x, double occ) {
   const double d = w.a - x, q = w.a + x;
@@ -184,7 +274,6 @@ __global__ void __launch_bounds__(kHoistedThreads, 2) gpp_one_reciprocal(Inputs 
                 });
 }
 
-// ---------------------------------------------------------------------------------------------
 // Returns the hardware approximation of 1 / x, which has 20 correct bits. If `wanted` is false, the
 // result is 0.
 __device__ inline double reciprocal_seed(double x, bool wanted = true) {
@@ -195,8 +284,7 @@ __device__ inline double reciprocal_seed(double x, bool wanted = true) {
 
 // Computes 1 / x with an error of about one rounding, if x and 1 / x are normal numbers. If r is
 // the hardware approximation and e = 1 - x r, r (1 + e + e^2) has three times as many correct bits
-// as r. A division compiles to about ten instructions, plus tests for operands that need more. 113
-// ms instead of 130. If `wanted` is false, the result is 0, also for x = 0.
+// as r. A division compiles to about ten instructions, plus tests. If `wanted` is false, returns 0.
 __device__ inline double approximate_reciprocal(double x, bool wanted = true) {
   const double r = reciprocal_seed(x, wanted);
   const double e = fma(-x, r, 1.0);
@@ -214,10 +302,8 @@ __global__ void __launch_bounds__(kHoistedThreads, 2) gpp_fast_reciprocal(Inputs
                 });
 }
 
-// ---------------------------------------------------------------------------------------------
 // skip_empty_bands: empty bands have no ssx. All threads process the same band at the same time, so
-// this branch causes no divergence. 109 ms instead of 113. kFar: x is known to be far from the
-// pole.
+// this branch causes no divergence. kFar: x is known to be far from the pole.
 template <bool kFar = false>
 __device__ Coefficients coulomb_hole(const Pole& w, double x) {
   const double d = w.a - x, den = fma(d, d, w.b2);
@@ -243,11 +329,9 @@ __global__ void __launch_bounds__(kHoistedThreads, 2)
                 });
 }
 
-// ---------------------------------------------------------------------------------------------
 // branch_free: selection instead of branches. Near the pole, u is set to 0, and one of two
-// numerators is selected. 102 ms instead of 109. kFull: the band has an occupation of 1 and x is
-// not negative, so there is no weight and no cut-off. ssx_b is then only v; see
-// PairSums::complete_full_bands.
+// numerators is selected. kFull: the band has an occupation of 1 and x is not negative, so there is
+// no weight and no cut-off. ssx_b is then only v; see PairSums::complete_full_bands.
 //
 // An alternative was slower: to collect the terms near a pole and compute them in a few lanes once
 // there are enough. It took 46 to 48 ms, selection 41 ms (prototypes, H200, si214, one lane in

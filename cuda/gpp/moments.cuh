@@ -1,7 +1,7 @@
 // The arithmetic of `moments` for bands far from all poles of a warp.
 //
-// Full bands: with the names of pole.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2. One
-// reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q nor their
+// Full bands: with the names of hoisting.cuh, x^2 - w^2 = -(g + 2iab) where g = a^2 - b^2 - x^2.
+// One reciprocal, r = u v = 1 / (g^2 + 4 a^2 b^2), is enough, and neither d nor q nor their
 // denominators are needed. The coefficients are
 //
 //   u = r (2a (a + x) - g)       d u = r (g (x + a) + 2ab^2)
@@ -70,8 +70,8 @@ struct Batch {
   }
 };
 
-// Four factors per term, each of which is multiplied by m and summed: coefficients as in pole.cuh,
-// or moments.
+// Four factors per term, each of which is multiplied by m and summed: coefficients as in
+// hoisting.cuh, or moments.
 template <int kCount>
 struct BatchCoefficients {
   Batch<kCount> sch, sch_b, ssx, ssx_b;

@@ -6,7 +6,6 @@
 
 #include <type_traits>
 
-#include "common/warp.cuh"
 #include "gpp/model.cuh"
 
 namespace ado::cuda::gpp {

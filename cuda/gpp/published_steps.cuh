@@ -39,10 +39,9 @@ inline std::size_t scratch_of_transposed(const Gpp& p) {
 
 #ifdef __CUDACC__
 
-// ---------------------------------------------------------------------------------------------
 // collapse3: the three loops are collapsed into one, with one item per thread and iteration. Each
 // item loads all its operands and evaluates the formulas with complex divisions and absolute
-// values. 327 ms.
+// values.
 template <int kF>
 __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> pass) {
   ThreadSums<kF> sums;
@@ -85,7 +84,6 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_collapse3(Inputs p, Pass<kF> 
   sums.store(pass);
 }
 
-// ---------------------------------------------------------------------------------------------
 // bands_inside: a thread keeps its (igp, ig) for all bands. aqsn is the only operand in the loop
 // that differs between lanes: 283 ms instead of 327.
 
@@ -144,17 +142,13 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_bands_inside(Inputs p, Pass<k
   add_pairs<AsWritten>(p, pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// frequency_outside: one launch per frequency. It uses 80 registers per thread instead of 106 on
-// sm_90. But every launch loads all operands again, and repeats the computations that do not depend
-// on the frequency. 266 ms instead of 283.
+// frequency_outside: one launch per frequency, with 80 registers per thread instead of 106 on
+// sm_90. Every launch repeats all loads and the computations that do not depend on the frequency.
 __global__ void __launch_bounds__(kMaxThreads) gpp_frequency_outside(Inputs p, Pass<1> pass) {
   add_pairs<AsWritten>(p, pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// reciprocal: a complex quotient takes one real reciprocal instead of two real divisions: 213 ms
-// instead of 266.
+// reciprocal: a complex quotient takes one real reciprocal instead of two real divisions.
 __device__ inline Complex divide_by_reciprocal(Complex x, Complex y) {
   return 1 / norm(y) * (x * conj(y));
 }
@@ -176,7 +170,6 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_reciprocal(Inputs p, Pass<1> 
   add_pairs<WithReciprocals>(p, pass);
 }
 
-// ---------------------------------------------------------------------------------------------
 // The cut-off compares squared moduli, so no square root remains: 167 ms instead of 213.
 struct WithSquaredModuli : WithReciprocals {
   static __device__ bool within_cutoff(const Inputs& p, Complex ssx, Complex eps) {
@@ -188,10 +181,8 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_squared_moduli(Inputs p, Pass
   add_pairs<WithSquaredModuli>(p, pass);
 }
 
-// ---------------------------------------------------------------------------------------------
-// simplified_branches: sch and ssx are initialised with 0. This alone does not change the time. One
-// condition for the addition of ssx, instead of a cut-off that sets ssx to 0, does: 165 ms instead
-// of 167.
+// simplified_branches: sch and ssx are initialised with 0, which alone does not change the time,
+// and one condition controls the addition of ssx, instead of a cut-off that sets ssx to 0.
 __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p, Pass<1> pass) {
   ThreadSums<1> sums;
   const std::int64_t pairs = p.rows * p.columns;
@@ -228,7 +219,6 @@ __global__ void __launch_bounds__(kMaxThreads) gpp_simplified_branches(Inputs p,
   sums.store(pass);
 }
 
-// ---------------------------------------------------------------------------------------------
 // The arithmetic of simplified_branches for all frequencies of a pass. m is conj(aqsm) aqsn, and
 // energy(f) returns the energy of a frequency.
 template <int kF, class Energy>
@@ -244,10 +234,10 @@ __device__ void add_simplified_terms(const Inputs& p, double occ, double vcoul, 
   }
 }
 
-// blocked: cache blocking as in the paper's code. It is slower here: 184 ms instead of 165. The
-// loop over (band block, igp, column block) is distributed over the threads. Each thread processes
-// every blocks.bands-th band and every blocks.columns-th ig. If kTransposed, wx and aqsm are
-// indexed [frequency][band] and [igp][band].
+// blocked: cache blocking as in the paper's code. It is slower here. The loop over (band block,
+// igp, column block) is distributed over the threads. Each thread processes every blocks.bands-th
+// band and every blocks.columns-th ig. If kTransposed, wx and aqsm are indexed [frequency][band]
+// and [igp][band].
 template <bool kTransposed>
 __device__ void add_blocks(const Inputs& p, const Pass<1>& pass, CacheBlocks blocks) {
   ThreadSums<1> sums;
@@ -286,7 +276,6 @@ __global__ void __launch_bounds__(kMaxThreads)
   add_blocks<false>(p, pass, blocks);
 }
 
-// ---------------------------------------------------------------------------------------------
 // The distance in aqsm between consecutive bands of a thread is 64 elements instead of 64 rows.
 // This makes no difference: 183 ms.
 __global__ void __launch_bounds__(kMaxThreads)
@@ -301,7 +290,6 @@ __global__ void __launch_bounds__(kMaxThreads)
     to[i] = from[i % rows * columns + i / rows];
 }
 
-// ---------------------------------------------------------------------------------------------
 // large_blocks: the largest block that allows 128 registers per thread. On sm_90, nvcc uses at most
 // 76 registers with any bounds, and the large blocks are slower: 278 ms instead of 183.
 __global__ void __launch_bounds__(kLargeThreads)

@@ -254,8 +254,7 @@ __global__ void __launch_bounds__(kSingleThreads, 4)
 #pragma unroll
           for (int f = 0; f < kF; ++f) {
             const Coefficients c = by_selection<false>(p, w, x[f], occ);
-            pair_sums.add_coulomb_hole(f, c, m);
-            pair_sums.add_exchange(f, c, m);
+            pair_sums.add(f, c, m);
           }
         }
       }

@@ -5,9 +5,8 @@
 // one more (benchmarks/fp64_operands.cu, H200). Therefore, saving any kind of instruction reduces
 // the time.
 //
-// A block computes a tile for a segment of the sorted bands. With one igp per thread this takes
-// 39.8 ms. With two igp per thread, which share the loads of aqsn, it takes 38.5 ms. The layout
-// with two igp per thread:
+// A block computes a tile for a segment of the sorted bands. With two igp per thread, which share
+// the loads of aqsn:
 //
 //                  ig 0 ........ 31        block_x = segment * across + tile of igp
 //   igp 0, 1       warp 0, lanes 0-31      block_y = tile of ig
@@ -317,8 +316,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
         for_bands(OneOrTwo{}, 0, full_end,
                   [&](const Pole& w, double x, int, int f, Complex m, PairSums<kF>& into) {
                     const Coefficients c = coefficients(w, x);
-                    into.add_coulomb_hole(f, c, m);
-                    into.add_exchange(f, c, m);
+                    into.add(f, c, m);
                   });
       };
       if (all_far)
@@ -332,8 +330,7 @@ __global__ void __launch_bounds__(kTileWarps* kWarpSize, kTileBlocks<kRowsPerThr
       for_bands(One{}, full_end, weighted_end,
                 [&](const Pole& w, double x, int k, int f, Complex m, PairSums<kF>& into) {
                   const Coefficients c = by_selection<false>(p, w, x, chunk.occ[k]);
-                  into.add_coulomb_hole(f, c, m);
-                  into.add_exchange(f, c, m);
+                  into.add(f, c, m);
                 });
       const auto add_empty_bands = [&]<bool kFar>(std::bool_constant<kFar>) {
         for_bands(Two{}, weighted_end, end,

@@ -8,10 +8,7 @@
 // 16384 x 16384 pixels on an H200, L2 flushed.
 #include "routines/grayscale.hpp"
 
-#include <type_traits>
-
-#include "common/grid.cuh"
-#include "image/luminance.cuh"
+#include "image/packed_pixels.cuh"
 
 namespace ado::cuda {
 namespace {
@@ -72,7 +69,6 @@ __device__ bool aligned(const void* at, int bytes) {
   return reinterpret_cast<std::uintptr_t>(at) % bytes == 0;
 }
 
-// ---------------------------------------------------------------------------------------------
 // One thread per pixel. The work per block is so small that the GPU cannot launch blocks as fast as
 // they finish. Blocks of 128 threads take 1.8 times as long as blocks of 256 (25 % and 45 %).
 template <int kChannels>
@@ -81,7 +77,6 @@ __global__ void grayscale_naive(Line<kChannels> line) {
   if (pixel < line.pixels) line.convert(pixel);
 }
 
-// ---------------------------------------------------------------------------------------------
 // Two pixels per thread: one load of 8 bytes or, with three channels, three loads of 2 bytes.
 __device__ unsigned luminances(const uint2& rgba) {
   return pack(luminance(rgba.x), luminance(rgba.y));
@@ -110,7 +105,6 @@ __global__ void grayscale_two_pixels(Line<kChannels> line) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
 // Four pixels per load of 16 bytes; their luminances are stored as one 32-bit word. With three
 // channels, three loads of 4 bytes. One group of four pixels per thread has too few loads in flight
 // (98 %, and 92 % with three channels). With two or more groups, the kernel is at least as fast as
@@ -171,7 +165,6 @@ constexpr Blocks kBlocks = {{{kThreads}, {128}, {512}}};
 constexpr Variant<Grayscale> kVariants[] = {
     {.name = "naive",
      .changes = "One thread per pixel loads and multiplies its bytes one by one.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
                 Extent block) { return grid_of_pixels(p, static_cast<int>(block.x)); },
@@ -181,7 +174,6 @@ constexpr Variant<Grayscale> kVariants[] = {
      })},
     {.name = "two_pixels",
      .changes = "Each thread loads and processes two pixels at a time, with dot products of bytes.",
-     .device = Device::kCuda,
      .blocks = kBlocks,
      .grid = [](const Grayscale& p,
                 Extent block) { return grid_of_pixels(p, 2 * static_cast<int>(block.x)); },
@@ -193,7 +185,6 @@ constexpr Variant<Grayscale> kVariants[] = {
     {.name = "wide",
      .changes =
          "Each thread keeps four loads of four pixels in flight and stores four pixels at a time.",
-     .device = Device::kCuda,
      .blocks = {{{kThreads}}},
      .grid =
          [](const Grayscale& p, Extent) {

@@ -21,12 +21,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
-#include "common/grid.cuh"
-#include "common/vector.cuh"
-#include "common/warp.cuh"
-#include "core/array.hpp"
 #include "image/view.cuh"
 
 namespace ado::cuda {
@@ -239,7 +234,6 @@ inline RowStart row_start(const Array& array, std::int64_t row_bytes, int vector
   return all_at(vector) ? RowStart::kVectors : all_at(4) ? RowStart::kWords : RowStart::kBytes;
 }
 
-// ---------------------------------------------------------------------------------------------
 // Fields of a variant that runs the sliding window. kWithShape calls a visitor with the WindowShape
 // for a problem.
 

@@ -11,11 +11,6 @@
 // Results are stored to shared memory, too, and are copied to the image as 16-byte vectors.
 #pragma once
 
-#include <algorithm>
-
-#include "common/grid.cuh"
-#include "common/vector.cuh"
-#include "image/packed_pixels.cuh"
 #include "image/stages.cuh"
 
 namespace ado::cuda {
@@ -93,8 +88,7 @@ struct StripMemory {
   }
 };
 
-// ---------------------------------------------------------------------------------------------
-// fields of the variants with one lane per row
+// ---- fields of the variants with one lane per row ----
 
 template <class Routine>
 const char* why_not_lanes(const Routine& p) {

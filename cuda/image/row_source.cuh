@@ -14,11 +14,8 @@
 //   first word of the row              [r0 r1 r2   r3] = __funnelshift_r(w1, w2, 8 * (5 % 4))
 #pragma once
 
-#include <cstddef>
-
 #include "common/async_copy.cuh"
 #include "image/bands.cuh"
-#include "image/luminance.cuh"
 #include "image/packed_pixels.cuh"
 #include "routines/gaussian_blur.hpp"
 
@@ -52,9 +49,6 @@ __device__ inline unsigned shared_word(std::uint32_t from) {
   unsigned word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
   return word;
-}
-__device__ inline void store_shared_word(std::uint32_t to, unsigned word) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
 }
 // Loads kCount words as vectors.
 template <int kCount>
@@ -99,7 +93,6 @@ __device__ inline unsigned low_bits(const std::uint8_t* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address));
 }
 
-// ---------------------------------------------------------------------------------------------
 // Copies rows to the ring of the calling warp, and reads rows from the ring.
 //
 // A lane reads kHalo bytes before its own bytes, its own bytes, and kHalo bytes after them. `next_`

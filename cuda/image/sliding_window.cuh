@@ -22,9 +22,6 @@
 // Times in the comments are for 16384 x 16384 pixels on an H200, L2 flushed; a copy takes 129 us.
 #pragma once
 
-#include "common/async_copy.cuh"
-#include "common/warp.cuh"
-#include "image/bands.cuh"
 #include "image/row_source.cuh"
 #include "image/stages.cuh"
 
@@ -46,7 +43,6 @@ __device__ void store_pixels(std::uint8_t* to, const PackedPixels<kWords>& pixel
     asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(pixels.at[0]) : "memory");
 }
 
-// ---------------------------------------------------------------------------------------------
 // Stores the rows of the last stage. In unaligned rows, each lane stores the aligned vector that
 // starts `late` bytes after the first of its own pixels. The last bytes of that vector are pixels
 // of the right neighbour:

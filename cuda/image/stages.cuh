@@ -3,11 +3,8 @@
 // their rings of two or four rows from it. Rows may arrive from the top down or from the bottom up.
 #pragma once
 
-#include <algorithm>
-
 #include "image/bands.cuh"
 #include "image/packed_pixels.cuh"
-#include "image/square_root.cuh"
 #include "routines/gaussian_blur.hpp"
 
 #ifdef __CUDACC__
@@ -150,7 +147,6 @@ class GaussianAnyTapsStage {
   unsigned early_[4][4 * kWords] = {};  // products of the first three taps, for four rows later
 };
 
-// ---------------------------------------------------------------------------------------------
 // Sobel. Interpreted as a half-precision number, the bits of an integer below 2048 are that integer
 // times 2^-24. So two pixels share a register, need no conversion, and have exact signed sums.
 
@@ -182,7 +178,7 @@ __device__ inline float2 floats_of(unsigned halves) {
   return floats;
 }
 
-// min(255, floor(sqrt(x^2 + y^2))) of two pixels, in units of 2^-24 (see square_root.cuh).
+// min(255, floor(sqrt(x^2 + y^2))) of two pixels, in units of 2^-24 (see packed_pixels.cuh).
 __device__ inline unsigned lengths(unsigned x, unsigned y) {
   const float2 xs = floats_of(x), ys = floats_of(y);
   constexpr float kHalf = 0x1p-49f;

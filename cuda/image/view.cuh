@@ -52,7 +52,6 @@ template <ImageFilter Routine>
 constexpr Variant<Routine> copy_variant() {
   return {.name = "copy",
           .changes = "Copies the same number of bytes with the driver's memcpy.",
-          .device = Device::kCuda,
           .ceiling = true,
           .run = ADO_RUN([](const Routine& p, const Launch& go) { copy(go, p.out.data, p.gray); })};
 }
@@ -91,6 +90,12 @@ Batch batch_of(const Routine& p, Extent block) {
           .tile_cols = static_cast<int>(tile_cols),
           .last_rows = static_cast<int>(p.rows() - (down - 1) * tile_rows),
           .last_cols = static_cast<int>(p.cols() - (across - 1) * tile_cols)};
+}
+
+// Launches a kernel with one block per tile.
+template <void (*kKernel)(Batch), int kAcross, int kDown, ImageFilter Routine>
+void run_tiles(const Routine& p, const Launch& go) {
+  launch(go, kKernel, batch_of<kAcross, kDown>(p, go.block));
 }
 
 // The possible accesses to 32-bit words of four pixels, in the tile of a block and around it.

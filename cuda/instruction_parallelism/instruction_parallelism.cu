@@ -112,7 +112,6 @@ template <int kChains, Extent (*kGrid)(const Polynomial&, Extent)>
 constexpr Variant<Polynomial> chains_row(const char* name, const char* changes) {
   return {.name = name,
           .changes = changes,
-          .device = Device::kCuda,
           .blocks = {{{kThreads}}},
           .grid = kGrid,
           .flops = [](const Polynomial& p) { return 2 * instructions_of<kChains, kGrid>(p); },

@@ -8,21 +8,16 @@
 //                    the same on the whole device
 //   prefetch.cuh     the six ways to prefetch of the post that preceded it
 //   columns.cuh      wide loads on the whole device
-//   split_terms.cuh  problems with too few points for the whole device
-//   one_barrier.cuh  the same for few points, with smaller blocks and one barrier
+//   split_terms.cuh  problems with too few points for the whole device, and the same for few points
+//                    with smaller blocks and one barrier
 //   few_terms.cuh    problems with few terms, which are as memory-bound as a copy
 //
 // Times in the comments are for 64 terms of 4 Mi points in float64 on an H200, L2 flushed, where
 // reading big alone takes 469 us.
 #include "routines/max_plus.hpp"
 
-#include "common/grid.cuh"
 #include "common/read_ceiling.cuh"
-#include "max_plus/columns.cuh"
 #include "max_plus/few_terms.cuh"
-#include "max_plus/one_barrier.cuh"
-#include "max_plus/one_block.cuh"
-#include "max_plus/operands.cuh"
 #include "max_plus/prefetch.cuh"
 #include "max_plus/split_terms.cuh"
 
@@ -72,20 +67,17 @@ constexpr Variant<MaxPlus> kVariants[] = {
     read_row<MaxPlus, &MaxPlus::big>("Reads big and nothing else."),
     {.name = "one_block",
      .changes = "Computes one point per thread and iteration, in one block of 1024 threads.",
-     .device = Device::kCuda,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_one_block<float>, max_plus_one_block<double>>)},
     {.name = "vector_load_small",
      .changes = "Loads small in vectors of 16 bytes.",
-     .device = Device::kCuda,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_small<float>, max_plus_vector_load_small<double>>)},
     {.name = "vector_load_both",
      .changes =
          "Also loads big in vectors of 16 bytes, so that a thread computes neighbouring points.",
-     .device = Device::kCuda,
      .why_not = why_not_vectors,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
@@ -93,20 +85,17 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "one_block_bounded",
      .changes = "Runs one_block with launch bounds for one block per multiprocessor, which allow "
                 "64 registers per thread.",
-     .device = Device::kCuda,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_one_block_bounded<float>, max_plus_one_block_bounded<double>>)},
     {.name = "vector_load_small_bounded",
      .changes = "Adds vector loads of small to the launch bounds.",
-     .device = Device::kCuda,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
      .run = ADO_RUN(run<max_plus_vector_load_small_bounded<float>,
                         max_plus_vector_load_small_bounded<double>>)},
     {.name = "vector_load_both_bounded",
      .changes = "Adds vector loads of big to the launch bounds.",
-     .device = Device::kCuda,
      .why_not = why_not_vectors,
      .blocks = kOneBlock,
      .grid = few_blocks<1>,
@@ -115,26 +104,22 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "two_blocks",
      .changes = "Uses scalar loads in two blocks of 512 threads, with launch bounds that let both "
                 "run on one multiprocessor.",
-     .device = Device::kCuda,
      .blocks = {{{kTwoBlocksThreads}}},
      .grid = few_blocks<2>,
      .run = ADO_RUN(run<max_plus_two_blocks<float>, max_plus_two_blocks<double>>)},
     {.name = "whole_device",
      .changes = "Starts one thread per point, so that all multiprocessors have work.",
-     .device = Device::kCuda,
      .blocks = {{{kTwoBlocksThreads}, {256}, {128}}},
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_whole_device<float>, max_plus_whole_device<double>>)},
     {.name = "scalar_batched",
      .changes = "Loads six elements together and then uses them one after another, in a loop that "
                 "is not unrolled further.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_scalar_batched<float>, max_plus_scalar_batched<double>>)},
     {.name = "shared_batched",
      .changes = "Keeps the prefetched elements in shared memory until they are used.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
@@ -142,21 +127,18 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "scalar_rolling",
      .changes = "Keeps the prefetched elements in registers, and loads the next element whenever "
                 "one has been used.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .run = ADO_RUN(run<max_plus_scalar_rolling<float>, max_plus_scalar_rolling<double>>)},
     {.name = "shared_rolling",
      .changes = "Keeps the prefetched elements in shared memory, and loads the next one whenever "
                 "one has been used.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
      .run = ADO_RUN(run<max_plus_shared_rolling<float>, max_plus_shared_rolling<double>>)},
     {.name = "async_rolling",
      .changes = "Copies to shared memory asynchronously, without passing through registers.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance>,
@@ -164,7 +146,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "padded",
      .changes = "Pads each thread's slots from six to nine, so that a warp accesses all banks "
                 "without conflicts.",
-     .device = Device::kCuda,
      .blocks = kPrefetchBlocks,
      .grid = grid_of_points,
      .shared_bytes = slot_bytes<kPrefetchDistance + kSlotPadding>,
@@ -172,7 +153,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "vectorised",
      .changes = "Loads 16 bytes of each of two rows at a time, or two elements of each if rows are "
                 "not aligned.",
-     .device = Device::kCuda,
      .blocks = {{{kColumnThreads}}},
      .grid =
          [](const MaxPlus& p, Extent) {
@@ -189,7 +169,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "split_terms",
      .changes = "Splits the terms over more threads and blocks if the points alone do not keep the "
                 "device busy.",
-     .device = Device::kCuda,
      .why_slower = why_split_slower,
      .blocks = {{{kColumnThreads}}},
      .grid =
@@ -210,7 +189,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "one_barrier",
      .changes =
          "Uses smaller blocks and merges the maxima of their threads after a single barrier.",
-     .device = Device::kCuda,
      .why_slower = why_one_barrier_slower,
      .blocks = {{{kOneBarrierThreads}}},
      .grid =
@@ -231,7 +209,6 @@ constexpr Variant<MaxPlus> kVariants[] = {
     {.name = "few_terms",
      .changes = "Each thread loads several terms of its points together; a single row is loaded by "
                 "vectors even if it ends with an incomplete vector.",
-     .device = Device::kCuda,
      .why_slower = why_few_terms_slower,
      .blocks = {{{kFewTermsThreads}}},
      .grid = grid_of_few_terms,

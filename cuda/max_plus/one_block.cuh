@@ -3,10 +3,12 @@
 // The post measures a single multiprocessor, so the first variants launch one or two blocks. There
 // are three loops. Each loop is followed by the kernels that run it. These kernels differ only in
 // their launch bounds, and so in the number of registers that the compiler may use for loads in
-// flight. The conditions of the times are given in max_plus.cu.
+// flight.
 #pragma once
 
-#include "max_plus/operands.cuh"
+#include "common/grid.cuh"
+#include "common/vector.cuh"
+#include "routines/max_plus.hpp"
 
 namespace ado::cuda {
 
@@ -15,13 +17,33 @@ inline constexpr int kTwoBlocksThreads = 512;  // per block, in the variants wit
 
 #ifdef __CUDACC__
 
+// All arrays are packed in row-major order.
+template <class T>
+struct MaxPlusOperands {
+  const T* big;    // (terms, points)
+  const T* small;  // (terms)
+  T* out;          // (points)
+  std::int64_t terms, points;
+};
+
+template <class T>
+MaxPlusOperands<T> operands_of(const MaxPlus& p) {
+  return {p.big.as<const T>(), p.small.as<const T>(), p.out.as<T>(), p.terms(), p.points()};
+}
+
+// Returns the maximum of `best` and `sum`. Unlike fmax, it propagates a NaN of either. All maxima
+// start at 0, so `best` is never -0.
+template <class T>
+__device__ T larger(T best, T sum) {
+  return sum > best || sum != sum ? sum : best;
+}
+
 // Terms per iteration of an unrolled loop.
 inline constexpr int kUnrolledTerms = 8;
 
 // The stride of a grid-stride loop along x.
 inline __device__ std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
-// ---------------------------------------------------------------------------------------------
 // One point per thread and iteration of the grid-stride loop, one element per load.
 template <class T>
 __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
@@ -35,28 +57,26 @@ __device__ void max_plus_scalar_loads(const MaxPlusOperands<T>& p) {
 }
 
 // With a bound of 1024 threads, up to 64 registers per thread are possible. For float64 on sm_90,
-// the compiler uses only 32 to 44, so loads wait until previously loaded values have been used:
-// 86.4 ms.
+// the compiler uses only 32 to 44, so loads wait until previously loaded values have been used.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads) max_plus_one_block(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
 // Launch bounds for one block per multiprocessor: for float64, the three bounded kernels use 56 to
-// 64 registers, so more loads are in flight: 21.4 ms.
+// 64 registers, so more loads are in flight.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_one_block_bounded(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// Two blocks with half the threads each and the same number of registers per thread: 19.7 ms.
+// Two blocks with half the threads each and the same number of registers per thread.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2) max_plus_two_blocks(MaxPlusOperands<T> p) {
   max_plus_scalar_loads(p);
 }
 
-// ---------------------------------------------------------------------------------------------
 // All threads of a warp load the same element of small. A 16-byte load also loads the next elements
 // (float64: two terms per load):
 //
@@ -87,21 +107,19 @@ __device__ void max_plus_vector_loads_of_small(const MaxPlusOperands<T>& p) {
   }
 }
 
-// 79.7 ms, 8 % less than with scalar loads.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_small(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_small(p);
 }
 
-// 21.3 ms: with the registers of the bounded kernels, vector loads gain nothing.
+// With the registers of the bounded kernels, vector loads gain nothing.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_vector_load_small_bounded(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_small(p);
 }
 
-// ---------------------------------------------------------------------------------------------
 // A thread computes the neighbouring points of one vector of big. All rows must start at multiples
 // of a vector (float64: two points per thread):
 //
@@ -134,22 +152,20 @@ __device__ void max_plus_vector_loads_of_both(const MaxPlusOperands<T>& p) {
   }
 }
 
-// 24.3 ms with 44 registers for float64, because each load moves twice the bytes.
+// Each load moves twice the bytes, with 44 registers for float64.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads)
     max_plus_vector_load_both(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_both(p);
 }
 
-// 22.0 ms.
 template <class T>
 __global__ void __launch_bounds__(kOneBlockThreads, 1)
     max_plus_vector_load_both_bounded(MaxPlusOperands<T> p) {
   max_plus_vector_loads_of_both(p);
 }
 
-// ---------------------------------------------------------------------------------------------
-// One thread per point, so every multiprocessor has work: 499 us, 40 times as fast as two blocks.
+// One thread per point, so every multiprocessor has work.
 template <class T>
 __global__ void __launch_bounds__(kTwoBlocksThreads, 2)
     max_plus_whole_device(MaxPlusOperands<T> p) {

@@ -4,12 +4,11 @@
 // use, the element is in a register or in a slot of shared memory. Slots are private to a thread,
 // so threads need no synchronisation.
 //
-// On an H200, with enough warps to hide the latency, none of the six is faster than whole_device
-// (499 us): 499, 504, 501, 503, 528 and 529 us in the order of this file.
+// On an H200, with enough warps to hide the latency, none of the six is faster than whole_device.
 #pragma once
 
 #include "common/async_copy.cuh"
-#include "max_plus/operands.cuh"
+#include "max_plus/one_block.cuh"
 
 namespace ado::cuda {
 
@@ -34,7 +33,6 @@ __device__ volatile T* private_slots() {
 // The slots form a ring.
 inline __device__ int next_slot(int slot) { return slot + 1 == kPrefetchDistance ? 0 : slot + 1; }
 
-// ---------------------------------------------------------------------------------------------
 // Batched: a thread loads kPrefetchDistance elements together and then uses them one after another.
 // No load is in flight while it uses the last one.
 //
@@ -74,7 +72,6 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_batched(MaxP
   max_plus_batched(p, point, slots);
 }
 
-// ---------------------------------------------------------------------------------------------
 // Rolling: as soon as an element has been used, the next one is loaded into its slot. Registers
 // cannot be indexed at run time, so one iteration of the loop uses each of them once.
 //
@@ -102,7 +99,6 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_scalar_rolling(MaxP
   p.out[point] = best;
 }
 
-// ---------------------------------------------------------------------------------------------
 // An element is stored to shared memory from a register. The store waits for the load of the
 // register.
 template <class T>
@@ -124,7 +120,6 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_shared_rolling(MaxP
   p.out[point] = best;
 }
 
-// ---------------------------------------------------------------------------------------------
 // An asynchronous copy bypasses the registers. Each copy is a separate group. Past the last term,
 // the groups are empty. So the copy of the next element is always in the oldest of
 // kPrefetchDistance groups, and the other groups may still be in flight.
@@ -155,7 +150,6 @@ __global__ void __launch_bounds__(kPrefetchThreads) max_plus_async_rolling(MaxPl
   max_plus_async_copies<T, kPrefetchDistance>(p);
 }
 
-// ---------------------------------------------------------------------------------------------
 // The threads of a warp access slots with the same index at the same time. Bank of each thread's
 // slot for float32, for which a slot occupies one of the 32 banks:
 //

@@ -11,8 +11,6 @@
 
 #include "image/lane_per_row.cuh"
 #include "image/sliding_window.cuh"
-#include "image/square_root.cuh"
-#include "image/view.cuh"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
@@ -58,7 +56,7 @@ __device__ std::uint8_t magnitude(Gradient<int> g) {
 }
 
 // Length with the special function unit's approximate square root. The truncated result is exact
-// (square_root.cuh).
+// (packed_pixels.cuh).
 __device__ float fast_length(float x, float y) {
   return fminf(approximate_length(x, y, 0.5f), kLargest);
 }
@@ -67,7 +65,6 @@ __device__ std::uint8_t magnitude(Gradient<float> g) {
   return static_cast<std::uint8_t>(fast_length(g.x, g.y));
 }
 
-// ---------------------------------------------------------------------------------------------
 // One thread per pixel.
 __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
   const ImageView view = ImageView(batch).moved(threadIdx.y, threadIdx.x);
@@ -77,7 +74,6 @@ __global__ void __launch_bounds__(kThreads) sobel_naive(Batch batch) {
       magnitude(gradient<int>([&](int i, int j) { return static_cast<int>(view.pixel(i, j)); })));
 }
 
-// ---------------------------------------------------------------------------------------------
 // A block loads its tile and a halo of one pixel into shared memory, and each thread computes
 // kSharedDown pixels of a column. L1 and shared memory are the same memory here, so only
 // instructions can be saved. With one pixel per thread, nothing is saved: 26 % more instructions
@@ -108,7 +104,6 @@ __global__ void __launch_bounds__(kThreads) sobel_shared(Batch batch) {
                })));
 }
 
-// ---------------------------------------------------------------------------------------------
 // A thread computes kPackedDown rows of four pixels in registers, two columns at a time as a pair
 // of half-precision numbers. Halves represent all integers up to 2048, and gradients are at most
 // 1020. The bytes (p, 0x64) are the half 1024 + p, so one byte permutation converts two pixels. The
@@ -200,7 +195,6 @@ double bytes_of_tile(const Sobel& p) {
   return bytes_by_tiles(p, (kRows + 2 * kRadius) * (kBlockCols + 2 * kRadius), kRows * kBlockCols);
 }
 
-// ---------------------------------------------------------------------------------------------
 // Shapes of the sliding window, which executes 12 instructions per pixel, and 15 in unaligned rows.
 // It takes 147 us with 16 pixels per lane. 2560 x 1600 pixels take 9.5 us with 16 pixels per lane
 // and 8.2 us with eight. Seven, six and eight blocks per multiprocessor leave 72, 80 and 64
@@ -275,41 +269,31 @@ constexpr Variant<Sobel> kVariants[] = {
     copy_variant<Sobel>(),
     {.name = "naive",
      .changes = "One thread per pixel loads its eight neighbours byte by byte.",
-     .device = Device::kCuda,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, 1, Sobel>,
      .flops = flops_of_roots,
      .bytes = [](const Sobel& p) { return bytes_by_tiles(p, 8, 1); },
-     .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       launch(go, sobel_naive, batch_of<1, 1>(p, go.block));
-     })},
+     .run = ADO_RUN(run_tiles<sobel_naive, 1, 1>)},
     {.name = "shared",
      .changes =
          "Loads the pixels that a block needs once, into shared memory; four pixels per thread.",
-     .device = Device::kCuda,
      .why_slower = why_naive_is_faster,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
      .flops = flops_of_roots,
      .bytes = bytes_of_tile,
-     .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       launch(go, sobel_shared<int, std::uint8_t>, batch_of<1, kSharedDown>(p, go.block));
-     })},
+     .run = ADO_RUN(run_tiles<sobel_shared<int, std::uint8_t>, 1, kSharedDown>)},
     {.name = "float_fast",
      .changes = "Computes in float32, with the hardware's approximate square root made exact.",
-     .device = Device::kCuda,
      .why_slower = why_naive_is_faster,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<1, kSharedDown, Sobel>,
      .flops = flops_of_float_fast,
      .bytes = bytes_of_tile,
-     .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       launch(go, sobel_shared<float, float>, batch_of<1, kSharedDown>(p, go.block));
-     })},
+     .run = ADO_RUN(run_tiles<sobel_shared<float, float>, 1, kSharedDown>)},
     {.name = "vectorised",
      .changes =
          "Loads and stores four pixels at a time and computes two at a time in half precision.",
-     .device = Device::kCuda,
      .why_slower = why_vectorised_is_slower,
      .blocks = {{kBlock}},
      .grid = grid_of_tiles<kPackedAcross, kPackedDown, Sobel>,
@@ -319,13 +303,10 @@ constexpr Variant<Sobel> kVariants[] = {
            return bytes_by_tiles(p, 3 * kPackedAcross * (kPackedDown + 2 * kRadius),
                                  kPackedAcross * kPackedDown);
          },
-     .run = ADO_RUN([](const Sobel& p, const Launch& go) {
-       launch(go, sobel_vectorised, batch_of<kPackedAcross, kPackedDown>(p, go.block));
-     })},
+     .run = ADO_RUN(run_tiles<sobel_vectorised, kPackedAcross, kPackedDown>)},
     {.name = "sliding_window",
      .changes = "Streams rows through registers and keeps the values of the last two rows that the "
                 "next gradients need.",
-     .device = Device::kCuda,
      .why_slower = why_window_is_slower,
      .blocks = {{kWindowBlock}},
      .grid = window_grid<Sobel, with_shape>,
@@ -341,7 +322,6 @@ constexpr Variant<Sobel> kVariants[] = {
      })},
     {.name = "lane_per_row",
      .changes = "Assigns whole rows of narrow images to each lane; blocks copy contiguous bytes.",
-     .device = Device::kCuda,
      .why_not = why_not_lanes<Sobel>,
      .why_slower = why_lanes_are_slower,
      .blocks = {{kStripBlock}},

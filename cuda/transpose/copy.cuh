@@ -2,8 +2,6 @@
 // single row or column by copying it.
 #pragma once
 
-#include "common/grid.cuh"
-#include "common/warp.cuh"
 #include "transpose/matrix.cuh"
 #include "transpose/registers.cuh"
 

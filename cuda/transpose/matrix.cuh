@@ -1,7 +1,6 @@
 // Transpose: the operands as kernel parameters, and the alignment tests of the variants.
 #pragma once
 
-#include "common/element.cuh"
 #include "common/grid.cuh"
 #include "common/vector.cuh"
 #include "routines/transpose.hpp"
@@ -17,7 +16,7 @@ bool rows_aligned(const Array& m, int bytes) {
 // Calls `visit` with the element size in bytes as a constant.
 template <class Visit>
 auto with_size(const Transpose& p, Visit visit) {
-  return cuda::with_size(p.a.type.size, visit);
+  return ado::with_size(p.a.type.size, visit);
 }
 
 #ifdef __CUDACC__

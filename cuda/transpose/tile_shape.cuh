@@ -4,8 +4,6 @@
 // cudaMemcpy for the same number of bytes, L2 flushed.
 #pragma once
 
-#include <type_traits>
-
 #include "transpose/matrix.cuh"
 
 namespace ado::cuda {

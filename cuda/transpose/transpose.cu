@@ -9,12 +9,7 @@
 // Read the files in this order. This file has the list of variants. clang-format off
 #include "transpose/copy.cuh"           // the ceiling, and as_copy
 #include "transpose/element_steps.cuh"  // naive, tiled, padded, coarsened
-#include "transpose/load_store.cuh"     // between global and shared memory
-#include "transpose/matrix.cuh"         // the operands
-#include "transpose/registers.cuh"      // micro-tiles, unaligned vectors
-#include "transpose/staging.cuh"        // tiles that are copied byte for byte
 #include "transpose/thin_steps.cuh"     // few_columns, few_rows
-#include "transpose/tile_shape.cuh"     // the tiles of the later steps, and their grids
 #include "transpose/vector_steps.cuh"   // wide, unaligned_rows, in_place
 // clang-format on
 
@@ -130,7 +125,6 @@ Extent grid_of_element_tiles(const Transpose& p, Extent) { return grid_over(p, k
 constexpr Variant<Transpose> kVariants[] = {
     {.name = "copy",
      .changes = "Copies the same number of bytes in order, one 16-byte vector per thread.",
-     .device = Device::kCuda,
      .ceiling = true,
      .why_not = why_not_copy,
      .blocks = {{{256}, {128}, {512}, {1024}}},
@@ -141,7 +135,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "naive",
      .changes = "One thread per element: coalesced loads, strided stores.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .blocks = {{{32, 8}, {32, 32}, {16, 16}, {8, 32}, {4, 64}, {1, 256}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
@@ -153,7 +146,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "narrow_blocks",
      .changes = "Uses narrow, tall blocks, so that loads and stores share the partial sectors.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .blocks = {{{8, 32}, {4, 64}, {8, 16}, {16, 16}}},
      .grid = [](const Transpose& p, Extent block) { return grid_over(p, block.x, block.y); },
@@ -165,7 +157,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "tiled",
      .changes = "Transposes a tile in shared memory, so that stores are also coalesced.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -178,7 +169,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "padded",
      .changes = "Pads the tile by one column to avoid bank conflicts.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, kTile}}},
@@ -191,7 +181,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "coarsened",
      .changes = "Each thread moves several elements, so that several loads are in flight.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .why_slower = why_slower_tile,
      .blocks = {{{kTile, 8}, {kTile, 2}, {kTile, 4}, {kTile, 16}}},
@@ -208,7 +197,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "wide",
      .changes = "Uses 16-byte accesses everywhere; transposes small elements in registers.",
-     .device = Device::kCuda,
      .why_not = why_not_wide,
      .why_slower = why_slower_wide,
      .blocks = {{kBlock}},
@@ -227,7 +215,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "unaligned_rows",
      .changes = "Keeps accesses aligned if rows are not.",
-     .device = Device::kCuda,
      .why_not = why_not_elements,
      .why_slower = why_slower_unaligned_rows,
      .blocks = {{kBlock}},
@@ -256,7 +243,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "few_columns",
      .changes = "If a has few columns, copies whole rows to shared memory asynchronously.",
-     .device = Device::kCuda,
      .why_not = why_not_few_columns,
      .why_slower = why_slower_few_columns,
      .blocks = {{kBlock}},
@@ -277,7 +263,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "few_rows",
      .changes = "If a has few rows, copies long parts of all rows and stores whole rows of out.",
-     .device = Device::kCuda,
      .why_not = why_not_few_rows,
      .why_slower = why_slower_few_rows,
      .blocks = {{kBlock}},
@@ -290,7 +275,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "as_copy",
      .changes = "Copies a single row or column, because its elements stay in order.",
-     .device = Device::kCuda,
      .why_not = why_not_as_copy,
      .blocks = {{{256}, {128}, {512}, {1024}}},
      .grid = [](const Transpose& p, Extent block) { return grid_of_copy(p, block); },
@@ -305,7 +289,6 @@ constexpr Variant<Transpose> kVariants[] = {
      })},
     {.name = "in_place",
      .changes = "Swaps pairs of tiles if out is a.",
-     .device = Device::kCuda,
      .why_not = why_not_in_place,
      .blocks = {{kBlock}},
      .grid =

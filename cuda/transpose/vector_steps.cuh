@@ -4,12 +4,175 @@
 //   shared memory --16 bytes--> registers --16 bytes--> out in global memory
 #pragma once
 
-#include "transpose/load_store.cuh"
-
-#ifdef __CUDACC__
+#include "transpose/registers.cuh"
+#include "transpose/tile_shape.cuh"
 
 namespace ado::cuda {
 namespace {
+
+#ifdef __CUDACC__
+
+template <class Shape>
+using VectorOf = Vector<unsigned, Shape::kWidth / 4>;
+
+template <class T>
+__device__ T load_as(const std::byte* from) {
+  return *reinterpret_cast<const T*>(from);
+}
+
+// The position of a vector in shared memory. A tile has kTileCols lines, one per row of out, of
+// kLoaded vectors each. Lanes that write vector `group` of neighbouring micro-tile columns must
+// access different banks, and so must lanes that read along a line. An XOR of the position with the
+// column achieves both. Unlike padding, it takes no space. With 16-byte vectors, 8 of which span
+// the banks (the table shows which vector is stored at each position):
+//
+//   position    0  1  2  3  4  5  6  7
+//   column 0    0  1  2  3  4  5  6  7
+//   column 1    1  0  3  2  5  4  7  6
+//   column 2    2  3  0  1  6  7  4  5
+//   column 3    3  2  1  0  7  6  5  4
+//   ...                                     vector 0 of each column has a position of its own
+template <class Shape>
+__device__ int slot(int column, int i, int group) {
+  constexpr int kPositions = 128 / Shape::kWidth;  // that span the banks
+  static_assert(Shape::kLoaded % kPositions == 0);
+  return (column * Shape::kSide + i) * Shape::kLoaded + (group ^ column % kPositions);
+}
+
+// Versions of the loads. kInside: the tile is well inside the matrix and needs no bounds checks. In
+// a single version, the predicated code for the other tiles would slow these tiles down and use
+// more registers. kClamped: the tile has rows outside the matrix. The nearest row is loaded instead
+// of each of them and is not stored, so that all loads can be in flight. kChecked: each vector is
+// checked.
+enum class Bounds { kInside, kClamped, kChecked };
+
+// Loads a tile of `a`, transposed. Teams of kLanes neighbouring threads load kSide rows at a time.
+template <class Shape, Bounds kBounds>
+__device__ void load_tile(ConstBytes a, std::int64_t first_row, std::int64_t first_col,
+                          VectorOf<Shape>* tile) {
+  using Words = VectorOf<Shape>;
+  using T = Element<Shape::kSize>;
+  constexpr int kLanes = Shape::kAcross < 32 ? Shape::kAcross : 32;
+  constexpr int kPerLane = Shape::kAcross / kLanes, kTeams = kThreads / kLanes;
+  constexpr bool kChecks = kBounds == Bounds::kChecked;
+  constexpr int kInFlight = kChecks && Shape::kSide > 1 ? 1 : Shape::kInFlight;
+  // 16-byte vectors are all loaded before the first one is realigned. Otherwise too few loads are
+  // in flight: 83 % of cudaMemcpy instead of 89 % (H200). For 8-byte vectors, realigning each
+  // vector at once is faster: 77 % instead of 72 %.
+  constexpr bool kRealignsLate = Shape::kRealigns && (kChecks || Shape::kWidth == kVectorBytes);
+  static_assert(Shape::kLoaded % (kTeams * kInFlight) == 0);
+  static_assert(!Shape::kRealigns || kPerLane == 1);  // one shift per row
+  const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
+  const std::byte* end = &a(a.rows - 1, a.cols);
+
+#pragma unroll 1
+  for (int group = team; group < Shape::kLoaded; group += kTeams * kInFlight) {
+    Words micro_tile[kInFlight][kPerLane][Shape::kSide], next[kInFlight][kPerLane][Shape::kSide];
+    unsigned shift[kInFlight][Shape::kSide];
+#pragma unroll
+    for (int flight = 0; flight < kInFlight; ++flight) {
+#pragma unroll
+      for (int i = 0; i < Shape::kSide; ++i) {
+        std::int64_t row = first_row + (group + flight * kTeams) * Shape::kSide + i;
+        if (kBounds != Bounds::kInside) row = min(max(row, std::int64_t{0}), a.rows - 1);
+        const std::int64_t byte = (first_col + lane * Shape::kSide) * Shape::kSize;
+        const std::byte* from = &a(row, byte);
+        const unsigned offset =
+            Shape::kRealigns ? reinterpret_cast<std::uintptr_t>(from) % Shape::kWidth : 0;
+        shift[flight][i] = offset;
+        const std::byte* first = from - offset;
+        const std::byte* second = offset != 0 ? first + Shape::kWidth : first;
+#pragma unroll
+        for (int step = 0; step < kPerLane; ++step) {
+          const int skip = step * kLanes * Shape::kWidth;
+          Words& vector = micro_tile[flight][step][i];
+          if (!kChecks || (byte + skip + Shape::kWidth <= a.cols &&
+                           (!Shape::kRealigns ||
+                            (first + skip >= a.data && second + skip + Shape::kWidth <= end)))) {
+            vector = load_as<Words>(first + skip);
+            if constexpr (kRealignsLate)
+              next[flight][step][i] = load_as<Words>(second + skip);
+            else if constexpr (Shape::kRealigns)
+              vector = realign(vector, load_as<Words>(second + skip), offset);
+          } else if constexpr (Shape::kSide > 1) {
+            T element[Shape::kSide];
+#pragma unroll
+            for (int k = 0; k < Shape::kSide; ++k)
+              if (byte + skip + k * Shape::kSize < a.cols)
+                element[k] = load_as<T>(from + skip + k * Shape::kSize);
+            memcpy(&vector, element, sizeof vector);
+            shift[flight][i] = 0;
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int flight = 0; flight < kInFlight; ++flight) {
+#pragma unroll
+      for (int step = 0; step < kPerLane; ++step) {
+        if constexpr (kRealignsLate)
+#pragma unroll
+          for (int i = 0; i < Shape::kSide; ++i)
+            micro_tile[flight][step][i] =
+                realign(micro_tile[flight][step][i], next[flight][step][i], shift[flight][i]);
+        transpose_in_registers<Shape::kSize>(micro_tile[flight][step]);
+#pragma unroll
+        for (int i = 0; i < Shape::kSide; ++i)
+          tile[slot<Shape>(step * kLanes + lane, i, group + flight * kTeams)] =
+              micro_tile[flight][step][i];
+      }
+    }
+  }
+}
+
+// Stores the tile to the rows of `out` from first_row on, except rows before `first_stored`. In
+// each row, the tile starts at byte `start`, rounded down to a multiple of kAlign (tile_shape.cuh).
+// Only bytes [first_byte, last_byte) of the row are written.
+template <class Shape, bool kWhole>
+__device__ void store_tile(Bytes out, std::int64_t first_row, std::int64_t first_stored,
+                           std::int64_t start, std::int64_t first_byte, std::int64_t last_byte,
+                           const VectorOf<Shape>* tile) {
+  using Words = VectorOf<Shape>;
+  using T = Element<Shape::kSize>;
+  constexpr bool kByVectors = !Shape::kRealigns || Shape::kAlign % Shape::kWidth == 0;
+  constexpr int kLanes = Shape::kStored <= 16 ? 16 : 32;
+  constexpr int kTeams = kThreads / kLanes;
+  const int lane = thread_in_block() % kLanes, team = thread_in_block() / kLanes;
+
+#pragma unroll 4
+  for (int row = team; row < Shape::kTileCols; row += kTeams) {
+    if (!kWhole && first_row + row >= out.rows) break;
+    if (!kWhole && first_row + row < first_stored) continue;
+    std::byte* to = &out(first_row + row, start);
+    const int early = Shape::kAlign > 0
+                          ? static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % Shape::kAlign)
+                          : 0;
+    const int column = row / Shape::kSide, i = row % Shape::kSide;
+#pragma unroll
+    for (int vector = lane; vector < Shape::kStored; vector += kLanes) {
+      const int at = vector * Shape::kWidth - early;        // from `to`
+      const int from = at + Shape::kSlack * Shape::kWidth;  // from the start of the loaded line
+      Words value = tile[slot<Shape>(column, i, from / Shape::kWidth)];
+      if constexpr (Shape::kRealigns && kByVectors) {
+        const int last = (from + Shape::kWidth - 1) / Shape::kWidth;
+        value = realign(value, tile[slot<Shape>(column, i, last)], from % Shape::kWidth);
+      }
+      if (kByVectors &&
+          (kWhole || (start + at >= first_byte && start + at + Shape::kWidth <= last_byte))) {
+        *reinterpret_cast<Words*>(to + at) = value;
+      } else if constexpr (Shape::kSide > 1) {
+        T element[Shape::kSide];
+        memcpy(element, &value, sizeof value);
+#pragma unroll
+        for (int k = 0; k < Shape::kSide; ++k) {
+          const std::int64_t byte = start + at + k * Shape::kSize;
+          if (byte >= first_byte && byte < last_byte)
+            *reinterpret_cast<T*>(to + at + k * Shape::kSize) = element[k];
+        }
+      }
+    }
+  }
+}
 
 // Transposes the tile of the calling thread block. If possible, the last tile of a row of tiles is
 // shifted left until it is inside the matrix, so that it contains no incomplete vectors. Another
@@ -113,7 +276,7 @@ Bytes output_bytes(const Transpose& p) {
   return {p.out.data, p.cols(), p.rows() * p.out.type.size, p.out.stride[0]};
 }
 
+#endif
+
 }  // namespace
 }  // namespace ado::cuda
-
-#endif

@@ -28,10 +28,13 @@
 //                                          runs: each_value(name, array, rule, holds) throws where
 //                                          holds(value) is false. The values of device arrays are
 //                                          copied to the host first, so keep these operands small.
+//   const char* kPrecision                 static: the accuracy of the results of all variants;
+//                                          without this member, they are exact
 // why_not and why_not_overlap return a string literal, or nullptr if there is no objection.
 #pragma once
 
 #include "core/array.hpp"
+#include "core/isa.hpp"
 
 namespace ado {
 
@@ -73,5 +76,15 @@ struct Option {
 // `static constexpr const char* kNames[]`: the Python names of the enumerators, in order.
 template <class Enum>
 struct EnumNames;
+
+inline constexpr TypeRule kRealElements{
+    .text = "float32 or float64",
+    .accepts = [](ElementType type) { return type == kFloat32 || type == kFloat64; }};
+
+// Calls `visit` with a zero of the C++ type of the elements: float or double.
+template <class Visit>
+ADO_INLINE auto with_real(ElementType type, Visit visit) {
+  return type == kFloat32 ? visit(float{}) : visit(double{});
+}
 
 }  // namespace ado

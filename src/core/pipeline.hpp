@@ -7,7 +7,6 @@
 
 #include <cstring>
 
-#include "core/isa.hpp"
 #include "core/variant.hpp"
 
 namespace ado {

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <string>
 #include <thread>
 
 namespace ado {

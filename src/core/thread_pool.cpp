@@ -3,9 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <new>
 #include <semaphore>

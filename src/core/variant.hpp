@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "core/isa.hpp"
 
@@ -58,9 +57,7 @@ using Stages = std::array<Stage, 4>;
 template <class Routine>
 struct Variant {
   const char* name;
-  const char* changes;  // one sentence: the difference from the previous variant
-  Device device = Device::kCpu;
-  const char* precision = "exact";
+  const char* changes;   // one sentence: the difference from the previous variant
   int min_compute = 75;  // compute capability times ten
   bool ceiling = false;  // moves the bytes but does not compute the result; never the default
 

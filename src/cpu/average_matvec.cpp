@@ -2,27 +2,12 @@
 // (core/isa.hpp).
 #include "routines/average_matvec.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <utility>
-
 #include "core/compensated.hpp"
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
-#include "cpu/common/read_ceiling.hpp"
-#include "cpu/common/vectors.hpp"
+#include "cpu/common/ceilings.hpp"
 #include "cpu/transpose/parts.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
-
-// ---------------------------------------------------------------------------------------------
-// the operands
 
 // Addresses and strides in bytes. The samples of one element of one set form a row. Row indices are
 // consecutive over all sets.
@@ -60,8 +45,7 @@ Operands operands_of(const AverageMatvec& p) {
           p.out.stride[1]};
 }
 
-// ---------------------------------------------------------------------------------------------
-// scalar variants
+// ---- scalar variants ----
 
 template <class T>
 ADO_INLINE void multiply_scalar(const Operands& p, int64_t set, const T* average,
@@ -144,8 +128,7 @@ void pairwise(const AverageMatvec& problem, const Launch& go) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// averages in vectors
+// ---- averages in vectors ----
 
 // Prefetch distance in bytes. For N = 512, L = M = 1024 in float32, two cores read at 0.93 of the
 // ceiling with prefetch, and at 0.6 to 0.8 without (Zen 5, AVX-512).
@@ -403,8 +386,7 @@ void fill_panel(const Operands& p, int64_t sets, const std::byte* averages, T* p
     transpose_parts<kSize>(part);
 }
 
-// ---------------------------------------------------------------------------------------------
-// products in vectors
+// ---- products in vectors ----
 
 // Returns the sum of all lanes.
 template <class V>
@@ -626,8 +608,7 @@ std::size_t one_set(const AverageMatvec& problem) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// in threads
+// ---- in threads ----
 
 // Distribution of a problem over threads. With many sets, each thread has its own sets. Otherwise,
 // threads share first the rows, or parts of rows, and then the matrix.
@@ -758,9 +739,6 @@ void in_threads(const AverageMatvec& problem, const Launch& go) {
     });
   });
 }
-
-// ---------------------------------------------------------------------------------------------
-// the ladder
 
 const char* read_why_not(const AverageMatvec& p) {
   return p.vectors.packed() ? nullptr : "vectors is not packed";

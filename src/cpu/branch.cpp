@@ -1,21 +1,13 @@
 // Branches on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/branch.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-
-#include "core/isa.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/elementwise.hpp"
-#include "cpu/common/horner.hpp"
-#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
-// ---------------------------------------------------------------------------------------------
-// the formulas
+// ---- the formulas ----
 
 template <class T>
 constexpr Coefficients<T, Branch::kEvenTerms> kEven{Branch::kEvenStep};
@@ -40,8 +32,7 @@ ADO_INLINE void odd_formula(const V (&x)[kChains], V (&y)[kChains]) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// one element at a time
+// ---- one element at a time ----
 
 void naive_loops(const Branch& p, const Launch&) {
   with_real(p.x.type, [&]<class T>(T) {
@@ -54,8 +45,7 @@ void naive_loops(const Branch& p, const Launch&) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// in vectors
+// ---- in vectors ----
 
 // Independent chains per formula: with a latency of four cycles and two FMAs per cycle, eight
 // chains keep both units busy.
@@ -154,9 +144,6 @@ void deinterleaved(const Branch& p, const Launch&) {
                                               compute_deinterleaved<T>);
   });
 }
-
-// ---------------------------------------------------------------------------------------------
-// the ladder
 
 // Both formulas are computed for every element of a group.
 double flops_of_both(const Branch& p) {

@@ -6,14 +6,7 @@
 #include <immintrin.h>
 #endif
 
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
-#include "cpu/common/read_ceiling.hpp"
-#include "cpu/common/vectors.hpp"
+#include "cpu/common/ceilings.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

@@ -1,15 +1,8 @@
 // Edge detection on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/edge_detect.hpp"
 
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/vectors.hpp"
 #include "cpu/image/row_kernels.hpp"
 #include "cpu/image/sliding_window.hpp"
-#include "cpu/image/stages.hpp"
 #include "routines/edge_detect_stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -27,28 +20,18 @@ ADO_INLINE FilterLadders filters() {
 constexpr Stages kNaiveLoops = filter_stages("naive_loops", "naive_loops", "naive_loops");
 constexpr Stages kThreaded = filter_stages("threaded", "threaded", "threaded");
 
-// The fields of a pipeline. They are compiled per instruction set, because a variant contains their
-// addresses.
-std::size_t scratch_bytes(const EdgeDetect& p) { return bytes_between_stages(p); }
-
+// The entry of a pipeline.
 template <const Stages& kStages>
-const char* why_not(const EdgeDetect& p) {
-  return why_not_stages(p, kStages, filters());
-}
-
-template <const Stages& kStages>
-double executed_flops(const EdgeDetect& p) {
-  return flops_of_stages(p, kStages, filters());
-}
-
-template <const Stages& kStages>
-double requested_bytes(const EdgeDetect& p) {
-  return bytes_of_stages(p, kStages, filters());
-}
-
-template <const Stages& kStages>
-void run_pipeline(const EdgeDetect& p, const Launch& go) {
-  run_stages(p, go, kStages, filters());
+constexpr Variant<EdgeDetect> pipeline_row(const char* name, const char* changes) {
+  return {
+      .name = name,
+      .changes = changes,
+      .why_not = [](const EdgeDetect& p) { return why_not_stages(p, kStages, filters()); },
+      .scratch_bytes = [](const EdgeDetect& p) { return bytes_between_stages(p); },
+      .stages = kStages,
+      .flops = [](const EdgeDetect& p) { return flops_of_stages(p, kStages, filters()); },
+      .bytes = [](const EdgeDetect& p) { return bytes_of_stages(p, kStages, filters()); },
+      .run = [](const EdgeDetect& p, const Launch& go) { run_stages(p, go, kStages, filters()); }};
 }
 
 // Converts rows to gray and extends them with zeros beyond the image. Buffers of narrow bands are
@@ -138,23 +121,10 @@ void fused(const EdgeDetect& p, const Launch&) {
 }
 
 constexpr Variant<EdgeDetect> kVariants[] = {
-    {.name = "pipeline_naive_loops",
-     .changes =
-         "Runs the naive loops of the three filters, with two intermediate images in memory.",
-     .why_not = why_not<kNaiveLoops>,
-     .scratch_bytes = scratch_bytes,
-     .stages = kNaiveLoops,
-     .flops = executed_flops<kNaiveLoops>,
-     .bytes = requested_bytes<kNaiveLoops>,
-     .run = run_pipeline<kNaiveLoops>},
-    {.name = "pipeline_threaded",
-     .changes = "Runs the fastest variants of the three filters.",
-     .why_not = why_not<kThreaded>,
-     .scratch_bytes = scratch_bytes,
-     .stages = kThreaded,
-     .flops = executed_flops<kThreaded>,
-     .bytes = requested_bytes<kThreaded>,
-     .run = run_pipeline<kThreaded>},
+    pipeline_row<kNaiveLoops>(
+        "pipeline_naive_loops",
+        "Runs the naive loops of the three filters, with two intermediate images in memory."),
+    pipeline_row<kThreaded>("pipeline_threaded", "Runs the fastest variants of the three filters."),
     {.name = "fused_bands",
      .changes = "Runs all filters in one pass; intermediate rows stay in the L1 cache.",
      .flops = flops_of_windows<EdgeDetect, &EdgeDetect::rgba>,

@@ -4,15 +4,10 @@
 // within its out-of-order window of a few hundred instructions. Prefetches reach farther ahead.
 #include "routines/gather.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
-#include "core/isa.hpp"
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
+#include "cpu/common/loops.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
@@ -59,9 +54,6 @@ ADO_INLINE void in_parts(const Gather& p, int64_t begin, int64_t end, const Piec
   Checkpoints checkpoints;
   checkpoints.in_pieces_of(items, nanoseconds, begin, end, piece);
 }
-
-// ---------------------------------------------------------------------------------------------
-// the variants
 
 struct NaiveLoops {
   template <int kSize, class Index>

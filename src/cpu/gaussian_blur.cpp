@@ -1,23 +1,15 @@
 // The Gaussian blur on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/gaussian_blur.hpp"
 
-#include "core/isa.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
-#include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
 #include "cpu/image/sliding_window.hpp"
-#include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
 constexpr int kTaps = GaussianBlur::kTaps, kRadius = GaussianBlur::kRadius;
 
-// ---------------------------------------------------------------------------------------------
-// 49 products, scalar
+// ---- 49 products, scalar ----
 
 // One output pixel, with a border test for each row and each of the 49 products.
 ADO_INLINE Pixel blur_at_border(const GaussianBlur& p, const Image& gray, int square, int64_t row,
@@ -66,8 +58,7 @@ void interior(const GaussianBlur& p, const Launch&) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// 49 products, auto-vectorised
+// ---- 49 products, auto-vectorised ----
 
 // Weighted sums of kCount rows. Each sum is passed to finish(col, sum). The compiler vectorises the
 // loop over columns, because rows are contiguous and the weights are local.
@@ -132,8 +123,7 @@ void auto_vectorised(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, FullWindowRow{p});
 }
 
-// ---------------------------------------------------------------------------------------------
-// separated passes
+// ---- separated passes ----
 
 using Sum = std::uint16_t;
 
@@ -200,8 +190,7 @@ void row_ring(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, AnyTapsRow{p});
 }
 
-// ---------------------------------------------------------------------------------------------
-// default taps, in 16-bit sums
+// ---- default taps, in 16-bit sums ----
 
 // The default taps as constants. No sum exceeds 255 * 16 * 16 = 65280, so sums have 16 bits. A
 // vector holds twice the number of sums compared with 32 bits, and the division is a shift.
@@ -238,8 +227,7 @@ void on_default_taps(const GaussianBlur& p, const Launch&) {
   filter_share<kRadius>(p, p.border, Kernel{});
 }
 
-// ---------------------------------------------------------------------------------------------
-// stores and threads
+// ---- stores and threads ----
 
 void blur_share(const GaussianBlur& p, int thread, int threads, bool streaming) {
   if (p.default_taps())

@@ -1,14 +1,7 @@
 // Grayscale on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/grayscale.hpp"
 
-#include "core/isa.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
-#include "cpu/image/image.hpp"
 #include "cpu/image/row_kernels.hpp"
-#include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

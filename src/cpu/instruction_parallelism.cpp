@@ -1,14 +1,8 @@
 // Long chains of FMAs on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/instruction_parallelism.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
-#include "core/isa.hpp"
 #include "core/variant.hpp"
 #include "cpu/common/elementwise.hpp"
-#include "cpu/common/horner.hpp"
-#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {

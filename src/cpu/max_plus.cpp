@@ -1,25 +1,11 @@
 // Largest sums on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/max_plus.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
-#include "cpu/common/read_ceiling.hpp"
+#include "cpu/common/ceilings.hpp"
 #include "cpu/common/strided.hpp"
-#include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
-
-// ---------------------------------------------------------------------------------------------
-// the operands
 
 // Addresses and strides in bytes. big_k is the distance between terms, big_p the distance between
 // points.
@@ -41,8 +27,7 @@ Operands operands_of(const MaxPlus& p) {
           p.small.data, p.small.stride[0], p.out.data, p.out.stride[0]};
 }
 
-// ---------------------------------------------------------------------------------------------
-// scalar variants
+// ---- scalar variants ----
 
 // Returns the larger number, or NaN if `sum` or `best` is NaN. If `best` starts at 0, it never
 // becomes -0.
@@ -134,8 +119,7 @@ void blocked(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// in vectors
+// ---- in vectors ----
 
 // The larger of two numbers or, element by element, of two vectors. The compiler emits the maximum
 // instruction, which returns `best` if one of the two is NaN. So a NaN in `best` remains, and a NaN
@@ -329,8 +313,7 @@ void on_one_thread(const MaxPlus& problem, const Launch&) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// in threads
+// ---- in threads ----
 
 // Minimum bytes of points per thread, so that reads are contiguous.
 constexpr int64_t kRunBytes = 8 << 10;
@@ -391,9 +374,6 @@ void threaded(const MaxPlus& problem, const Launch& go) {
       max_of<T, true>(partial, {0, partial.terms, 0, p.points}, worth_streaming<T>(partial));
   });
 }
-
-// ---------------------------------------------------------------------------------------------
-// the ladder
 
 const char* read_why_not(const MaxPlus& p) {
   return p.big.packed() ? nullptr : "big is not packed";

@@ -2,8 +2,7 @@
 #include "device/blocked_stream.hpp"
 
 #include "core/error.hpp"
-#include "device/device.hpp"
-#include "device/stream_block.cuh"
+#include "device/internal.cuh"
 
 #ifdef __CUDACC__
 

@@ -6,13 +6,11 @@
 // rarely write to the same new page of a result.
 #include "device/chunked_copy.hpp"
 
-#include "common/launch.cuh"
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "core/thread.hpp"
 #include "core/thread_pool.hpp"
 #include "core/threads.hpp"
-#include "device/device.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__

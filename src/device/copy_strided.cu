@@ -3,10 +3,7 @@
 // This copy packs operands that a kernel cannot read in place, and writes strided results. It makes
 // one pass over the elements. If neither array is contiguous along the last dimension, its accesses
 // are uncoalesced.
-#include "common/element.cuh"
-#include "common/launch.cuh"
 #include "common/vector.cuh"
-#include "device/device.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__

@@ -2,10 +2,6 @@
 // Range Profiler of CUPTI, which is loaded at run time.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "device/device.hpp"
 
 namespace ado::counters {

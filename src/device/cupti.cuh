@@ -5,10 +5,6 @@
 // already loaded copy is used.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "common/launch.cuh"
 #include "device/device.hpp"
 

@@ -2,10 +2,7 @@
 // CUDA, these functions throw Unavailable, so no other file needs an #ifdef.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>

@@ -1,7 +1,5 @@
 // Device memory and copies between host and device.
-#include "common/launch.cuh"
 #include "core/error.hpp"
-#include "device/device.hpp"
 #include "device/internal.cuh"
 
 #ifdef __CUDACC__

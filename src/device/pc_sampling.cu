@@ -3,7 +3,6 @@
 
 #include "core/error.hpp"
 #include "device/cupti.cuh"
-#include "device/device.hpp"
 
 #ifdef ADO_WITH_CUPTI
 
@@ -31,13 +30,11 @@ constexpr auto kRange = std::chrono::milliseconds(20);
 constexpr int kLaunchesPerSynchronisation = 8;
 constexpr const char* kPrefix = "smsp__pcsamp_warps_issue_stalled_";
 
-template <class Params>
-Params params_of(CUcontext context, std::size_t size) {
-  Params params = {};
-  params.size = size;
-  params.ctx = context;
-  return params;
-}
+// A parameter structure of the PC Sampling API with its size and context, all other members zero.
+#define ADO_PC_SAMPLING_PARAMS(function, name, of_context) \
+  CUpti_PCSampling##function##Params name = {};            \
+  name.size = CUpti_PCSampling##function##ParamsSize;      \
+  name.ctx = of_context
 
 struct Reasons {
   std::vector<std::uint32_t> indices;
@@ -46,8 +43,7 @@ struct Reasons {
 
 Reasons reasons_of(CUcontext context) {
   std::size_t count = 0;
-  auto number = params_of<CUpti_PCSamplingGetNumStallReasonsParams>(
-      context, CUpti_PCSamplingGetNumStallReasonsParamsSize);
+  ADO_PC_SAMPLING_PARAMS(GetNumStallReasons, number, context);
   number.numStallReasons = &count;
   ADO_CUPTI(PCSamplingGetNumStallReasons, &number);
 
@@ -56,8 +52,7 @@ Reasons reasons_of(CUcontext context) {
   std::vector<char*> names;
   for (std::size_t i = 0; i < count; ++i)
     names.push_back(&text[i * CUPTI_STALL_REASON_STRING_SIZE]);
-  auto params = params_of<CUpti_PCSamplingGetStallReasonsParams>(
-      context, CUpti_PCSamplingGetStallReasonsParamsSize);
+  ADO_PC_SAMPLING_PARAMS(GetStallReasons, params, context);
   params.numStallReasons = count;
   params.stallReasonIndex = reasons.indices.data();
   params.stallReasons = names.data();
@@ -148,8 +143,7 @@ struct Sampler::State {
   }
 
   void enable() {
-    auto params =
-        params_of<CUpti_PCSamplingEnableParams>(context, CUpti_PCSamplingEnableParamsSize);
+    ADO_PC_SAMPLING_PARAMS(Enable, params, context);
     ADO_CUPTI(PCSamplingEnable, &params);
     enabled = true;
   }
@@ -172,27 +166,25 @@ struct Sampler::State {
     info[2].attributeData.stallReasonData.pStallReasonIndex = reasons.indices.data();
     info[3].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER;
     info[3].attributeData.samplingDataBufferData.samplingDataBuffer = configured->data();
-    auto params = params_of<CUpti_PCSamplingConfigurationInfoParams>(
-        context, CUpti_PCSamplingConfigurationInfoParamsSize);
+    ADO_PC_SAMPLING_PARAMS(ConfigurationInfo, params, context);
     params.numAttributes = std::size(info);
     params.pPCSamplingConfigurationInfo = info;
     ADO_CUPTI(PCSamplingSetConfigurationAttribute, &params);
   }
 
   void start() {
-    auto params = params_of<CUpti_PCSamplingStartParams>(context, CUpti_PCSamplingStartParamsSize);
+    ADO_PC_SAMPLING_PARAMS(Start, params, context);
     ADO_CUPTI(PCSamplingStart, &params);
   }
   void stop() {
-    auto params = params_of<CUpti_PCSamplingStopParams>(context, CUpti_PCSamplingStopParamsSize);
+    ADO_PC_SAMPLING_PARAMS(Stop, params, context);
     ADO_CUPTI(PCSamplingStop, &params);
   }
 
   // Fetches the samples of a range. They must be fetched before the next range starts.
   void fetch() {
     do {
-      auto params =
-          params_of<CUpti_PCSamplingGetDataParams>(context, CUpti_PCSamplingGetDataParamsSize);
+      ADO_PC_SAMPLING_PARAMS(GetData, params, context);
       params.pcSamplingData = fetched->data();
       ADO_CUPTI(PCSamplingGetData, &params);
       add(*fetched->data());
@@ -263,8 +255,7 @@ struct Sampler::State {
   // Ends sampling. CUPTI then writes the remaining samples to the configured buffer.
   CUptiResult disable() {
     enabled = false;
-    auto params =
-        params_of<CUpti_PCSamplingDisableParams>(context, CUpti_PCSamplingDisableParamsSize);
+    ADO_PC_SAMPLING_PARAMS(Disable, params, context);
     return cupti::library().PCSamplingDisable(&params);
   }
 

@@ -3,14 +3,8 @@
 // Unavailable.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "core/variant.hpp"
 #include "device/device.hpp"
 
 namespace ado::cuda {

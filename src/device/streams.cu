@@ -1,9 +1,6 @@
 // Streams and events.
 #include "device/internal.cuh"
 
-#include "common/launch.cuh"
-#include "device/device.hpp"
-
 #ifdef __CUDACC__
 
 #include <atomic>

@@ -1,9 +1,6 @@
 // Timing on the device: events behind a blocking kernel, and the SM clock.
-#include "common/launch.cuh"
 #include "core/scope_exit.hpp"
-#include "device/device.hpp"
 #include "device/internal.cuh"
-#include "device/stream_block.cuh"
 
 #ifdef __CUDACC__
 

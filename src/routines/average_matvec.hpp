@@ -2,9 +2,7 @@
 // each set.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
-#include "core/real.hpp"
 
 namespace ado {
 

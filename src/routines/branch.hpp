@@ -2,9 +2,7 @@
 // cost and different structure, to compare implementations of a branch.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
-#include "core/real.hpp"
 
 namespace ado {
 

@@ -3,7 +3,6 @@
 // cost accounting as all other variants.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

@@ -1,7 +1,6 @@
 // out[i] = points[i, c]
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

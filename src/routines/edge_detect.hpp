@@ -2,8 +2,6 @@
 // it was stored.
 #pragma once
 
-#include "core/array.hpp"
-#include "core/operand.hpp"
 #include "routines/gaussian_blur.hpp"
 #include "routines/sobel.hpp"
 

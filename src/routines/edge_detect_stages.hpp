@@ -1,14 +1,9 @@
 // Edge detection as a pipeline with one variant of each filter's ladder. Shared by both devices.
 #pragma once
 
-#include <cstddef>
-
 #include "core/pipeline.hpp"
-#include "core/variant.hpp"
 #include "routines/edge_detect.hpp"
-#include "routines/gaussian_blur.hpp"
 #include "routines/grayscale.hpp"
-#include "routines/sobel.hpp"
 
 namespace ado {
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

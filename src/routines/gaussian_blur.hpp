@@ -2,8 +2,6 @@
 // with themselves.
 #pragma once
 
-#include "core/array.hpp"
-#include "core/operand.hpp"
 #include "routines/image_batch.hpp"
 
 namespace ado {

@@ -16,7 +16,6 @@
 // unspecified.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

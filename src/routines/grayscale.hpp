@@ -1,7 +1,6 @@
 // out = floor(0.298839 R + 0.586811 G + 0.114350 B), with the weights as fractions of 2^16.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

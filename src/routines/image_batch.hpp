@@ -2,7 +2,6 @@
 // columns, so the filters of gray images reject such a batch unless the caller confirms it.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

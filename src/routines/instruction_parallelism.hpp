@@ -2,9 +2,7 @@
 // element, to compare ways of hiding the latency of arithmetic.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
-#include "core/real.hpp"
 
 namespace ado {
 

@@ -1,9 +1,7 @@
 // out[p] = max(0, max_k(big[k, p] + small[k])): a matrix-vector product of the tropical semiring.
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
-#include "core/real.hpp"
 
 namespace ado {
 

@@ -1,8 +1,6 @@
 // out = min(255, floor(sqrt(gx^2 + gy^2))) with the 3x3 Sobel gradients gx and gy.
 #pragma once
 
-#include "core/array.hpp"
-#include "core/operand.hpp"
 #include "routines/image_batch.hpp"
 
 namespace ado {

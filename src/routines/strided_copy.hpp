@@ -1,7 +1,6 @@
 // out[i] = x[offset + i * stride]
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

@@ -1,7 +1,6 @@
 // out[col][row] = a[row][col]
 #pragma once
 
-#include "core/array.hpp"
 #include "core/operand.hpp"
 
 namespace ado {

@@ -147,12 +147,12 @@ class ProblemOf final : public Problem {
 template <class R>
 class VariantOf final : public AnyVariant {
  public:
-  explicit VariantOf(const Variant<R>& variant) : variant_(variant) {
+  VariantOf(const Variant<R>& variant, Device runs_on) : variant_(variant) {
     name = variant.name;
     changes = variant.changes;
-    precision = variant.precision;
-    device = variant.device;
-    min_compute = variant.device == Device::kCuda ? variant.min_compute : 0;
+    if constexpr (requires { R::kPrecision; }) precision = R::kPrecision;
+    device = runs_on;
+    min_compute = device == Device::kCuda ? variant.min_compute : 0;
     ceiling = variant.ceiling;
     built = variant.run != nullptr;
     if (variant.grid != nullptr)
@@ -211,8 +211,9 @@ class RoutineBuilder {
     const std::size_t computed = routine.lengths.size() - routine.dimensions.size();
     if (computed != (requires(const R& r) { r.result_length(); } ? 1 : 0))
       throw std::logic_error(routine.name + " must compute each length that only results have");
-    for (int level = 0; level < kIsaLevels; ++level) add(routine.cpu_[level], cpu[level]);
-    add(routine.cuda_, cuda);
+    for (int level = 0; level < kIsaLevels; ++level)
+      add(routine.cpu_[level], cpu[level], Device::kCpu);
+    add(routine.cuda_, cuda, Device::kCuda);
     return std::move(builder.routine_);
   }
 
@@ -241,9 +242,9 @@ class RoutineBuilder {
       throw std::logic_error(std::string(R::kName) + " has no input " + operand.type.same_as);
     list.push_back(std::move(info));
   }
-  static void add(AnyLadder& list, const Ladder<R>& ladder) {
+  static void add(AnyLadder& list, const Ladder<R>& ladder, Device device) {
     for (const Variant<R>& variant : ladder)
-      list.push_back(std::make_unique<VariantOf<R>>(variant));
+      list.push_back(std::make_unique<VariantOf<R>>(variant, device));
   }
 
   std::unique_ptr<Routine> routine_ = std::make_unique<Routine>();

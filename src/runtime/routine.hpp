@@ -47,7 +47,7 @@ class AnyVariant {
 
   const char* name = nullptr;
   const char* changes = nullptr;
-  const char* precision = nullptr;
+  const char* precision = "exact";
   Device device = Device::kCpu;
   int min_compute = 0;  // compute capability times ten; 0 on the CPU
   bool ceiling = false;

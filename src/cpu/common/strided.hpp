@@ -1,11 +1,6 @@
 // Gathers runs of elements with any stride (in bytes) into packed memory, and scatters packed runs.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
 #include "core/streaming.hpp"
 #include "cpu/common/vectors.hpp"
 

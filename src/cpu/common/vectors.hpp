@@ -3,14 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#include "core/isa.hpp"
 #include "core/unsigned.hpp"
 
 namespace ado::ADO_ISA {
@@ -87,8 +85,7 @@ ADO_INLINE void store_vector(void* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// ---------------------------------------------------------------------------------------------
-// instructions that work within 16-byte lanes
+// ---- instructions that work within 16-byte lanes ----
 
 #if defined(__AVX512BW__)
 #define ADO_X86(name) _mm512_##name
@@ -175,8 +172,7 @@ ADO_INLINE Floats square_root(Floats x) {
 #endif
 }
 
-// ---------------------------------------------------------------------------------------------
-// bytes widened to 16 bits
+// ---- bytes widened to 16 bits ----
 
 // A vector of bytes widened to 16 bits, in the order of the unpack instruction: `low` has the first
 // eight elements of each 16-byte lane and `high` the last eight. So widening and narrowing need no

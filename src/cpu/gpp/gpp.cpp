@@ -1,16 +1,9 @@
 // The GPP self-energy on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/gpp_tiles.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/vectors.hpp"
 #include "cpu/gpp/pole.hpp"
 
 namespace ado::ADO_ISA {
@@ -45,8 +38,7 @@ void write_sums(const Gpp& p, int64_t count, Part part) {
     write(p, f, sum_of_parts(count, checkpoints, [&](int64_t i) { return part(i, f); }));
 }
 
-// ---------------------------------------------------------------------------------------------
-// as published
+// ---- as published ----
 
 // Nanoseconds per term; like all such constants below, an order of magnitude.
 constexpr double kPublishedTime = 10;
@@ -195,8 +187,7 @@ void bands_innermost(const Gpp& p, const Launch& go) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// hoisted, and then vectorised
+// ---- hoisted, and then vectorised ----
 
 // Bands in the caller's arrays, at one frequency.
 template <class V>
@@ -231,8 +222,7 @@ void in_place(const Gpp& p, const Launch& go) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------
-// packed in cache blocks
+// ---- packed in cache blocks ----
 
 using V = Reals<double>;
 
@@ -460,8 +450,7 @@ void in_blocks(const Gpp& p, const Launch& go) {
              [&](int64_t i, int64_t f) { return packed.sums[i * p.frequencies() + f]; });
 }
 
-// ---------------------------------------------------------------------------------------------
-// sums per tile of rows
+// ---- sums per tile of rows ----
 
 // The sums of a tile are added over the panels in order, so they do not depend on the other tiles.
 void add_tiles(const GppTiles& p, const Launch& go) {
@@ -488,9 +477,6 @@ void add_tiles(const GppTiles& p, const Launch& go) {
     });
   });
 }
-
-// ---------------------------------------------------------------------------------------------
-// the ladder
 
 #if defined(__FMA__)
 constexpr bool kFused = true;
@@ -542,97 +528,64 @@ double requested(const Gpp& p) {
   return pairs * passes(p, kTogether) * static_cast<double>(sizeof(Complex)) * (bands + 2 * loads);
 }
 
+// An entry. The loads are those of requested<kTogether, kBands>.
+template <const OperationCounts& kCounts, int kTogether, int64_t kBands,
+          std::size_t (*kScratchBytes)(const Gpp&) = nullptr>
+constexpr Variant<Gpp> row(const char* name, const char* changes,
+                           void (*run)(const Gpp&, const Launch&)) {
+  return {.name = name,
+          .changes = changes,
+          .scratch_bytes = kScratchBytes,
+          .flops = flops<kCounts>,
+          .bytes = requested<kTogether, kBands>,
+          .instructions = instructions<kCounts>,
+          .run = run};
+}
+
 constexpr Variant<Gpp> kVariants[] = {
-    {.name = "naive_loops",
-     .changes = "Evaluates the formulas in complex arithmetic, in nested loops.",
-     .precision = Gpp::kPrecision,
-     .flops = flops<kPublished>,
-     .bytes = requested<1, 1>,
-     .instructions = instructions<kPublished>,
-     .run = unless_empty<naive_loops>},
-    {.name = "threaded",
-     .changes = "Distributes the rows (igp) over the threads.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_totals,
-     .flops = flops<kPublished>,
-     .bytes = requested<1, 1>,
-     .instructions = instructions<kPublished>,
-     .run = unless_empty<threaded>},
-    {.name = "bands_innermost",
-     .changes =
-         "Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_sums,
-     .flops = flops<kPublished>,
-     .bytes = requested<1, 0>,
-     .instructions = instructions<kPublished>,
-     .run = unless_empty<bands_innermost<Cutoff::kModuli>>},
-    {.name = "no_square_roots",
-     .changes = "Compares squared moduli, which saves the square roots.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_sums,
-     .flops = flops<kPublished>,
-     .bytes = requested<1, 0>,
-     .instructions = instructions<kPublished>,
-     .run = unless_empty<bands_innermost<Cutoff::kSquares>>},
-    {.name = "hoisted",
-     .changes = "Hoists everything that does not depend on the band, so that the loop sums real "
-                "factors.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_sums,
-     .flops = flops<kHoisted>,
-     .bytes = requested<1, 0>,
-     .instructions = instructions<kHoisted>,
-     .run = unless_empty<in_place<double, Division::kSeparate>>},
-    {.name = "shared_division",
-     .changes = "Shares one division between both quotients unless the pole is near the real axis.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_sums,
-     .flops = flops<kSharedDivision>,
-     .bytes = requested<1, 0>,
-     .instructions = instructions<kSharedDivision>,
-     .run = unless_empty<in_place<double, Division::kShared>>},
-    {.name = "simd",
-     .changes = "Vectorises along ig; lanes select between the branches.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = bytes_of_row_sums,
-     .flops = flops<kSharedDivision>,
-     .bytes = requested<1, 0>,
-     .instructions = instructions<kSharedDivision>,
-     .run = unless_empty<in_place<V, Division::kShared>>},
-    {.name = "packed",
-     .changes =
-         "Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes<kBlockRows>,
-     .flops = flops<kSharedDivision>,
-     .bytes = requested<1, kBlockBands>,
-     .instructions = instructions<kSharedDivision>,
-     .run = unless_empty<in_blocks<false, 1>>},
-    {.name = "two_frequencies",
-     .changes = "Computes two frequencies per pass, which share the loads and products of the "
-                "matrix elements.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes<kBlockRows>,
-     .flops = flops<kTwoFrequencies>,
-     .bytes = requested<2, kBlockBands>,
-     .instructions = instructions<kTwoFrequencies>,
-     .run = unless_empty<in_blocks<false, 2>>},
-    {.name = "sorted_by_occupation",
-     .changes = "Sorts bands by occupation: empty bands skip asx; full bands with non-negative "
-                "energies skip the weight and the cut-off test.",
-     .precision = Gpp::kPrecision,
-     .scratch_bytes = packed_bytes<kBlockRows>,
-     .flops = flops<kSortedByOccupation>,
-     .bytes = requested<2, kBlockBands>,
-     .instructions = instructions<kSortedByOccupation>,
-     .run = unless_empty<in_blocks<true, 2>>},
+    row<kPublished, 1, 1>("naive_loops",
+                          "Evaluates the formulas in complex arithmetic, in nested loops.",
+                          unless_empty<naive_loops>),
+    row<kPublished, 1, 1, bytes_of_row_totals>(
+        "threaded", "Distributes the rows (igp) over the threads.", unless_empty<threaded>),
+    row<kPublished, 1, 0, bytes_of_row_sums>(
+        "bands_innermost",
+        "Makes the loop over bands the innermost loop, so that wtilde and i_eps are loaded once.",
+        unless_empty<bands_innermost<Cutoff::kModuli>>),
+    row<kPublished, 1, 0, bytes_of_row_sums>(
+        "no_square_roots", "Compares squared moduli, which saves the square roots.",
+        unless_empty<bands_innermost<Cutoff::kSquares>>),
+    row<kHoisted, 1, 0, bytes_of_row_sums>(
+        "hoisted",
+        "Hoists everything that does not depend on the band, so that the loop sums real "
+        "factors.",
+        unless_empty<in_place<double, Division::kSeparate>>),
+    row<kSharedDivision, 1, 0, bytes_of_row_sums>(
+        "shared_division",
+        "Shares one division between both quotients unless the pole is near the real axis.",
+        unless_empty<in_place<double, Division::kShared>>),
+    row<kSharedDivision, 1, 0, bytes_of_row_sums>(
+        "simd", "Vectorises along ig; lanes select between the branches.",
+        unless_empty<in_place<V, Division::kShared>>),
+    row<kSharedDivision, 1, kBlockBands, packed_bytes<kBlockRows>>(
+        "packed",
+        "Packs the operands; each block of aqsn is packed once and stays in the cache for 64 igp.",
+        unless_empty<in_blocks<false, 1>>),
+    row<kTwoFrequencies, 2, kBlockBands, packed_bytes<kBlockRows>>(
+        "two_frequencies",
+        "Computes two frequencies per pass, which share the loads and products of the "
+        "matrix elements.",
+        unless_empty<in_blocks<false, 2>>),
+    row<kSortedByOccupation, 2, kBlockBands, packed_bytes<kBlockRows>>(
+        "sorted_by_occupation",
+        "Sorts bands by occupation: empty bands skip asx; full bands with non-negative energies "
+        "skip the weight and the cut-off test.",
+        unless_empty<in_blocks<true, 2>>),
 };
 
 constexpr Variant<GppTiles> kTilesVariants[] = {
     {.name = "sorted_by_occupation",
      .changes = "The last variant of gpp, with one sum per tile of rows.",
-     .precision = Gpp::kPrecision,
      .scratch_bytes = [](const GppTiles& p) { return packed_bytes<GppTiles::kTileRows>(p); },
      .run = add_tiles},
 };

@@ -15,20 +15,12 @@
 
 #include "routines/gpp.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <utility>
-
 #include "core/compensated.hpp"
-#include "core/isa.hpp"
+#include "cpu/common/loops.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
-
-// ---------------------------------------------------------------------------------------------
-// numbers
 
 // V is double, or a vector of doubles.
 template <class V>
@@ -81,8 +73,7 @@ ADO_INLINE ComplexOf<V> load_lanes(const std::byte* from, int64_t stride, int64_
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// sums
+// ---- sums ----
 
 // Terms per chain. A chain is summed without compensation, and the sums of chains are summed with
 // compensation. Otherwise, n equal terms would accumulate n roundings.
@@ -125,8 +116,7 @@ ADO_INLINE SelfEnergy<double> sum_of_lanes(const SelfEnergy<V>& terms) {
   return lanes.total();
 }
 
-// ---------------------------------------------------------------------------------------------
-// the model
+// ---- the model ----
 
 ADO_INLINE bool all(int lane) { return lane != 0; }
 template <class Mask>

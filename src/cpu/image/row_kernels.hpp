@@ -2,12 +2,6 @@
 // detection use them.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
-#include "cpu/common/vectors.hpp"
 #include "cpu/image/stages.hpp"
 #include "routines/grayscale.hpp"
 
@@ -22,8 +16,7 @@
 namespace ado::ADO_ISA {
 namespace {
 
-// ---------------------------------------------------------------------------------------------
-// grayscale
+// ---- grayscale ----
 
 // The colours of a vector of pixels as pairs of 16-bit numbers, one pair of each kind per pixel.
 // The weight of the second colour does not fit into a signed number, so the colour occurs twice
@@ -214,8 +207,7 @@ ADO_INLINE void gray_row(const Image& image, int64_t row, int64_t begin, int64_t
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// Gaussian blur
+// ---- Gaussian blur ----
 
 // Default taps. 1 2 3 4 3 2 1 is 1 2 1 convolved with 1 0 2 0 1, and no sum exceeds 65280. So
 // 16-bit numbers, shifts by whole elements and additions are sufficient. Two convolutions with two
@@ -243,30 +235,16 @@ struct BlurRow {
   }
 };
 
-// ---------------------------------------------------------------------------------------------
-// Sobel
+// ---- Sobel ----
 
-// The magnitudes of gradients, rounded down and limited to 255. Every n = x^2 + y^2 is below 2^24,
-// so a float represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next
-// integer. Rounding changes r by at most r 2^-24, which is too little to reach that integer,
-// because r is below 2^11.
+// The magnitudes of gradients, rounded down and limited to 255.
 //
 // The loop is bound by the square root, at 4.4 cycles per vector of any width (Zen 5). A Newton
 // step from the processor's estimate of 1 / r takes 1.1 to 1.3 times as long. To compute half of
 // the roots each way is not faster, because the shorter dependency chain from load to store is more
 // important.
 ADO_INLINE Bytes magnitude(Widened x, Widened y) {
-  const auto half = [](Uint16s x, Uint16s y) {
-    constexpr VectorOf<2, kWidth>::Indices kIndices;
-    const auto root = [](Uint16s pairs) {
-      const auto both = reinterpret_cast<Int16s>(pairs);
-      const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
-      return __builtin_convertvector(square_root(squared), Int32s);
-    };
-    return narrow(root(interleave<2, false>(x, y, kIndices)),
-                  root(interleave<2, true>(x, y, kIndices)));
-  };
-  return narrow(half(x.low, y.low), half(x.high, y.high));
+  return narrow(magnitude_by_root(x.low, y.low), magnitude_by_root(x.high, y.high));
 }
 
 struct SobelRow {

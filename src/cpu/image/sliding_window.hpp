@@ -4,16 +4,6 @@
 // after the other. Between blocks, the registers are saved in the L1 cache.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/strided.hpp"
-#include "cpu/common/vectors.hpp"
-#include "cpu/image/image.hpp"
 #include "cpu/image/stages.hpp"
 
 namespace ado::ADO_ISA {
@@ -156,8 +146,7 @@ class SlidingWindow {
   bool started_;
 };
 
-// ---------------------------------------------------------------------------------------------
-// input rows
+// ---- input rows ----
 
 // Provides the rows of a block of a gray image, extended by kRadius columns beyond its border. Rows
 // with contiguous pixels are read in place, and only the vectors at the border are copied.
@@ -245,8 +234,7 @@ class GrayRows {
   RowBuffer buffer_;
 };
 
-// ---------------------------------------------------------------------------------------------
-// output rows
+// ---- output rows ----
 
 // Destination of the rows of a band. Rows are stored directly in the image if its pixels are
 // contiguous, stores are ordinary and the band has at least kWidth columns. Otherwise, they are
@@ -283,8 +271,7 @@ class OutputRows {
   RowBuffer buffer_;
 };
 
-// ---------------------------------------------------------------------------------------------
-// kernels
+// ---- kernels ----
 
 // The even and the odd columns of a vector of pixels, as 16-bit integers. Widening to this order
 // and narrowing from it need no shuffle.
@@ -372,21 +359,6 @@ struct BlurWindow {
     return reinterpret_cast<Bytes>(sums.even >> 8 | (sums.odd & 0xff00));
   }
 };
-
-// Returns the magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
-// represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
-// Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
-// below 2^11.
-ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
-  constexpr VectorOf<2, kWidth>::Indices kIndices;
-  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
-    const auto both = reinterpret_cast<Int16s>(pairs);
-    const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
-    return __builtin_convertvector(square_root(squared), Int32s);
-  };
-  return narrow(root(interleave<2, false>(x, y, kIndices)),
-                root(interleave<2, true>(x, y, kIndices)));
-}
 
 // Returns the magnitudes of gradients, rounded down if they are below 256. They are computed from
 // the hardware estimate of 1 / r, whose relative error is below 2^-11. n / r + 1/8 is then between

@@ -2,25 +2,72 @@
 // the L1 cache, processed by a kernel, and written to the output.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/array.hpp"
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/copy_ceiling.hpp"
+#include "cpu/common/ceilings.hpp"
 #include "cpu/common/strided.hpp"
-#include "cpu/common/vectors.hpp"
-#include "cpu/image/image.hpp"
+#include "routines/gaussian_blur.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
 
-// ---------------------------------------------------------------------------------------------
-// bands
+using Pixel = std::uint8_t;
+
+// One 8-bit image of a batch. Strides are in bytes. to_channel and channels are meaningful for
+// colour images only.
+struct Image {
+  std::byte* data;
+  int64_t rows, cols;
+  int64_t to_row, to_col, to_channel;
+  int64_t channels;
+
+  std::byte* at(int64_t row, int64_t col) const { return data + row * to_row + col * to_col; }
+  Pixel& pixel(int64_t row, int64_t col) const { return *reinterpret_cast<Pixel*>(at(row, col)); }
+};
+
+ADO_INLINE Image image_of(const Array& a, int64_t i) {
+  const int row = a.rank - 2, col = a.rank - 1;
+  return {a.slice(2, i), a.shape[row], a.shape[col], a.stride[row], a.stride[col], 0, 1};
+}
+ADO_INLINE Image colour_image_of(const Array& a, int64_t i) {
+  const int row = a.rank - 3, col = a.rank - 2, channel = a.rank - 1;
+  return {a.slice(3, i), a.shape[row],      a.shape[col],    a.stride[row],
+          a.stride[col], a.stride[channel], a.shape[channel]};
+}
+
+// The row (or column) of an image with `length` rows that replaces row i, if row i is outside the
+// image. -1 if zeros replace it.
+ADO_INLINE int64_t source_index(Border border, int64_t i, int64_t length) {
+  if (i >= 0 && i < length) return i;
+  if (border == Border::kConstant) return -1;
+  if (border == Border::kReplicate || length == 1) return i < 0 ? 0 : length - 1;
+  while (i < 0 || i >= length) i = i < 0 ? -i : 2 * (length - 1) - i;
+  return i;
+}
+
+// Order of magnitude of the time per pixel, if pixels are computed one at a time.
+constexpr int64_t kPixelNanoseconds = 20;
+
+// Calls interior(row, col) for the pixels whose neighbours up to `radius` away are all inside the
+// image, and border(row, col) for all other pixels.
+template <class AtBorder, class InInterior>
+ADO_INLINE void for_each_pixel(int64_t rows, int64_t cols, int64_t radius, AtBorder border,
+                               InInterior interior) {
+  Checkpoints checkpoints;
+  const auto for_each = [&](int64_t row, int64_t begin, int64_t end, const auto& pixel) {
+    checkpoints.in_pieces<kPixelNanoseconds>(begin, end, [&](int64_t from, int64_t to) {
+      for (int64_t col = from; col < to; ++col) pixel(row, col);
+    });
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool inner_row = row >= radius && row < rows - radius;
+    const int64_t begin = inner_row ? min(radius, cols) : cols;
+    const int64_t end = max(begin, cols - radius);
+    for_each(row, 0, begin, border);
+    for_each(row, begin, end, interior);
+    for_each(row, end, cols, border);
+  }
+}
+
+// ---- bands ----
 
 // A rectangle of one image that one thread computes from top to bottom.
 struct Band {
@@ -76,8 +123,7 @@ class Ring {
   alignas(kLine) Pixel rows_[kSize][kPitch] = {};
 };
 
-// ---------------------------------------------------------------------------------------------
-// stencils
+// ---- stencils ----
 
 // Memory that will be read soon. Kernels prefetch one cache line of it per vector, so that memory
 // accesses overlap with the arithmetic.
@@ -150,8 +196,7 @@ struct Stencil {
   }
 };
 
-// ---------------------------------------------------------------------------------------------
-// output
+// ---- output ----
 
 // Returns true if non-temporal stores are worthwhile for this number of bytes of inputs and output.
 // For 3840x2160 pixels, they make blur and Sobel 1.4 to 1.6 times as fast on one thread (Zen 5, L3
@@ -164,8 +209,7 @@ ADO_INLINE void put_row(const Image& out, int64_t row, const Band& band, const P
   scatter(from, band.width(), out.at(row, band.left), out.to_col, streaming);
 }
 
-// ---------------------------------------------------------------------------------------------
-// filters of gray
+// ---- filters of gray ----
 
 // Computes this thread's share of a filter of gray images.
 template <int kRadius, class Filter, class Kernel>
@@ -185,6 +229,21 @@ ADO_INLINE void filter_share(const Filter& p, Border border, const Kernel& kerne
     }
   });
   if (streaming) finish_streaming();
+}
+
+// Returns the magnitudes of gradients, rounded down. Every n = x^2 + y^2 is below 2^24, so a float
+// represents it exactly. The square root r of n is at least 1 / (2 r + 2) below the next integer.
+// Rounding changes r by at most r 2^-24, which is too little to reach that integer, because r is
+// below 2^11.
+ADO_INLINE Int16s magnitude_by_root(Uint16s x, Uint16s y) {
+  constexpr VectorOf<2, kWidth>::Indices kIndices;
+  const auto root = [](Uint16s pairs) __attribute__((always_inline)) {
+    const auto both = reinterpret_cast<Int16s>(pairs);
+    const Floats squared = __builtin_convertvector(multiply_add(both, both), Floats);
+    return __builtin_convertvector(square_root(squared), Int32s);
+  };
+  return narrow(root(interleave<2, false>(x, y, kIndices)),
+                root(interleave<2, true>(x, y, kIndices)));
 }
 
 // The ceiling of a filter that reads and writes one image.

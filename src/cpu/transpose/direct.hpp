@@ -1,14 +1,6 @@
 // Transposes small and thin matrices without the buffer of a tile.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
-#include "core/streaming.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/transpose/matrices.hpp"
 #include "cpu/transpose/parts.hpp"
 #include "cpu/transpose/tiles.hpp"
 

@@ -1,13 +1,8 @@
 // Transposes parts of matrices in registers, directly from memory to memory.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "core/isa.hpp"
 #include "core/streaming.hpp"
-#include "cpu/common/vectors.hpp"
+#include "cpu/common/loops.hpp"
 #include "cpu/transpose/registers.hpp"
 
 namespace ado::ADO_ISA {

@@ -1,15 +1,10 @@
 // Transposes blocks in vector registers.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#include "core/isa.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {

@@ -1,19 +1,8 @@
 // Transpose on the CPU. One source, compiled once per instruction set (core/isa.hpp).
 #include "routines/transpose.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <utility>
-
-#include "core/isa.hpp"
-#include "core/threads.hpp"
-#include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/copy_ceiling.hpp"
+#include "cpu/common/ceilings.hpp"
 #include "cpu/transpose/direct.hpp"
-#include "cpu/transpose/matrices.hpp"
-#include "cpu/transpose/tiles.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -36,8 +25,7 @@ void run(const Transpose& p, const Launch&) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
-// element by element
+// ---- element by element ----
 
 struct NaiveLoops {
   template <int kSize>
@@ -84,8 +72,7 @@ struct Blocked {
   }
 };
 
-// ---------------------------------------------------------------------------------------------
-// the steps
+// ---- the steps ----
 
 // Outputs of at least this size are stored with non-temporal stores. a and out of 8 MiB each fill
 // half of an L3 of 32 MiB, and a larger output would be evicted before it is read. In repeated

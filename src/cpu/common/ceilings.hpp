@@ -1,19 +1,30 @@
-// The read ceiling: a kernel that only reads, for routines that read far more than they write.
+// The ceilings of the CPU routines: kernels that only copy, or only read.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "core/array.hpp"
-#include "core/isa.hpp"
-#include "core/poll.hpp"
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
+#include "cpu/common/loops.hpp"
 #include "cpu/common/vectors.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
+
+// The ceiling of routines that read `bytes` bytes and write the same number: all threads copy with
+// non-temporal stores.
+ADO_INLINE void stream_copy(std::byte* to, const std::byte* from, int64_t bytes) {
+  constexpr int64_t kPiece = 64 << 10;
+  const int64_t pieces = (bytes + kPiece - 1) / kPiece;
+  in_parallel(threads_for(2 * bytes), [&](int thread, int threads) {
+    const int64_t begin = pieces * thread / threads * kPiece;
+    Checkpoints checkpoints;
+    checkpoints.in_pieces<1, kPiece>(
+        begin, min(pieces * (thread + 1) / threads * kPiece, bytes),
+        [&](int64_t at, int64_t end) { stream(to + at, from + at, end - at); });
+    finish_streaming();
+  });
+}
 
 // Reads memory at the maximum rate of one thread: four parts at the same time, a few lines of each
 // per iteration. A tail shorter than one vector is ignored. With one part, it is 0.81 times as fast

@@ -1,18 +1,13 @@
-// Copies elements with a constant stride to packed memory: the variants of strided_copy and
-// component.
-#pragma once
+// Copies of elements with a constant stride on the CPU: the ladders of strided_copy and component.
+// One source, compiled once per instruction set (core/isa.hpp).
+#include "routines/strided_copy.hpp"
 
-#include <cstddef>
-#include <cstdint>
-
-#include "core/array.hpp"
-#include "core/isa.hpp"
 #include "core/streaming.hpp"
 #include "core/threads.hpp"
 #include "core/variant.hpp"
-#include "cpu/common/checkpoints.hpp"
-#include "cpu/common/parallel.hpp"
+#include "cpu/common/loops.hpp"
 #include "cpu/common/vectors.hpp"
+#include "routines/component.hpp"
 
 namespace ado::ADO_ISA {
 namespace {
@@ -39,9 +34,6 @@ ADO_INLINE void in_parts(const Elements& all, int64_t begin, int64_t end, const 
   checkpoints.in_pieces_of(items, nanoseconds, begin, end,
                            [&](int64_t at, int64_t to) { piece(all.part(at, to)); });
 }
-
-// ---------------------------------------------------------------------------------------------
-// the variants
 
 // Not inlined: if the compiler knew that results are packed, it would insert the elements into
 // vectors, which is slower.
@@ -184,5 +176,50 @@ void pack(const Routine& p, const Launch&) {
   }
 }
 
+constexpr Variant<StridedCopy> kStridedCopyVariants[] = {
+    {.name = "naive_loops",
+     .changes = "Copies one element at a time.",
+     .run = pack<StridedCopy, NaiveLoops>},
+    {.name = "simd",
+     .changes = "Loads whole vectors and selects elements in registers if the stride is at most 4.",
+     .run = pack<StridedCopy, Simd>},
+    {.name = "prefetch",
+     .changes = "Prefetches 64 selected elements ahead if cache lines contain few of them.",
+     .run = pack<StridedCopy, Prefetched>},
+    {.name = "streaming",
+     .changes = "Stores a result larger than the cache with non-temporal stores.",
+     .run = pack<StridedCopy, Streaming>},
+    {.name = "threaded",
+     .changes = "Distributes the elements over the threads.",
+     .run = pack<StridedCopy, Threaded>},
+};
+
+constexpr Variant<Component> kComponentVariants[] = {
+    {.name = "naive_loops",
+     .changes = "Copies one element at a time.",
+     .run = pack<Component, NaiveLoops>},
+    {.name = "simd",
+     .changes = "Loads whole vectors and selects elements in registers for up to 4 components.",
+     .run = pack<Component, Simd>},
+    {.name = "prefetch",
+     .changes = "Prefetches 64 selected elements ahead if cache lines contain few of them.",
+     .run = pack<Component, Prefetched>},
+    {.name = "streaming",
+     .changes = "Stores a result larger than the cache with non-temporal stores.",
+     .run = pack<Component, Streaming>},
+    {.name = "threaded",
+     .changes = "Distributes the points over the threads.",
+     .run = pack<Component, Threaded>},
+};
+
 }  // namespace
+
+// Copies with non-temporal stores, for results that are larger than the caches.
+void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  stream(to, from, bytes);
+}
+
+Ladder<StridedCopy> strided_copy_ladder() { return ladder_of(kStridedCopyVariants); }
+Ladder<Component> component_ladder() { return ladder_of(kComponentVariants); }
+
 }  // namespace ado::ADO_ISA
