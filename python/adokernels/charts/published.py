@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.artist import Artist
 
 from adokernels.charts.bandwidth import level_bandwidths
 from adokernels.charts.canvas import FADED, Canvas, entry, level_size, level_style
+from adokernels.charts.labels import Point
 from adokernels.charts.roofs import Roof, bandwidth_roofs
+from adokernels.records.machine import Machine
 from adokernels.text import quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from matplotlib.artist import Artist
-
-    from adokernels.charts.labels import Point
-    from adokernels.records.machine import Machine
 
 _LINE: Mapping[str, Any] = {"lw": 1.0, "ls": "-."}
 

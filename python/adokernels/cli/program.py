@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.console import Console
 
@@ -13,9 +13,6 @@ from adokernels import _core
 from adokernels.cli import information, measuring, stored
 from adokernels.cli.arguments import Commands
 from adokernels.cli.results import INTERRUPTED, NO_DEVICE, USAGE, WRONG
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100

@@ -6,8 +6,8 @@ then improve memory access patterns, then reduce memory accesses and computation
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.bounds import bound_of
 from adokernels.diagnosis.evidence import (
@@ -29,13 +29,9 @@ from adokernels.diagnosis.evidence import (
 from adokernels.diagnosis.limiter import limiter
 from adokernels.diagnosis.steps import Step
 from adokernels.records.limiter import Kind, Limiter, Provenance
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
 from adokernels.text import number, percent, quantity, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
 
 #: Sectors of a cache line.
 _LINE = 4

@@ -7,16 +7,13 @@ that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts
 from adokernels.diagnosis.steps import Step
 from adokernels.records.limiter import Provenance
 from adokernels.text import number, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Steps that do not change the number of instructions.
 _SAME_INSTRUCTIONS = {Step.COALESCING, Step.BANK_CONFLICTS, Step.OCCUPANCY, Step.PARALLELISM}

@@ -14,19 +14,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from adokernels import _core
 from adokernels.diagnosis import evidence
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import BY_KEY
+from adokernels.records.profile import KernelProfile
 from adokernels.records.shown import ShownAsTables
+from adokernels.records.statistics import Comparison
+from adokernels.records.sweep import Sweep
 from adokernels.text import StrEnum, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import KernelProfile
-    from adokernels.records.statistics import Comparison
-    from adokernels.records.sweep import Sweep
 
 
 def _shared_headroom(k: KernelProfile) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
@@ -12,11 +11,9 @@ from adokernels.diagnosis.steps import Step, changed_by
 from adokernels.diagnosis.targets import MetricChange, change
 from adokernels.records.entries import Entries
 from adokernels.records.limiter import Limiter
+from adokernels.records.measurement import Measurement
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Measurement
 
 #: A proposal "done" is confirmed if the gain of the next variant is at most this value.
 CONFIRMED = 1.05

@@ -10,12 +10,14 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adokernels.records.forms import number_in
+from adokernels.records.inputs import Inputs
 from adokernels.records.limiter import Evidence, Provenance
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import (
     COMPUTE_BREAKDOWN,
     MEMORY_BREAKDOWN,
@@ -24,13 +26,8 @@ from adokernels.records.metrics import (
     WARP,
     of_peak,
 )
+from adokernels.records.profile import KernelProfile
 from adokernels.text import NO_LIMIT, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.inputs import Inputs
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.profile import KernelProfile
 
 # NVIDIA's thresholds (Nsight Compute 2025.3, SOLBottleneck.py and the other rules).
 #: A unit is the limiter from this share of its maximum.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.evidence import (
     BALANCED,
@@ -28,11 +27,9 @@ from adokernels.diagnosis.evidence import (
 )
 from adokernels.records.forms import number_in
 from adokernels.records.limiter import Evidence, Kind, Limiter, Provenance
+from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.text import NO_LIMIT, number, percent
-
-if TYPE_CHECKING:
-    from adokernels.records.machine import Machine
 
 _COUNTED = Provenance.COUNTED
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adokernels.diagnosis.steps import Step
+from adokernels.records.profile import Profile
 from adokernels.text import number, percent, quantity
-
-if TYPE_CHECKING:
-    from adokernels.records.profile import Profile
 
 #: Minimum relative change for an improved metric.
 _MOVED = 0.02

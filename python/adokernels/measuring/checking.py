@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.progress import ProgressDisplay
@@ -11,9 +12,6 @@ from adokernels.model.call_checks import check_options
 from adokernels.model.checker import Checker
 from adokernels.model.ladder import Ladder
 from adokernels.records.checked import CheckResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check(

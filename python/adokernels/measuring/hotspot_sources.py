@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from adokernels.model.source import definitions_of, shipped_path
 from adokernels.records.hotspots import Excerpt, LineSamples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 #: Number of lines that are shown above and below a line outside of any definition.
 _CONTEXT = 3

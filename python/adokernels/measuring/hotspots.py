@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
@@ -17,14 +18,8 @@ from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Variant
 from adokernels.model.source import sources_folder
+from adokernels.model.source_launch import SourceLaunch
 from adokernels.records.hotspots import Hotspots, LineSamples, split_reasons
-from adokernels.records.inputs import Inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from adokernels.model.source_launch import SourceLaunch
-    from adokernels.records.inputs import Inputs as Inputs
 
 #: The errors of the sampled process that are raised here.
 _ERRORS: Mapping[str, type[Exception]] = {

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.measuring.profiling import collect
+from adokernels.measuring.progress import ProgressDisplay
 from adokernels.measuring.sampling import Sampler, clock_reached
+from adokernels.measuring.settings import Settings
 from adokernels.model.checker import Checker
+from adokernels.model.ladder import Ladder, Variant
 from adokernels.model.operands import batch_option
+from adokernels.model.problem import Block, Call, Problem
 from adokernels.model.registry import routines
-from adokernels.records.inputs import Inputs as Inputs
+from adokernels.records.inputs import Inputs
 from adokernels.records.kernels import Kernel
 from adokernels.records.measurement import Measurement
+from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.measuring.settings import Settings
-    from adokernels.model.ladder import Ladder, Variant
-    from adokernels.model.problem import Block, Call, Problem
-    from adokernels.records.profile import Profile
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,21 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from adokernels import _core
-from adokernels.measuring.context import (
-    context,
-    device_name,
-    device_type,
-    last_level_cache_bytes,
-)
+from adokernels.measuring.context import context, device_name, device_type, last_level_cache_bytes
 from adokernels.measuring.progress import ProgressDisplay, displayed
+from adokernels.model.problem import Call
 from adokernels.model.registry import ceilings
 from adokernels.records.loading import read_record
 from adokernels.records.machine import Ceiling, Machine
 from adokernels.records.record import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from adokernels.model.problem import Call
 
 #: Maximum and minimum number of samples per ceiling. After this time in seconds, sampling ends as
 #: soon as the minimum is reached.

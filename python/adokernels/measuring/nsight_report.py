@@ -6,20 +6,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core, toolkit
 from adokernels.measuring.stored_call import CHILD, StoredCall, environment
 from adokernels.model.call_checks import check_options
+from adokernels.model.ladder import Variant
 from adokernels.model.source import sources_folder
+from adokernels.records.measurement import Cache
 from adokernels.storage import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adokernels.model.ladder import Variant
-    from adokernels.records.measurement import Cache
 
 SUFFIX = ".ncu-rep"
 #: The name of the error in the output of ncu, and the remedy.

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Ladder, Variant
 from adokernels.records.kernels import Kernel
+from adokernels.records.measurement import Cache
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.records.profile import KernelProfile, Profile
 
-if TYPE_CHECKING:
-    from adokernels.records.measurement import Cache
-
-    Metrics = str | Iterable[str]
-    Work = _core.Call | Callable[[], object]
+Metrics = str | Iterable[str]
+Work = _core.Call | Callable[[], object]
 
 
 def profile(

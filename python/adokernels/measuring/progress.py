@@ -8,21 +8,16 @@ import io
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from rich.progress import Task
-    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -83,7 +78,7 @@ class ProgressDisplay:
         self._refreshing = threading.Event()
         self._thread = threading.Thread(target=self._refresh_regularly, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressDisplay:
         self._bar.start()
         if self._shown:
             self._thread.start()

@@ -6,8 +6,8 @@ docs/methods.md describes the protocol and its sources.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from adokernels import _core
 from adokernels.measuring.context import context
@@ -20,14 +20,10 @@ from adokernels.measuring.settings import Settings, require_finite
 from adokernels.measuring.streams import stream_handle
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Ladder, Variant
+from adokernels.model.problem import Block
 from adokernels.records.inputs import Inputs
 from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from adokernels.model.problem import Block
 
 
 def measure(

@@ -11,23 +11,19 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adokernels import _core
 from adokernels.measuring.context import device_type
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.model.problem import Call
 from adokernels.records.measurement import UNCHECKED
 from adokernels.records.statistics import FEWEST_SAMPLES, median_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.model.problem import Call
 
 #: Seconds per call, mean SM clock in Hz (0 if unknown), and whether launch overhead was hidden.
 Sample = tuple[float, float, bool]

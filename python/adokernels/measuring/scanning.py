@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.protocol import sweep
 from adokernels.model.call_checks import check_options
 from adokernels.model.routine import Routine
+from adokernels.records.measurement import Cache
 from adokernels.records.scan import Scan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
-
-    from adokernels.records.measurement import Cache
-    from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep
 
 #: Compulsory bytes of the smallest and the largest default problem, and the factor from one to the
 #: next.

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from adokernels.measuring.sampling import sample_interleaved
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adokernels.measuring.progress import ProgressDisplay
-    from adokernels.measuring.sampling import Sampler
-    from adokernels.records.measurement import Cache
+from adokernels.measuring.progress import ProgressDisplay
+from adokernels.measuring.sampling import Sampler, sample_interleaved
+from adokernels.records.measurement import Cache
 
 _DEFAULT_PRECISION = {"cpu": 0.01, "cuda": 0.005}
 

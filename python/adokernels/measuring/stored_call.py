@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adokernels import _core
 from adokernels.measuring.ladder_sweep import inputs_of
+from adokernels.model.ladder import Variant
 from adokernels.model.libraries import on_host
+from adokernels.model.problem import Block, Call
 from adokernels.model.registry import routines
 from adokernels.records.inputs import Inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from adokernels.model.ladder import Variant
-    from adokernels.model.problem import Block, Call
-    from adokernels.records.inputs import Inputs as Inputs
 
 #: The module that runs a stored call in a fresh process.
 CHILD = "adokernels.measuring.stored_run"

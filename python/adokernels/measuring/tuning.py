@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adokernels.measuring.ladder_sweep import Run, measure_ladder
 from adokernels.measuring.progress import ProgressDisplay, displayed
 from adokernels.measuring.settings import Settings
 from adokernels.model.call_checks import check_options
 from adokernels.model.ladder import Variant
+from adokernels.model.problem import Block
+from adokernels.records.measurement import Cache, Measurement
 from adokernels.records.shown import ShownAsTables
 from adokernels.records.statistics import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.problem import Block
-    from adokernels.records.measurement import Cache, Measurement
-    from adokernels.records.sweep import Sweep
+from adokernels.records.sweep import Sweep
 
 
 @dataclass(frozen=True)

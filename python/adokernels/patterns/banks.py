@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
 from adokernels.conveniences import Plotted
 from adokernels.patterns.accesses import Accesses, firsts
 from adokernels.patterns.tables import count, mean, quantities_table
 from adokernels.records.metrics import WARP
 from adokernels.records.shown import ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
 
 #: Number of banks of shared memory, and bytes per word of a bank.
 BANKS, WORD = 32, 4

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
 from adokernels.conveniences import Plotted
 from adokernels.patterns.accesses import by_warp
 from adokernels.patterns.tables import count, mean, quantities_table, share
 from adokernels.records.metrics import WARP
 from adokernels.records.shown import ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
 
 #: Maximum number of branches: each needs an array with the size of the mask.
 _MOST_BRANCHES = 64

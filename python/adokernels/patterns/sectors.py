@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
 
 from adokernels.conveniences import Plotted
 from adokernels.patterns.accesses import Accesses, distinct
 from adokernels.patterns.tables import count, mean, quantities_table, share
 from adokernels.records.metrics import SECTOR
 from adokernels.records.shown import ShownAsTables
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from rich.table import Table
 
 #: Bytes of a cache line: four sectors.
 LINE = 128

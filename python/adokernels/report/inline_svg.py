@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+from matplotlib.figure import Figure
 
 from adokernels.charts.files import to_svg
 from adokernels.text import printable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Maximum number of characters of an alternative text.
 _LONGEST_LABEL = 10_000

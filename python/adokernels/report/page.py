@@ -7,13 +7,20 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
 
 from adokernels.charts.files import closing
 from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
 from adokernels.diagnosis.diagnosis import diagnose
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.sweep import Sweep
 from adokernels.report.inline_svg import inline_svg
 from adokernels.report.tables import headline, variants_table
 from adokernels.storage import replace_file
@@ -21,15 +28,6 @@ from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.rendering import to_html
 from adokernels.text import escaped, quantity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.sweep import Sweep
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]

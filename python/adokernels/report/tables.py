@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from rich.table import Table
+
+from adokernels.records.measurement import Measurement
 from adokernels.records.metrics import LEVEL_BYTES
+from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, new_table
 from adokernels.text import escaped, number, quantity, ratio, share_of_limit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.sweep import Sweep
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {

@@ -27,7 +27,7 @@ _BUILDERS = {
     "Sass": ("machine_code", "sass_tables"),
     "Scan": ("measurements", "scan_table"),
     "Sweep": ("measurements", "sweep_tables"),
-    "Tuning": ("measurements", "tuning_table"),
+    "Tuning": ("ladders", "tuning_table"),
 }
 
 

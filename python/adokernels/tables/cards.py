@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.table import Table
 
+from adokernels.diagnosis.cards import Card, CardEvidence, Cards
 from adokernels.tables.rendering import new_table
 from adokernels.text import quantity, ratio
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from adokernels.diagnosis.cards import Card, CardEvidence, Cards
 
 #: Maximum widths in characters of the columns of all cards, and of the text of one card.
 _WIDTHS = (24, 26, 32, 32, 26)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rich.table import Table
 from rich.text import Text
 
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
+from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent, quantity, ratio
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from adokernels.records.profile import Profile, ProfileComparison
 
 
 def shown(q: Quantity, value: float) -> str:

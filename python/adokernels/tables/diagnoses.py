@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from rich.table import Table
 from rich.text import Text
 
 from adokernels.diagnosis.cards import Validity, cards
+from adokernels.diagnosis.diagnosis import Diagnosis, Finding
 from adokernels.diagnosis.steps import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.table import Table
-
-    from adokernels.diagnosis.diagnosis import Diagnosis, Finding
 
 #: Widths in characters of the columns with sentences.
 _SENTENCE, _EVIDENCE = 38, 44

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+
+from rich.table import Table
 
 from adokernels.code_text import Listing, Mark
+from adokernels.records.hotspots import HotLine, Hotspots
 from adokernels.tables.rendering import new_table
 from adokernels.text import count, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.table import Table
-
-    from adokernels.records.hotspots import HotLine, Hotspots
 
 #: Maximum number of lines in the table, and of characters of code per line.
 _LINES, _CODE = 12, 60

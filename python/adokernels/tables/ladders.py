@@ -1,20 +1,19 @@
-"""Tables of a ladder's variants, and of all routines."""
+"""Tables of a ladder's variants, of the settings of one variant, and of all routines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from rich.table import Table
 from rich.text import Text
 
+from adokernels.measuring.tuning import Tuning
+from adokernels.model.ladder import Ladder
+from adokernels.model.routine import Routine
+from adokernels.tables.measurements import interval_cell, interval_notes, verdict_cell
 from adokernels.tables.rendering import new_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adokernels.model.ladder import Ladder
-    from adokernels.model.routine import Routine
+from adokernels.text import quantity, ratio
 
 
 def ladder_table(ladder: Ladder) -> Table:
@@ -26,6 +25,30 @@ def ladder_table(ladder: Ladder) -> Table:
     for v in ladder.variants:
         name = f"{v.name} (ceiling)" if v.ceiling else v.name
         table.add_row(*map(Text, (name, v.device, v.changes, v.why_unavailable or "yes")))
+    return table
+
+
+def tuning_table(tuning: Tuning) -> Table:
+    """One row per setting: its time, and the comparison with the default."""
+    headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
+    headers += [("against the\ndefault", False), ("it is", True)]
+    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers)
+    default = tuning.default
+    for m in tuning.sweep:
+        against = m.compare(default) if default and m is not default else None
+        cells = [
+            m.variant,
+            quantity(m.seconds, "s"),
+            interval_cell(m),
+            str(len(m.samples)),
+            ratio(against.ratio) if against else "",
+        ]
+        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
+        table.add_row(*cells, verdict)
+    notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
+    notes += interval_notes(tuning.sweep)
+    notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
+    table.caption = "\n".join(notes)
     return table
 
 

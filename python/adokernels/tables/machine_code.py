@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.table import Table
 
+from adokernels.records.instructions import Code
+from adokernels.records.sass import Sass
 from adokernels.tables.rendering import new_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from adokernels.records.instructions import Code
-    from adokernels.records.sass import Sass
 
 #: Maximum number of source lines per loop in the table.
 _LINES = 4

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
+from adokernels.records.changes import SweepComparison
+from adokernels.records.kernels import Resources
+from adokernels.records.machine import Machine
+from adokernels.records.measurement import Measurement
+from adokernels.records.scan import Scan
+from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
     NO_LIMIT,
@@ -19,20 +27,6 @@ from adokernels.text import (
     ratio,
     share_of_limit,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
-
-    from adokernels.measuring.tuning import Tuning
-    from adokernels.records.changes import SweepComparison
-    from adokernels.records.kernels import Resources
-    from adokernels.records.machine import Machine
-    from adokernels.records.measurement import Measurement
-    from adokernels.records.scan import Scan
-    from adokernels.records.sweep import Sweep
-
 
 _STYLES = {"faster": "green", "slower": "red", "unclear": ITALIC}
 #: The note of a table that contains "(range)".
@@ -134,30 +128,6 @@ def changes_table(changes: SweepComparison) -> Table:
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
     table.caption = "\n".join(notes) if notes else None
-    return table
-
-
-def tuning_table(tuning: Tuning) -> Table:
-    """One row per setting: its time, and the comparison with the default."""
-    headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
-    headers += [("against the\ndefault", False), ("it is", True)]
-    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers)
-    default = tuning.default
-    for m in tuning.sweep:
-        against = m.compare(default) if default and m is not default else None
-        cells = [
-            m.variant,
-            quantity(m.seconds, "s"),
-            interval_cell(m),
-            str(len(m.samples)),
-            ratio(against.ratio) if against else "",
-        ]
-        verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*cells, verdict)
-    notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
-    notes += interval_notes(tuning.sweep)
-    notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
-    table.caption = "\n".join(notes)
     return table
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import html
 import io
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.measure import Measurement as Extent
 from rich.table import Table
 from rich.text import Text
@@ -20,10 +21,6 @@ from rich.text import Text
 from adokernels.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import RenderableType
-
     from adokernels.code_text import Listing
 
 _WIDTH = 110
