@@ -190,9 +190,8 @@ class _Column:
 
     def fill(self, layer: str, share: float) -> None:
         """Draw the share of the level's peak as a bar within its box."""
-        colour, _ = level_style(layer)
-        end = min(share, 1.0)
-        self.rectangle(layer, 0, end, fc=colour, alpha=0.35, lw=0, zorder=1)
+        style = {"fc": level_style(layer)[0], "alpha": 0.35, "lw": 0, "zorder": 1}
+        self.rectangle(layer, 0, min(share, 1.0), **style)
         words = f"{percent(share)} of peak"
         self.write(words, 0.98, sum(_LAYERS[layer]) / 2, ha="right", fontweight="bold")
 

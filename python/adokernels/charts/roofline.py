@@ -193,13 +193,7 @@ def _fastest(machine: Machine, level: str) -> float:
 
 
 def _checked_kind(kind: Kind | None, series: Sequence[Series]) -> Kind:
-    """Return the kind, or the default kind; check that the required data is available.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or if required data is missing. The message states the remedy.
-    """
+    """Return the kind or the default kind; ValueError if it is unknown or data is missing."""
     chosen = kind or ("roofline" if any(map(_has_points, series)) else "bandwidth")
     if chosen not in get_args(Kind):
         raise ValueError(f"kind must be 'roofline', 'bandwidth' or 'instructions', got {kind!r}")
