@@ -21,12 +21,8 @@ class Labels(Artist):
     """Moves each label to the best of its candidate positions whenever the chart is drawn.
 
     This artist is drawn first, so labels are moved before they are drawn. The choice is greedy: it
-    processes labels in the order in which they were added. It depends only on the chart.
-
-    Attributes
-    ----------
-    points, lines
-        Points, and end points of straight lines, that labels avoid, in data coordinates.
+    processes labels in the order in which they were added. It depends only on the chart. Labels
+    avoid the `points`, and the `lines` from point to point, which are in data coordinates.
     """
 
     _OVERLAP, _CROSSING, _PREFERENCE = 50.0, 0.25, 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -64,27 +65,18 @@ def draw_sectors(
     pairs = list(zip(starts, ends, strict=True))
     canvas.ax.add_collection(LineCollection(pairs, colors=_USED, lw=0.9, alpha=0.75, zorder=2))
     last = len(memory.lines) - 1
+    style = {"va": "top", "color": FADED, "fontsize": 0.9 * canvas.font}
     for place in range(last + 1) if last < _MOST_ADDRESSES else (0, last):
-        left = float(memory.lefts[place])
         edge = place == last >= _MOST_ADDRESSES
-        canvas.write(
-            f"byte {memory.lines[place] * LINE}",
-            left + memory.line if edge else left,
-            -0.03,
-            ha="right" if edge else "left",
-            va="top",
-            color=FADED,
-            fontsize=0.9 * canvas.font,
-        )
+        x, ha = float(memory.lefts[place]) + edge * memory.line, "right" if edge else "left"
+        canvas.write(f"byte {memory.lines[place] * LINE}", x, -0.03, ha=ha, **style)
     legend = {"bytes that the lanes use": _USED, "bytes moved but not used": _UNUSED}
     _legend(canvas, {**legend, "sector not moved": _UNMOVED})
     sectors, lines = int(of.request_sectors[request]), int(of.request_lines[request])
     used = len(np.unique(of.accesses.offsets[request][active])) * size
-    canvas.title(
-        f"{_plural(sectors, 'sector')} of {_plural(lines, 'cache line')}:"
-        f" {share(used / (SECTOR * sectors))} of the moved bytes are used",
-        f"{of.accesses}{_which(of.accesses, request)}",
-    )
+    found = f"{_plural(sectors, 'sector')} of {_plural(lines, 'cache line')}"
+    finding = f"{found}: {share(used / (SECTOR * sectors))} of the moved bytes are used"
+    canvas.title(finding, f"{of.accesses}{_which(of.accesses, request)}")
     return canvas.ax
 
 
@@ -202,12 +194,11 @@ def _wavefronts(
     lanes_per_phase = BANKS // len(words)
     starts = np.concatenate([[0], np.cumsum(words.max(axis=1))])
     served: dict[tuple[int, int], int] = {}
-    before: dict[tuple[int, int], int] = {}
+    before: Counter[tuple[int, int]] = Counter()
     for (row, bank), lanes in sorted(cells.items()):
         phase = lanes[0] // lanes_per_phase
-        turn = before.get((phase, bank), 0)
-        before[phase, bank] = turn + 1
-        served[row, bank] = int(starts[phase]) + turn
+        served[row, bank] = int(starts[phase]) + before[phase, bank]
+        before[phase, bank] += 1
     return served
 
 
@@ -246,12 +237,7 @@ def _numbers(lanes: list[int]) -> str:
 def draw_divergence(of: Divergence, *, ax: Axes | None = None, annotate: bool = True) -> Axes:
     """Draw the active and the masked lanes of each pass of the first warps."""
     warps = min(of.warps, _MOST_WARPS)
-    passes = [
-        (warp, branch)
-        for warp in range(warps)
-        for branch in range(len(of.branches))
-        if of.lanes[branch, warp].any()
-    ]
+    passes = [(w, b) for w, b in np.argwhere(of.lanes.any(axis=2).T).tolist() if w < warps]
     colours = [_BRANCHES[b % len(_BRANCHES)] for b in range(len(of.branches))]
     canvas = Canvas(ax, annotate=annotate, size=(10.0, 1.7 + 0.3 * len(passes)))
     heights = [place + 0.35 * warp for place, (warp, _) in enumerate(passes)]
@@ -269,8 +255,6 @@ def draw_divergence(of: Divergence, *, ax: Axes | None = None, annotate: bool = 
     legend = {f"active in {n}": c for n, c in zip(of.branches, colours, strict=True)}
     _legend(canvas, {**legend, "masked": _INACTIVE})
     more = f", the first {warps} of {of.warps} warps" if warps < of.warps else ""
-    canvas.title(
-        f"{share(of.lane_efficiency)} of the lanes are active",
-        f"{of.passes} passes of {_plural(of.warps, 'warp')}{more}",
-    )
+    subject = f"{of.passes} passes of {_plural(of.warps, 'warp')}{more}"
+    canvas.title(f"{share(of.lane_efficiency)} of the lanes are active", subject)
     return ax
