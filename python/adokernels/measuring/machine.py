@@ -38,15 +38,9 @@ _MIN_WORK = 2e8
 # FP32 and FP64 lanes per multiprocessor by compute capability: CUDA C++ Programming Guide,
 # "Arithmetic Instructions". An architecture that is not listed has no theoretical peak here.
 _LANES: dict[int, tuple[int, int]] = {
-    75: (64, 2),
-    80: (64, 32),
-    86: (128, 2),
-    87: (128, 2),
-    89: (128, 2),
-    90: (128, 64),
-    100: (128, 64),
-    103: (128, 2),
-    120: (128, 2),
+    **{75: (64, 2), 80: (64, 32)},
+    **dict.fromkeys((86, 87, 89, 103, 120), (128, 2)),
+    **dict.fromkeys((90, 100), (128, 64)),
 }
 
 # Bytes per cycle that L1 and shared memory of a multiprocessor return. Shared memory has 32 banks
@@ -128,8 +122,7 @@ def stored_machine(device: str) -> Machine | None:
 def _known(path: Path, device: str) -> Machine | None:
     """The record that an earlier run stored; None if there is no readable one.
 
-    Files are stored per UUID, because a GPU can be "cuda:0" in one process and "cuda:1" in another.
-    The returned record names the device of this process.
+    A GPU can be "cuda:0" in one process and "cuda:1" in another. The record names it as this one.
     """
     try:
         found = read_record(path, _LARGEST_FILE)
@@ -188,14 +181,8 @@ def _measure(device: str, case: _Case) -> Ceiling:
         if taken >= _MIN_SAMPLES and time.perf_counter() - start > _SAMPLING_SECONDS:
             break
         seconds = min(seconds, call.sample(not in_cache, 1)[0])
-    return Ceiling(
-        kind=case.kind,
-        level=case.level,
-        operation=case.operation,
-        measured=work_of(call) / seconds,
-        theoretical=case.theoretical,
-        basis=case.basis,
-    )
+    known: dict[str, Any] = {k: v for k, v in vars(case).items() if k not in ("variant", "bytes")}
+    return Ceiling(measured=work_of(call) / seconds, **known)
 
 
 def _cases(device: str) -> Iterator[_Case]:

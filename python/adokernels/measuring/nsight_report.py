@@ -40,31 +40,14 @@ def write_nsight_report(
 ) -> None:
     """Write a report for the GUI of Nsight Compute.
 
-    ncu runs a fresh process, which calls the variant twice. The report contains all sections of the
-    kernels of the second call, and their source.
+    ncu runs a fresh process, which calls the variant twice, by default with random operands of the
+    task's default problem. The report contains all sections of the kernels of the second call, and
+    their source. With ``cache="cold"``, ncu empties the caches before each kernel. The path has the
+    suffix ``.ncu-rep``; an existing file is replaced once the new report is complete.
 
-    Parameters
-    ----------
-    path
-        The report, with the suffix ``.ncu-rep``. An existing file is replaced once the new report
-        is complete.
-    variant
-        A CUDA variant.
-    *args, **options
-        Operands and options of a call. Default: random operands of the task's default problem.
-    cache : {"cold", "warm"}
-        Whether ncu empties the caches before each kernel.
-    block
-        One of the variant's ``blocks``; default the first.
-
-    Raises
-    ------
-    ValueError
-        For a CPU variant, a path with another suffix, or if the variant cannot solve the problem.
-    OSError
-        If the file cannot be written.
-    Unavailable
-        If there is no GPU or no ncu, or if ncu fails; the message contains the reason.
+    Raises ValueError for a CPU variant, for a path with another suffix, and if the variant cannot
+    solve the problem; OSError if the file cannot be written; Unavailable with the reason if there
+    is no GPU or no ncu, or if ncu fails.
     """
     check_options(variant.ladder, args, options, write_nsight_report)
     target = Path(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,24 +87,15 @@ def scan(
         raise ValueError("shapes must contain at least one problem, got none")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)
 
+    common: dict[str, Any] = {"cache": cache, "precision": precision, "seconds": seconds}
+    common |= {"device": device, "ceilings": ceilings, **options}
+
     def measured(lengths: Sequence[int], display: ProgressDisplay) -> Sweep:
         operands = routine.task.random_operands(lengths, dtype)
-        best = None
-        if names is None:
-            best = routine.choose(*operands, device=device, **options).variant
-        return sweep(
-            routine,
-            *operands,
-            device=device,
-            variants=best or names,
-            cache=cache,
-            peers={n: _bound(work, operands) for n, work in (peers or {}).items()},
-            precision=precision,
-            seconds=seconds,
-            ceilings=ceilings,
-            progress=display,
-            **options,
-        )
+        best = routine.choose(*operands, device=device, **options) if names is None else None
+        bound = {n: partial(work, *operands) for n, work in (peers or {}).items()}
+        own: dict[str, Any] = {"variants": best.variant if best else names, "peers": bound}
+        return sweep(routine, *operands, progress=display, **own, **common)
 
     sweeps: list[Sweep] = []
     interrupted = False
@@ -121,17 +113,12 @@ def scan(
     return Scan(routine=routine.name, sweeps=tuple(by_size), interrupted=interrupted)
 
 
-def _bound(work: Callable[..., object], operands: Sequence[Any]) -> Callable[[], object]:
-    return lambda: work(*operands)
-
-
 def _default_shapes(
     routine: Routine, dtype: DTypeLike | None, options: Mapping[str, Any]
 ) -> list[tuple[int, ...]]:
-    """The lengths of the task, the longest ones divided by powers of two.
+    """The lengths of the task, the long ones divided by powers of two, as powers of two.
 
-    Lengths that are much shorter than the longest one are properties of the problem, such as the
-    number of components. Scaled lengths are powers of two.
+    Much shorter lengths are properties of the problem, such as the number of components.
     """
     lengths = tuple(routine.task.lengths.values())
     scaled = [length * _LONG >= max(lengths) for length in lengths]
