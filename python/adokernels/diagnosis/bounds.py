@@ -8,7 +8,6 @@ that no variant can avoid (compulsory bytes, useful FLOPs), at measured ceilings
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from adokernels.diagnosis.evidence import MARGIN, Facts, KernelFacts
 from adokernels.diagnosis.steps import Step
@@ -21,29 +20,19 @@ _SAME_INSTRUCTIONS = {Step.COALESCING, Step.BANK_CONFLICTS, Step.OCCUPANCY, Step
 _PIPES = ("slots", "instructions", "ALU", "FMA", "FP64", "tensor", "XU", "uniform")
 
 
-@dataclass(frozen=True)
-class _Floor:
-    """Share of the current time that remains after a step, with the reason."""
-
-    share: float
-    basis: str
-    provenance: tuple[Provenance, ...]
-
-
-#: A smaller share of the time limits no gain, and its inverse may overflow.
+#: Lower bound of the remaining time as a share of the current time, the reason, and its sources.
+_Floor = tuple[float, str, tuple[Provenance, ...]]
+#: A smaller share of the time does not limit the gain, and its inverse may overflow.
 _NEGLIGIBLE = 1e-9
 
 
 def bound_of(facts: Facts, step: Step) -> tuple[float | None, str, tuple[Provenance, ...]]:
-    """The largest gain of a step, why it holds, and the sources of its numbers.
-
-    The gain is None if there is no bound.
-    """
-    floors = [floor for floor in _floors(facts, step) if floor.share > _NEGLIGIBLE]
+    """The largest gain of a step (None without a bound), its reason, and sources of its numbers."""
+    floors = [floor for floor in _floors(facts, step) if floor[0] > _NEGLIGIBLE]
     if not floors:
         return None, "", ()
-    highest = max(floors, key=lambda floor: floor.share)
-    return max(1 / highest.share, 1.0), highest.basis, highest.provenance
+    share, basis, provenance = max(floors, key=lambda floor: floor[0])
+    return max(1 / share, 1.0), basis, provenance
 
 
 def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
@@ -51,51 +40,42 @@ def _floors(facts: Facts, step: Step) -> Iterator[_Floor]:
     if facts.compulsory:
         share, name = facts.compulsory
         text = f"the compulsory bytes need {percent(share)} of the time at the measured {name}"
-        yield _Floor(share / MARGIN, f"{text} bandwidth", ceiling)
+        yield share / MARGIN, f"{text} bandwidth", ceiling
     if facts.useful_arithmetic:
         text = f"the useful FLOPs need {percent(facts.useful_arithmetic)} of the time at the"
-        yield _Floor(facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling)
+        yield facts.useful_arithmetic / MARGIN, f"{text} measured peak", ceiling
     kept = facts.dram_with_layout
     if step is Step.IN_FLIGHT and kept:
-        text = (
-            f"the DRAM transfers remain, {percent(kept)} of the bandwidth measured on this device"
-        )
-        yield _Floor(kept / MARGIN, text, (Provenance.COUNTED, Provenance.CEILING))
-    if len(facts.kernels) == 1:
-        yield from _floors_of_kernel(facts.kernels[0], step)
+        text = f"the DRAM transfers remain, {percent(kept)} of the bandwidth measured on this"
+        yield kept / MARGIN, f"{text} device", (Provenance.COUNTED, Provenance.CEILING)
+    if len(facts.kernels) == 1:  # a step may change several kernels at once
+        for share, text in _floors_of_kernel(facts.kernels[0], step):
+            yield share, text, (Provenance.COUNTED,)
 
 
-def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[_Floor]:
-    """Yield the shares of the time of a single kernel that remain, from its counters.
-
-    A step may change several kernels at once. Variants of several kernels therefore have no such
-    bound.
-    """
-    counted = (Provenance.COUNTED,)
+def _floors_of_kernel(k: KernelFacts, step: Step) -> Iterator[tuple[float, str]]:
+    """Yield the shares of the time of a single kernel that remain, from its counters."""
     pipes = [u for u in k.units if u.level == "compute" and any(p in u.name for p in _PIPES)]
     busy = k.get("sm_active") if step is Step.PARALLELISM else None
     if step is Step.PARALLELISM and busy:
         l1 = k.busiest("L1")
         for unit in (*pipes[:1], *([l1] if l1 else [])):
             text = f"{unit.name} at {percent(min(unit.share / busy, 1))} on each multiprocessor"
-            yield _Floor(unit.share, f"{text} with work, {percent(busy)} of all", counted)
+            yield unit.share, f"{text} with work, {percent(busy)} of all"
     elif step in _SAME_INSTRUCTIONS and pipes:
         text = f"the number of instructions does not change: {pipes[0].name} at"
-        yield _Floor(pipes[0].share, f"{text} {percent(pipes[0].share)} of peak", counted)
+        yield pipes[0].share, f"{text} {percent(pipes[0].share)} of peak"
     if step is Step.OCCUPANCY:
-        if k.units:
-            text = f"{k.units[0].name} at {percent(k.units[0].share)} of peak"
-            yield _Floor(k.units[0].share, text, counted)
-        occupancy = k.get("occupancy")
-        if occupancy:
-            text = f"{percent(occupancy)} of the possible warps are already active"
-            yield _Floor(occupancy, text, counted)
+        for unit in k.units[:1]:
+            yield unit.share, f"{unit.name} at {percent(unit.share)} of peak"
+        if occupancy := k.get("occupancy"):
+            yield occupancy, f"{percent(occupancy)} of the possible warps are already active"
     if step is Step.BANK_CONFLICTS and (l1 := k.busiest("L1")):
         remaining = l1.share * (1 - min(k.get("conflict_share") or 0.0, 1.0))
-        yield _Floor(remaining, "the L1 wavefronts without bank conflicts remain", counted)
+        yield remaining, "the L1 wavefronts without bank conflicts remain"
     if step is Step.DIVERGENCE and pipes and (lanes := k.get("unpredicated_lanes")):
         text = f"{number(lanes)} of 32 lanes are already active"
-        yield _Floor(pipes[0].share * min(lanes / 32, 1.0), text, counted)
+        yield pipes[0].share * min(lanes / 32, 1.0), text
     if step is Step.FMA and pipes and (fused := k.get("fma_share")) is not None:
         text = "FMAs halve the number of the other floating-point instructions"
-        yield _Floor(pipes[0].share * (1 - 0.5 * (1 - fused)), text, counted)
+        yield pipes[0].share * (1 - 0.5 * (1 - fused)), text
