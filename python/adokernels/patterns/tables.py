@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.table import Table
-from rich.text import Text
 
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, quantity
@@ -16,10 +15,9 @@ _LARGEST_WHOLE = 100_000
 
 def quantities_table(title: str, rows: Mapping[str, str]) -> Table:
     """Build a table with the name and the value of each quantity."""
-    table = new_table(title, [("quantity", True), ("value", False)])
-    table.columns[0].max_width = None
+    table = new_table(title, ["quantity", "value"], widths={0: None})
     for row in rows.items():
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table
 
 

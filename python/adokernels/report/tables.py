@@ -61,7 +61,7 @@ def variants_table(sweep: Sweep) -> Table:
     measured = (*sweep.measurements, *sweep.peers)
     rows = [_details(sweep, m) for m in measured]
     known = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
-    table = new_table("Each variant", [(name, name in ("variant", _CHANGES)) for name in known])
+    table = new_table("Each variant", known, left=[_CHANGES])
     if _CHANGES in known:
         table.columns[-1].no_wrap = False
     for m, row in zip(measured, rows, strict=True):

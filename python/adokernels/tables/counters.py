@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.table import Table
-from rich.text import Text
 
 from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
 from adokernels.records.profile import Profile, ProfileComparison
@@ -25,10 +24,8 @@ def profile_table(profile: Profile) -> Table:
     columns = list(profile.kernels)
     names = [k.kernel.name.partition("<")[0] for k in columns]
     everything = [*columns, profile] if len(columns) > 1 else columns
-    title = f"{profile.label}, {profile.cache}"
-    headers = [("quantity", True), *((name, False) for name in names)]
-    headers += [("total", False)] if len(columns) > 1 else []
-    table = new_table(title, headers)
+    headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
+    table = new_table(f"{profile.label}, {profile.cache}", headers, widths={0: None})
     section = ""
     for q in QUANTITIES:
         values = [of.get(q.key) for of in everything]
@@ -36,10 +33,9 @@ def profile_table(profile: Profile) -> Table:
             continue
         if q.section != section:
             section = q.section
-            table.add_row(Text(section), *[Text("")] * len(everything), style="dim")
+            table.add_row(section, *[""] * len(everything), style="dim")
         cells = ["n/a" if v is None else shown(q, v) for v in values]
-        table.add_row(Text(f"  {q.title}"), *cells)
-    table.columns[0].max_width = None
+        table.add_row(f"  {q.title}", *cells)
     table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
     return table
 
@@ -47,13 +43,11 @@ def profile_table(profile: Profile) -> Table:
 def comparison_table(comparison: ProfileComparison) -> Table:
     """Build the table of two profiles; quantities that are 0 in both are omitted."""
     before, after = comparison.before, comparison.after
-    headers = [("quantity", True), (before.label, False), (after.label, False), ("change", False)]
-    table = new_table(f"{after.label} compared with {before.label}", headers)
+    headers = ["quantity", before.label, after.label, "change"]
+    title = f"{after.label} compared with {before.label}"
+    table = new_table(title, headers, widths={0: None})
     for key, old, new in comparison:
-        if not old and not new:
-            continue
-        q = BY_KEY[key]
-        change = ratio(new / old) if old else ""
-        table.add_row(q.title, shown(q, old), shown(q, new), change)
-    table.columns[0].max_width = None
+        if old or new:
+            q, change = BY_KEY[key], ratio(new / old) if old else ""
+            table.add_row(q.title, shown(q, old), shown(q, new), change)
     return table

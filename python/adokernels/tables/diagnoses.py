@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.table import Table
-from rich.text import Text
 
 from adokernels.diagnosis.cards import Validity, cards
 from adokernels.diagnosis.diagnosis import Diagnosis, Finding
 from adokernels.diagnosis.steps import Step
 from adokernels.tables.rendering import new_table
 from adokernels.text import number, percent, ratio
-
-#: Widths in characters of the columns with sentences.
-_SENTENCE, _EVIDENCE = 38, 44
 
 
 def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
@@ -26,12 +22,10 @@ def diagnosis_tables(diagnosis: Diagnosis) -> list[Table]:
 
 
 def _advice_table(diagnosis: Diagnosis) -> Table:
-    headers = [("variant", True), ("limiter", True), ("evidence", True), ("next step", True)]
-    table = new_table(f"Diagnosis: {diagnosis.title}", [*headers, ("gains\nat most", False)])
-    table.columns[2].max_width, table.columns[3].max_width = _EVIDENCE, _SENTENCE
-    table.columns[1].max_width = 16
-    for column in table.columns[1:4]:
-        column.no_wrap, column.overflow = False, "fold"
+    sentences = ["limiter", "evidence", "next step"]
+    headers = ["variant", *sentences, "gains\nat most"]
+    widths = {1: 16, 2: 44, 3: 38}
+    table = new_table(f"Diagnosis: {diagnosis.title}", headers, left=sentences, widths=widths)
     for finding in diagnosis:
         advice, found = finding.advice, finding.limiter
         evidence = [str(e) for e in found.evidence]
@@ -51,7 +45,7 @@ def _advice_table(diagnosis: Diagnosis) -> Table:
         for finding in diagnosis
         if finding.advice and finding.advice.bound is not None
     ]
-    table.caption = Text("\n".join(["Bounds:", *bases])) if bases else None
+    table.caption = "\n".join(["Bounds:", *bases]) if bases else None
     return table
 
 
@@ -69,19 +63,16 @@ def _next_step(finding: Finding) -> str:
 
 
 def _outcome_table(diagnosis: Diagnosis) -> Table:
-    headers = [("step", True), ("proposed", True), ("changed", True), ("at\nmost", False)]
-    headers += [("realised", False), ("99.9 % interval", False), ("bound", True)]
-    headers += [("target metric", True), ("named", True)]
-    table = new_table("Proposed, and what the next variant did", headers)
-    for place in (1, 2, 7):
-        table.columns[place].no_wrap, table.columns[place].overflow = False, "fold"
-        table.columns[place].max_width = 24
+    numbers = ["at\nmost", "realised", "99.9 % interval"]
+    words = ["bound", "target metric", "named"]
+    headers = ["step", "proposed", "changed", *numbers, *words]
+    left = ["proposed", "changed", *words]
+    title = "Proposed, and what the next variant did"
+    table = new_table(title, headers, left=left, widths=dict.fromkeys((1, 2, 7), 24))
     for finding in diagnosis:
         if outcome := finding.outcome:
             advice, metric = finding.advice, outcome.metric
-            moved = (
-                f"{metric.text}, {'improved' if metric.moved else 'not improved'}" if metric else ""
-            )
+            moved = f"{metric.text}, {'' if metric.moved else 'not '}improved" if metric else ""
             low, high = outcome.interval
             table.add_row(
                 f"{finding.variant} to {outcome.variant}",

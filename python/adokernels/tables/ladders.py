@@ -30,21 +30,15 @@ def ladder_table(ladder: Ladder) -> Table:
 
 def tuning_table(tuning: Tuning) -> Table:
     """One row per setting: its time, and the comparison with the default."""
-    headers = [("setting", True), ("time", False), ("95 % CI", False), ("samples", False)]
-    headers += [("against the\ndefault", False), ("it is", True)]
-    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers)
+    headers = ["setting", "time", "95 % CI", "samples", "against the\ndefault", "it is"]
+    table = new_table(f"{tuning.variant.label}: {tuning.sweep.title}", headers, left=["it is"])
     default = tuning.default
     for m in tuning.sweep:
         against = m.compare(default) if default and m is not default else None
-        cells = [
-            m.variant,
-            quantity(m.seconds, "s"),
-            interval_cell(m),
-            str(len(m.samples)),
-            ratio(against.ratio) if against else "",
-        ]
+        cells = [m.variant, quantity(m.seconds, "s"), interval_cell(m), str(len(m.samples))]
+        gain = ratio(against.ratio) if against else ""
         verdict = verdict_cell(against.verdict.value) if against else Text("the default")
-        table.add_row(*cells, verdict)
+        table.add_row(*cells, gain, verdict)
     notes = [f"best: {tuning.best}"] if len(tuning.sweep) else []
     notes += interval_notes(tuning.sweep)
     notes += [f"skipped {name}: {reason}" for name, reason in tuning.sweep.skipped.items()]
@@ -54,14 +48,13 @@ def tuning_table(tuning: Tuning) -> Table:
 
 def routines_table(routines: Mapping[str, Routine]) -> Table:
     """One line per routine: what it computes, and its number of variants per device."""
-    headers = [("routine", True), ("what it computes", True), ("variants", True)]
-    table = new_table("Routines", headers)
+    headers = ["routine", "what it computes", "variants"]
+    table = new_table("Routines", headers, left=headers)
     for routine in routines.values():
         devices = Counter(v.device for v in routine if not v.ceiling)
         counts = ", ".join(f"{count} {device}" for device, count in devices.items())
-        table.add_row(*map(Text, (routine.name, routine.summary, counts)))
+        table.add_row(routine.name, routine.summary, counts)
     table.columns[1].no_wrap = False
-    table.caption = Text(
-        "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
-    )
+    text = "The variants of one routine: ado.routines[name], or `adokernels list NAME` in a shell."
+    table.caption = text
     return table

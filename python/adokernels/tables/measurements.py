@@ -44,23 +44,23 @@ def sweep_table(sweep: Sweep) -> Table:
     intervals = ({"interval": interval_cell(m)} for m in measured)
     records = [r | i for r, i in zip(sweep.records(), intervals, strict=True)]
     columns = [c for c in _sweep_columns(records) if any(record[c.key] for record in records)]
-    headers = [("variant", True), *((c.header, c.left) for c in columns)]
-    table = new_table(sweep.title, headers)
+    left = [c.header for c in columns if c.left]
+    table = new_table(sweep.title, ["variant", *(c.header for c in columns)], left=left)
     for record in records:
         kind = " (ceiling)" if record["ceiling"] else ""
         if record["peer"]:
             kind = " (peer, unchecked)" if record["unchecked"] else " (peer)"
-        cells = [record["variant"] + kind, *(_cell(c, record) for c in columns)]
-        row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
-        table.add_row(*row, style=FADED if record["ceiling"] else "")
+        cells = ["" if record[c.key] is None else c.show(record[c.key]) for c in columns]
+        style = FADED if record["ceiling"] else ""
+        table.add_row(record["variant"] + kind, *cells, style=style)
     flags = {m.variant: [f for f in m.flags if f != "unchecked"] for m in measured}
-    notes = [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
+    notes = interval_notes(sweep)
+    notes += [f"{name}: {', '.join(words)}" for name, words in flags.items() if words]
     if any((record["share_of_roof"] or 0) > NO_LIMIT for record in records):
         words = f"no limit: above {percent(NO_LIMIT)} of the roof, because caches hold the data"
         notes.append(words)
-    notes = [*interval_notes(sweep), *notes]
     notes += [f"skipped {variant}: {reason}" for variant, reason in sweep.skipped.items()]
-    table.caption = "\n".join(notes) if notes else None
+    table.caption = "\n".join(notes)
     return table
 
 
@@ -83,8 +83,7 @@ def interval_notes(sweep: Sweep) -> list[str]:
 
 def scan_table(scan: Scan) -> Table:
     """One row per problem: time and share of the roof of each variant and peer."""
-    headers = [("problem", True), ("compulsory\nbytes", False)]
-    headers += [(name, False) for name in scan.names]
+    headers = ["problem", "compulsory\nbytes", *scan.names]
     table = new_table(f"{scan.title}: time and share of the roof", headers)
     for found in scan:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
@@ -105,9 +104,8 @@ def _time_cell(found: Sweep, m: Measurement) -> str:
 def changes_table(changes: SweepComparison) -> Table:
     """One row per variant: both times, the ratio with its interval, the verdict."""
     labels = changes.labels
-    headers = [("variant", True), (labels[0], False), (labels[1], False), ("speed-up", False)]
-    headers += [("99.9 %\ninterval", False), ("samples", False), (f"{labels[1]} is", True)]
-    table = new_table(changes.title, headers)
+    headers = ["variant", *labels, "speed-up", "99.9 %\ninterval", "samples", f"{labels[1]} is"]
+    table = new_table(changes.title, headers, left=headers[-1:])
     for change in changes:
         verdict, gain, (low, high) = change.comparison
         few = " (range)" if change.comparison.confidence is None else ""
@@ -127,7 +125,7 @@ def changes_table(changes: SweepComparison) -> Table:
     ]
     if any(change.comparison.confidence is None for change in changes):
         notes.append(FEW_SAMPLES)
-    table.caption = "\n".join(notes) if notes else None
+    table.caption = "\n".join(notes)
     return table
 
 
@@ -150,11 +148,16 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
 
 def resources_table(*variants: Resources) -> Table:
     """List the resource usage of each variant's kernels, named without template arguments."""
-    headers = [("variant", True), ("kernel", True), ("block", True)]
-    headers += [("registers\nper thread", False), ("local memory\nper thread [B]", False)]
-    headers += [("shared memory\nper block [B]", False)]
-    headers += [("theoretical\noccupancy", False), ("limited by", True)]
-    table = new_table("Resources of the kernels", headers)
+    headers = [
+        "variant",
+        "kernel",
+        "block",
+        "registers\nper thread",
+        "local memory\nper thread [B]",
+    ]
+    headers += ["shared memory\nper block [B]", "theoretical\noccupancy", "limited by"]
+    left = ["kernel", "block", "limited by"]
+    table = new_table("Resources of the kernels", headers, left=left)
     for resources in variants:
         for place, k in enumerate(resources):
             table.add_row(
@@ -172,14 +175,12 @@ def resources_table(*variants: Resources) -> Table:
 
 def counter_table(sweep: Sweep) -> Table:
     """List the limiter and main counters of each variant and peer; n/a if not counted."""
-    headers = [("variant", True), ("limiter", True)]
-    headers += [(f"{name}\n[%]", False) for name in ("compute", "memory", "L1", "L2", "DRAM")]
-    headers += [("DRAM bytes /\ncompulsory", False), ("sectors\nper load", False)]
-    headers += [("sectors\nper store", False), ("issue\nslots", False)]
-    headers += [("achieved\noccupancy", False), ("most frequent stall", True)]
-    table = new_table("Hardware counters; compute and memory levels in % of peak", headers)
-    limiters = table.columns[1]
-    limiters.no_wrap, limiters.overflow, limiters.max_width = False, "fold", _LIMITER
+    units = [f"{name}\n[%]" for name in ("compute", "memory", "L1", "L2", "DRAM")]
+    headers = ["variant", "limiter", *units, "DRAM bytes /\ncompulsory", "sectors\nper load"]
+    headers += ["sectors\nper store", "issue\nslots", "achieved\noccupancy", "most frequent stall"]
+    title = "Hardware counters; compute and memory levels in % of peak"
+    left = ["limiter", "most frequent stall"]
+    table = new_table(title, headers, left=left, widths={1: _LIMITER})
     counted = [(m, m.profile) for m in (*sweep, *sweep.peers) if m.profile]
     for m, profile in counted:
         values = profile.quantities
@@ -198,8 +199,8 @@ def counter_table(sweep: Sweep) -> Table:
         ]
         table.add_row(*cells, style=FADED if m.ceiling else "")
     notes = dict.fromkeys(f"Counted with {profile.collector}." for _, profile in counted)
-    units = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
-    table.caption = " ".join([*notes, units])
+    basis = "Throughputs of L1, L2 and DRAM as in Nsight Compute; that of L1 in its active cycles."
+    table.caption = " ".join([*notes, basis])
     return table
 
 
@@ -221,15 +222,16 @@ def _largest_stall(values: Mapping[str, float]) -> str:
 def hotspot_table(sweep: Sweep) -> Table:
     """Rank the stages of each pipeline by the possible gain, as NVIDIA's profilers do.
 
-    The gain is the excess over the time that the stage's compulsory bytes take at the roof. The
-    stage with the largest gain has rank 100. Other ranks are proportional to the gain.
+    The gain is the excess over the time that the stage's compulsory bytes take at the roof. Ranks
+    are proportional to it; the largest is 100.
     """
-    headers = [("pipeline", True), ("rank", False), ("stage", True), ("time", False)]
-    headers += [("of all\nstages", False), ("of\nroof", False), ("possible\ngain", False)]
-    table = new_table("Hotspots: the stages where optimisation gains most", headers)
+    headers = ["pipeline", "rank", "stage", "time", "of all\nstages", "of\nroof", "possible\ngain"]
+    title = "Hotspots: the stages where optimisation gains most"
+    table = new_table(title, headers, left=["stage"])
     for m in sweep.variants:
         stages = sweep.stages_of(m)
-        gains = {stage: _possible_gain(sweep, stage) for stage in stages}
+        excess = [max(1 - (sweep.share_of_roof(stage) or 0.0), 0.0) for stage in stages]
+        gains = {s: s.seconds * share for s, share in zip(stages, excess, strict=True)}
         largest = max(gains.values(), default=0) or 1
         total = sum(stage.seconds for stage in stages)
         for place, stage in enumerate(sorted(stages, key=lambda s: -gains[s])):
@@ -249,18 +251,16 @@ def hotspot_table(sweep: Sweep) -> Table:
 def machine_table(machine: Machine) -> Table:
     """Build the table of a machine's ceilings; theoretical figures are shown if there are any."""
     units = {"bandwidth": "B/s", "compute": "FLOP/s", "instructions": "inst/s"}
-    headers = [("ceiling", True), ("measured", False)]
     issue = machine.issue_rate
     ceilings = (*machine.ceilings, *([issue] if issue else []))
     known = any(c.theoretical for c in ceilings)
-    if known:
-        headers += [("theoretical", False), ("share", False), ("basis", True)]
-    table = new_table(machine.title, headers)
+    headers = ["ceiling", "measured", *(["theoretical", "share", "basis"] if known else [])]
+    table = new_table(machine.title, headers, left=["basis"])
     for c in ceilings:
         theory = quantity(c.theoretical, units[c.kind]) if c.theoretical else ""
         share = percent(c.measured / c.theoretical) if c.theoretical else ""
         cells = (c.name, quantity(c.measured, units[c.kind]), theory, share, c.basis)
-        table.add_row(*map(Text, cells[: len(headers)]))
+        table.add_row(*cells[: len(headers)])
     if known:
         table.columns[-1].no_wrap = False
     return table
@@ -275,48 +275,25 @@ class _Column:
 
 
 def _sweep_columns(records: Sequence[dict[str, Any]]) -> list[_Column]:
-    scaled = {
-        key: _common_prefix([record[key] for record in records], unit)
-        for key, unit in (
-            ("seconds", "s"),
-            ("bytes_per_second", "B/s"),
-            ("flops_per_second", "FLOP/s"),
-            ("clock", "Hz"),
-        )
-    }
-
-    def column(name: str, key: str) -> _Column:
-        factor, unit = scaled[key]
+    def column(name: str, key: str, unit: str) -> _Column:
+        """Use one prefix for the whole column, so that its numbers are easy to compare."""
+        known = [record[key] for record in records if record[key]]
+        middle = math.sqrt(min(known) * max(known)) if known else 0.0
+        factor, unit = prefix(middle, unit)
         return _Column(f"{name}\n[{unit}]", key, lambda value: number(value / factor))
 
     devices = len({record["device"] for record in records}) > 1
     return [
         *([_Column("device", "device", str, left=True)] if devices else []),
-        column("time", "seconds"),
+        column("time", "seconds", "s"),
         _Column("95 %\nCI", "interval", str),
         _Column("samples", "samples", str),
         _Column("speed-up\n(total)", "speedup", ratio),
         _Column("speed-up\n(step)", "step_speedup", ratio),
         _Column("step is", "verdict", verdict_cell, left=True),
-        column("useful", "bytes_per_second"),
+        column("useful", "bytes_per_second", "B/s"),
         _Column("of\nroof", "share_of_roof", share_of_limit),
-        column("executed", "flops_per_second"),
+        column("executed", "flops_per_second", "FLOP/s"),
         _Column("AI\n[FLOP/B]", "intensity", number),
-        column("clock", "clock"),
+        column("clock", "clock", "Hz"),
     ]
-
-
-def _possible_gain(sweep: Sweep, stage: Measurement) -> float:
-    share = sweep.share_of_roof(stage) or 0.0
-    return stage.seconds * max(1 - share, 0.0)
-
-
-def _cell(column: _Column, record: dict[str, Any]) -> str | Text:
-    value = record[column.key]
-    return "" if value is None else column.show(value)
-
-
-def _common_prefix(values: Sequence[float | None], unit: str) -> tuple[float, str]:
-    """One prefix for a whole column, so that its numbers are easy to compare."""
-    known = [value for value in values if value]
-    return prefix(math.sqrt(min(known) * max(known)), unit) if known else (1.0, unit)
