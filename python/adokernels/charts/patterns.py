@@ -14,11 +14,10 @@ from matplotlib.colors import Normalize, to_hex
 from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, MEMORY, Canvas, ink_on
-from adokernels.patterns.accesses import Accesses
+from adokernels.patterns.accesses import Accesses, share
 from adokernels.patterns.banks import BANKS, WORD, BankConflicts
 from adokernels.patterns.divergence import Divergence
 from adokernels.patterns.sectors import LINE, Sectors
-from adokernels.patterns.tables import share
 from adokernels.records.metrics import SECTOR, WARP
 
 #: Colours of bytes that lanes use, of the other bytes of their sectors, and of the other sectors.

@@ -9,8 +9,7 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli.arguments import Commands, output_folder, size
-from adokernels.cli.results import INTERRUPTED
+from adokernels.cli.arguments import INTERRUPTED, Commands, output_folder, size
 
 
 def add_commands(commands: Commands) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import argparse
 import runpy
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 import adokernels as ado
-from adokernels.cli.arguments import Commands, lengths, names, options_of, output_file, problem_of
-from adokernels.cli.results import INTERRUPTED, WRONG, write_files
+from adokernels.cli.arguments import (
+    INTERRUPTED,
+    WRONG,
+    Commands,
+    lengths,
+    names,
+    options_of,
+    output_file,
+    problem_of,
+    write_files,
+)
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.measurements import sweep_tables
@@ -99,18 +109,15 @@ def add_commands(commands: Commands) -> None:
     )
 
 
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
+    """The common arguments of `sweep` and `scan`."""
+    return {name: vars(options)[name] for name in ("device", "variants", "cache", "seconds")}
+
+
 def _run_bench(options: argparse.Namespace, console: Console) -> int:
     routine, operands, settings = problem_of(options)
-    sweep = ado.sweep(
-        routine,
-        *operands,
-        device=options.device,
-        variants=options.variants,
-        cache=options.cache,
-        seconds=options.seconds,
-        counters=options.counters or False,
-        **settings,
-    )
+    counters = options.counters or False
+    sweep = ado.sweep(routine, *operands, counters=counters, **_measured(options), **settings)
     show(console, sweep_tables(sweep))
     write_files(sweep, options, console)
     return INTERRUPTED if sweep.interrupted else 0
@@ -118,16 +125,8 @@ def _run_bench(options: argparse.Namespace, console: Console) -> int:
 
 def _run_scan(options: argparse.Namespace, console: Console) -> int:
     routine = ado.routines[options.routine]
-    found = ado.scan(
-        routine,
-        shapes=options.shapes,
-        dtype=options.dtype,
-        device=options.device,
-        variants=options.variants,
-        cache=options.cache,
-        seconds=options.seconds,
-        **options_of(options, routine),
-    )
+    settings = _measured(options) | options_of(options, routine)
+    found = ado.scan(routine, shapes=options.shapes, dtype=options.dtype, **settings)
     console.print(found)
     write_files(found, options, console)
     return INTERRUPTED if found.interrupted else 0
@@ -142,29 +141,15 @@ def _run_check(options: argparse.Namespace, console: Console) -> int:
             raise ValueError(f"{options.file} must define {name}")
         variant = ado.variant(module[name])
     else:
-        variant = ado.cuda_variant(
-            name,
-            source=options.file.read_text(encoding="utf-8"),
-            kernel=options.kernel,
-            block=options.block,
-            tile=options.tile,
-            grid=options.grid,
-            file=str(options.file),
-        )
+        launch = {part: vars(options)[part] for part in ("kernel", "block", "tile", "grid")}
+        source = options.file.read_text(encoding="utf-8")
+        variant = ado.cuda_variant(name, source=source, file=str(options.file), **launch)
+    settings |= {"against": options.against, "timed": not options.no_timing}
     try:
-        result = ado.check(
-            variant,
-            routine,
-            *operands,
-            against=options.against,
-            timed=not options.no_timing,
-            seconds=options.seconds,
-            **settings,
-        )
+        result = ado.check(variant, routine, *operands, seconds=options.seconds, **settings)
     except ado.CompilationError as error:
-        result = ado.records.CheckResult(
-            routine.name, name, False, f"it does not compile\n{error.log}"
-        )
+        reason = f"it does not compile\n{error.log}"
+        result = ado.records.CheckResult(routine.name, name, False, reason)
     console.print(repr(result), markup=False, highlight=False)
     write_files(result, options, console)
     return 0 if result else WRONG

@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 import adokernels as ado
-from adokernels.cli.arguments import Commands, output_file, share
-from adokernels.cli.results import WRONG, write_files
+from adokernels.cli.arguments import WRONG, Commands, output_file, share, write_files
 from adokernels.text import percent
 
 

@@ -95,9 +95,7 @@ class Indicator:
     def holds(self, m: Measurement) -> bool | None:
         """Whether the condition is met; None without counters of its quantities."""
         value = self.of(m)
-        if value is None:
-            return None
-        return value >= self.threshold if self.comparison == ">=" else value < self.threshold
+        return None if value is None else (value >= self.threshold) == (self.comparison == ">=")
 
     def shown(self, value: float) -> str:
         """Format a value."""
@@ -116,13 +114,9 @@ class Indicator:
 
 def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
     """The sum of quantities of a kernel; None if one was not collected."""
-    total = 0.0
-    for key in keys:
-        value = RESOURCES[key](kernel) if key in RESOURCES else BY_KEY[key].of(kernel.values)
-        if value is None:
-            return None
-        total += value
-    return total
+    values = [RESOURCES[k](kernel) if k in RESOURCES else BY_KEY[k].of(kernel.values) for k in keys]
+    known = [value for value in values if value is not None]
+    return sum(known, start=0.0) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,13 +271,7 @@ class Cards(ShownAsTables, Mapping[str, Card]):
         self._cards = {card.key: card for card in cards}
 
     def __getitem__(self, key: str) -> Card:
-        """Return a card.
-
-        Raises
-        ------
-        KeyError
-            If there is no card of this name.
-        """
+        """Return a card; raise KeyError with a suggestion if there is none of this name."""
         if key not in self._cards:
             raise KeyError(f"no card {key!r}{_core.suggest(str(key), list(self._cards))}")
         return self._cards[key]
@@ -304,20 +292,13 @@ def _read() -> Cards:
     folder = resources.files("adokernels.diagnosis")
     document = json.loads(folder.joinpath("cards.json").read_text(encoding="utf-8"))
     indicators = {name: _indicator(**fields) for name, fields in document["indicators"].items()}
-    return Cards(
-        *(
-            Card(
-                **fields
-                | {
-                    "indicators": tuple(indicators[name] for name in fields["indicators"]),
-                    "strategy": tuple(fields["strategy"]),
-                    "examples": tuple(Example(**example) for example in fields["examples"]),
-                    "validity": Validity(fields["validity"]),
-                }
-            )
-            for fields in document["cards"]
-        )
-    )
+    found = []
+    for fields in document["cards"]:
+        fields["indicators"] = tuple(indicators[name] for name in fields["indicators"])
+        fields["strategy"] = tuple(fields["strategy"])
+        fields["examples"] = tuple(Example(**example) for example in fields["examples"])
+        found.append(Card(**fields | {"validity": Validity(fields["validity"])}))
+    return Cards(*found)
 
 
 def _indicator(*, threshold: str | float, **fields: Any) -> Indicator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from adokernels.diagnosis.steps import Step
@@ -17,33 +18,18 @@ _Value = Callable[["Profile"], float]
 
 @dataclass(frozen=True)
 class Target:
-    """One counted metric that a step should change.
+    """One counted metric that a step should change."""
 
-    Attributes
-    ----------
-    title
-        Its name in tables.
-    unit
-        ``"%"`` (a fraction), ``"B"``, or empty.
-    lower
-        Whether the step should reduce it.
-    value
-        Computes it from a profile; raises KeyError or ZeroDivisionError if it is unknown.
-    """
-
-    title: str
-    unit: str
-    lower: bool
-    value: _Value
+    title: str  # in tables
+    unit: str  # "%" (a fraction), "B", or empty
+    lower: bool  # whether the step should reduce it
+    value: _Value  # raises KeyError or ZeroDivisionError if it is unknown
 
     def of(self, profile: Profile | None) -> float | None:
         """The metric of one profile; None if it is unknown."""
-        if profile is None:
-            return None
-        try:
-            return self.value(profile)
-        except (KeyError, ZeroDivisionError):
-            return None
+        with suppress(KeyError, ZeroDivisionError):
+            return self.value(profile) if profile else None
+        return None
 
     def shown(self, value: float) -> str:
         """Format one value with its unit."""

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
 from adokernels.conveniences import Plotted
-from adokernels.patterns.accesses import Accesses, firsts
-from adokernels.patterns.tables import count, mean, quantities_table
+from adokernels.patterns.accesses import Accesses, firsts, quantities_table
 from adokernels.records.metrics import WARP
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import count
 
 #: Number of banks of shared memory, and bytes per word of a bank.
 BANKS, WORD = 32, 4
@@ -76,7 +76,7 @@ class BankConflicts(ShownAsTables, Plotted):
             "lanes served at a time": parts[self.phases],
             "bank conflict": f"{self.ways}-way" if self.ways > 1 else "none",
             "wavefronts": count(self.wavefronts),
-            "wavefronts per request": mean(self.wavefronts_per_request),
+            "wavefronts per request": count(self.wavefronts_per_request),
             "wavefronts, ideal": count(self.ideal_wavefronts),
             "wavefronts that are conflicts": count(self.conflicts),
         }

@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
 from adokernels.conveniences import Plotted
-from adokernels.patterns.accesses import Accesses, distinct
-from adokernels.patterns.tables import count, mean, quantities_table, share
+from adokernels.patterns.accesses import Accesses, distinct, quantities_table, share
 from adokernels.records.metrics import SECTOR
 from adokernels.records.shown import ShownAsTables
+from adokernels.text import count, quantity
 
 #: Bytes of a cache line: four sectors.
 LINE = 128
+#: Numbers of bytes from this value on are shown with a unit prefix.
+_LARGEST_WHOLE = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,17 +78,21 @@ class Sectors(ShownAsTables, Plotted):
     def _tables(self) -> list[Table]:
         rows = {
             "requests": count(self.requests),
-            "active lanes per request": mean(float(self.accesses.active.sum()) / self.requests),
+            "active lanes per request": count(float(self.accesses.active.sum()) / self.requests),
             "32-byte sectors": count(self.sectors),
-            "32-byte sectors per request": mean(self.sectors_per_request),
+            "32-byte sectors per request": count(self.sectors_per_request),
             "32-byte sectors, ideal": count(self.ideal_sectors),
             "128-byte cache lines": count(self.lines),
-            "bytes requested by lanes": count(self.requested_bytes, "B"),
-            "bytes used (shared bytes once)": count(self.used_bytes, "B"),
-            "bytes moved": count(self.moved_bytes, "B"),
+            "bytes requested by lanes": _bytes(self.requested_bytes),
+            "bytes used (shared bytes once)": _bytes(self.used_bytes),
+            "bytes moved": _bytes(self.moved_bytes),
             "utilisation": share(self.utilisation),
         }
         return [quantities_table(f"Sectors: {self.accesses}", rows)]
+
+
+def _bytes(value: int) -> str:
+    return f"{value} B" if value < _LARGEST_WHOLE else quantity(value, "B")
 
 
 def sectors(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from adokernels.charts.files import closing
+from adokernels.charts.files import closing, to_svg
 from adokernels.charts.picture import picture
 from adokernels.charts.speed_of_light import speed_of_light
 from adokernels.charts.warp_states import warp_states
@@ -21,16 +23,22 @@ from adokernels.diagnosis.diagnosis import diagnose
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
 from adokernels.records.sweep import Sweep
-from adokernels.report.inline_svg import inline_svg
 from adokernels.report.tables import headline, variants_table
 from adokernels.storage import replace_file
 from adokernels.tables.diagnoses import diagnosis_tables
 from adokernels.tables.measurements import machine_table, sweep_tables
 from adokernels.tables.rendering import to_html
-from adokernels.text import escaped, quantity
+from adokernels.text import escaped, printable, quantity
 
 #: A caption, and a PNG image or its path.
 Picture = tuple[str, str | Path | bytes]
+
+#: Maximum number of characters of an alternative text.
+_LONGEST_LABEL = 10_000
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+#: Elements to omit: Matplotlib's metadata, which contains addresses, and its style sheet, which
+#: would apply to the whole page. The style sheet of the page contains the same rule.
+_DROPPED = ("metadata", "style")
 
 
 def write_report(
@@ -129,7 +137,7 @@ def _analysis(sweep: Sweep, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _titled(table: Table, style: str = "") -> str:
-    """A table below its title as a heading, which is not as wide as the table."""
+    """A table with an h3 heading, which may be narrower than the table."""
     title = str(table.title)
     return f"<h3>{escaped(title)}</h3>\n{_table(table, style, title)}"
 
@@ -150,7 +158,7 @@ def _chart(
     """A chart whose title is text of the page. The section states its subject."""
     with closing(draw, sweep) as figure:
         title = _take_title(figure)
-        svg = inline_svg(figure, f"chart-{next(numbers)}-", alternative)
+        svg = _inline_svg(figure, f"chart-{next(numbers)}-", alternative)
     label = escaped(alternative)
     return (
         f"<figure>\n<figcaption>{escaped(title)}</figcaption>\n"
@@ -207,10 +215,8 @@ def _resource(name: str) -> str:
 
 def _context(sweeps: Sequence[Sweep]) -> dict[str, Any]:
     """Merge the contexts of the records, which agree within one session."""
-    carriers: list[Machine | Measurement] = [
-        *_machines(sweeps),
-        *(m for sweep in sweeps for m in sweep),
-    ]
+    carriers: list[Machine | Measurement] = list(_machines(sweeps))
+    carriers += [m for sweep in sweeps for m in sweep]
     return {key: value for carrier in carriers for key, value in carrier.context.items()}
 
 
@@ -218,3 +224,37 @@ def _machines(sweeps: Sequence[Sweep]) -> list[Machine]:
     """Each machine once, even if several sweeps ran on it."""
     machines = (sweep.machine for sweep in sweeps if sweep.machine is not None)
     return list({machine.title: machine for machine in machines}.values())
+
+
+def _inline_svg(figure: Figure, prefix: str, label: str) -> str:
+    """Render a figure as an ``svg`` element with an alternative text. The page determines its size.
+
+    Identifiers get a prefix, because Matplotlib uses the same ones in each figure, for example for
+    glyphs and clip paths.
+    """
+    root = ElementTree.fromstring(to_svg(figure))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _local(child.tag) in _DROPPED:
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        attributes = {_local(name): value for name, value in element.attrib.items()}
+        element.attrib = {name: _renamed(name, v, prefix) for name, v in attributes.items()}
+    words, box = printable(label, _LONGEST_LABEL), root.attrib["viewBox"]
+    root.attrib = {"class": "chart", "role": "img", "aria-label": words, "viewBox": box}
+    return ElementTree.tostring(root, encoding="unicode").strip()
+
+
+def _local(name: str) -> str:
+    """A name without its namespace. HTML needs none, and ``href`` replaces ``xlink:href``."""
+    return name.rpartition("}")[2]
+
+
+def _renamed(name: str, value: str, prefix: str) -> str:
+    """The value of an attribute, with the prefix added to identifiers and references."""
+    if name == "id":
+        return prefix + value
+    if name == "href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return _REFERENCE.sub(rf"url(#{prefix}\1)", value)

@@ -14,13 +14,9 @@ from adokernels.text import escaped, number, quantity, ratio, share_of_limit
 
 #: Columns with the attributes of their cells.
 _COLUMNS = {
-    "routine": "",
-    "fastest": "",
-    "time": ' style="text-align:right"',
-    "speed-up": ' style="text-align:right"',
-    "of roof": ' style="text-align:right"',
-    "limiter": "",
-    "device": "",
+    **dict.fromkeys(("routine", "fastest"), ""),
+    **dict.fromkeys(("time", "speed-up", "of roof"), ' style="text-align:right"'),
+    **dict.fromkeys(("limiter", "device"), ""),
     "problem": ' class="sentence"',
 }
 _CHANGES = "what it changes"
@@ -29,15 +25,7 @@ _DIGITS = 4
 
 
 def headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
-    """Write the fastest variant of each sweep as an HTML table, with links to the sections.
-
-    Parameters
-    ----------
-    sweeps
-        The sweeps of the report.
-    anchors
-        The identifier of each sweep's section.
-    """
+    """Write the fastest variant of each sweep as an HTML table, with links to its section."""
     rows = [_summary(sweep) for sweep in sweeps]
     names = [name for name in _COLUMNS if any(row[name] for row in rows)]
     head = "".join(f"<th{_COLUMNS[name]}>{name}</th>" for name in names)
@@ -53,10 +41,9 @@ def headline(sweeps: Sequence[Sweep], anchors: Sequence[str]) -> str:
 
 
 def variants_table(sweep: Sweep) -> Table:
-    """Build a table with one row per measurement, in the order of the step table.
+    """Build a table with one row per measurement, without columns that have no known value.
 
-    The script of the page shows a row beside the point with the same number in a chart. Columns
-    without a known value are omitted.
+    The script of the page shows a row beside the point with the same number in a chart.
     """
     measured = (*sweep.measurements, *sweep.peers)
     rows = [_details(sweep, m) for m in measured]
