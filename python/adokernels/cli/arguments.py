@@ -151,7 +151,7 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Add a command.
 
-        `common` are the names of its common arguments, and the `defaults` those of any arguments.
+        `common` are the names of its common arguments, and `defaults` the values of arguments.
         """
         self.names.append(name)
         parser: argparse.ArgumentParser = self._parsers.add_parser(

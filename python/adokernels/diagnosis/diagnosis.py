@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from adokernels.diagnosis.advice import Advice, advise
 from adokernels.diagnosis.cards import cards
 from adokernels.diagnosis.limiter import limiter
-from adokernels.diagnosis.steps import Step, changed_by
-from adokernels.diagnosis.targets import MetricChange, change
+from adokernels.diagnosis.steps import MetricChange, Step, change, changed_by
 from adokernels.records.entries import Entries
 from adokernels.records.limiter import Limiter
 from adokernels.records.measurement import Measurement

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 #: Module and function that build the tables of each class. Modules are imported at first use.
 _BUILDERS = {
-    "Card": ("cards", "card_table"),
-    "CardEvidence": ("cards", "evidence_table"),
-    "Cards": ("cards", "cards_table"),
+    "Card": ("diagnoses", "card_table"),
+    "CardEvidence": ("diagnoses", "evidence_table"),
+    "Cards": ("diagnoses", "cards_table"),
     "SweepComparison": ("measurements", "changes_table"),
     "Diagnosis": ("diagnoses", "diagnosis_tables"),
     "Hotspots": ("hotspots", "hotspot_blocks"),
