@@ -228,13 +228,12 @@ def _frame(canvas: Canvas, series: Sequence[Series], axis: _Axis) -> list[_Group
 def _bar(canvas: Canvas, m: Measurement, y: float, axis: _Axis, style: dict[str, Any]) -> None:
     """Draw a bar. A logarithmic axis has no zero, so only the end of the bar is drawn there."""
     rate, requested = m.bytes_per_second, m.requested_bytes / m.seconds
-    low, high = (m.bytes / t for t in reversed(m.interval))
     if axis.low:
         face, edge = style["facecolor"], canvas.ink
         canvas.mark(rate, y, gid=canvas.gid(m), marker="o", mfc=face, mec=edge, mew=0.5, ms=9)
     else:
         canvas.ax.barh([y], [rate], height=0.42, zorder=1, gid=canvas.gid(m), **style)
-    canvas.error_bar(rate, y, xerr=[[rate - low], [high - rate]])
+    canvas.error_bar(rate, y, ends=(m.bytes / t for t in reversed(m.interval)))
     for level, moved in largest_first(m.counted_bytes):
         if moved / m.seconds < axis.reach:
             canvas.mark_level(moved / m.seconds, y, level, _MARKS, gid=canvas.gid(m))

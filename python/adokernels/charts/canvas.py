@@ -206,10 +206,13 @@ class Canvas:
         own = {"marker": marker, "ms": scale * size, "color": colour, "mec": self.paper, "mew": 0.5}
         self.mark(x, y, **{**own, **style})
 
-    def error_bar(self, x: float, y: float, **error: Any) -> None:
-        """Draw a confidence interval, given as ``xerr`` or ``yerr``."""
-        style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2}
-        self.ax.errorbar([x], [y], fmt="none", ecolor=self.ink, **error, **style)
+    def error_bar(self, x: float, y: float, *, ends: Iterable[float], along: str = "x") -> None:
+        """Draw a confidence interval along an axis, from its lower to its upper end."""
+        low, high = ends
+        centre = x if along == "x" else y
+        style: dict[str, Any] = {"elinewidth": 0.8, "capthick": 0.8, "capsize": 2, "fmt": "none"}
+        style[f"{along}err"] = [[centre - low], [high - centre]]
+        self.ax.errorbar([x], [y], ecolor=self.ink, **style)
 
     def legend_below(self, handles: Sequence[Artist]) -> None:
         """Add a legend with as many columns as fit; entries without marker and line are its title.

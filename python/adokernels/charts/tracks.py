@@ -115,8 +115,7 @@ def _draw_chosen(canvas: Canvas, t: Track) -> None:
     if len(xs) > 1:
         style = {"color": colour} if colour else {}
         canvas.line([min(xs), max(xs)], [t.height] * 2, lw=1.0, zorder=3, **style)
-    low, high = (t.amount / s for s in reversed(t.m.interval))
-    canvas.error_bar(*t.last, yerr=[[t.height - low], [high - t.height]])
+    canvas.error_bar(*t.last, ends=(t.amount / s for s in reversed(t.m.interval)), along="y")
     for level, x in largest_first(t.intensities):
         shape: dict[str, Any] = {"marker": _marker(t, level), "gid": canvas.gid(t.m)}
         if level == REQUESTED:

@@ -10,8 +10,8 @@ from rich.console import Console
 
 import adokernels as ado
 from adokernels import _core
-from adokernels.cli import information, measuring, stored
 from adokernels.cli.arguments import INTERRUPTED, NO_DEVICE, USAGE, WRONG, Commands
+from adokernels.cli.commands import add_commands
 
 #: Width of a table of ceilings; a narrower terminal wraps its lines.
 _MIN_WIDTH = 100
@@ -57,8 +57,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"adokernels {ado.__version__}")
     commands = Commands(parser)
-    for module in (information, measuring, stored):
-        module.add_commands(commands)
+    add_commands(commands)
     # The message of argparse would list the commands, but suggest none.
     name = next((word for word in given if not word.startswith("-")), None)
     if name is not None and name not in commands.names:

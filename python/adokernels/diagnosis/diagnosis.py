@@ -93,8 +93,7 @@ class Finding:
         """Whether the next variant tests the bound: proposed change made, or "done"."""
         if self.outcome is None or self.advice is None or self.advice.bound is None:
             return False
-        step = self.advice.step
-        return step is Step.DONE or step in (self.outcome.changes or ())
+        return self.advice.step in (Step.DONE, *(self.outcome.changes or ()))
 
     @property
     def exceeded(self) -> bool:
@@ -148,7 +147,7 @@ def diagnose(sweep: Sweep) -> Diagnosis:
             counted=m.profile is not None,
             limiter=limiter(m, machine),
             advices=(advices := advise(m, machine)),
-            cards=_cards(m, advices),
+            cards=() if _done(advices) else tuple(card.key for card in cards.applying(m)),
             outcome=_outcome(m, after[m], advices) if m in after else None,
         )
         for m in sweep.variants
@@ -156,10 +155,8 @@ def diagnose(sweep: Sweep) -> Diagnosis:
     return Diagnosis(routine=sweep.routine, title=sweep.title, findings=findings)
 
 
-def _cards(m: Measurement, advices: tuple[Advice, ...]) -> tuple[str, ...]:
-    if advices and advices[0].step is Step.DONE:
-        return ()
-    return tuple(card.key for card in cards.applying(m))
+def _done(advices: tuple[Advice, ...]) -> bool:
+    return bool(advices) and advices[0].step is Step.DONE
 
 
 def _outcome(m: Measurement, after: Measurement, advices: tuple[Advice, ...]) -> Outcome:

@@ -259,11 +259,10 @@ def _on_cpu(facts: Facts) -> Limiter:
                 text = f"the compulsory bytes are {percent(share)} of the measured {c.level} read"
                 rates.append(_Rate(Kind(c.level), c.level, share, text))
                 break
-    elif machine and facts.fits_in_cache and m.bytes:
-        if bandwidth := highest_of_dram(machine):
-            share = m.bytes_per_second / bandwidth
-            text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
-            rates.append(_Rate(Kind.DRAM, "DRAM", share, text))
+    elif facts.fits_in_cache and m.bytes and (bandwidth := highest_of_dram(machine)):
+        share = m.bytes_per_second / bandwidth
+        text = f"the compulsory bytes are {percent(share)} of the measured DRAM bandwidth"
+        rates.append(_Rate(Kind.DRAM, "DRAM", share, text))
     return _from_rates(rates, _scalar_or_not(facts), _NOT_COUNTED)
 
 

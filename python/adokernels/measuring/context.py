@@ -16,14 +16,8 @@ import numpy as np
 from adokernels import _core
 
 _SMI_FIELDS = (
-    "temperature.gpu",
-    "power.draw",
-    "power.limit",
-    "clocks.sm",
-    "clocks.mem",
-    "clocks_event_reasons.active",
-    "mig.mode.current",
-    "persistence_mode",
+    *("temperature.gpu", "power.draw", "power.limit", "clocks.sm", "clocks.mem"),
+    *("clocks_event_reasons.active", "mig.mode.current", "persistence_mode"),
 )
 
 

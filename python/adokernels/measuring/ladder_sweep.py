@@ -24,6 +24,9 @@ from adokernels.records.measurement import Measurement
 from adokernels.records.profile import Profile
 from adokernels.records.sweep import Sweep
 
+#: Fields of the cost of a call that a Measurement also has.
+_COSTS = ["flops", "bytes", "executed_flops", "requested_bytes", "executed_instructions"]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -194,11 +197,7 @@ def _of_variant(variant: Variant, call: Call, profile: Profile | None = None) ->
     return {
         "routine": variant.ladder.name,
         "variant": variant.name,
-        "flops": call.cost.flops,
-        "bytes": call.cost.bytes,
-        "executed_flops": call.cost.executed_flops,
-        "requested_bytes": call.cost.requested_bytes,
-        "executed_instructions": call.cost.executed_instructions,
+        **{field: getattr(call.cost, field) for field in _COSTS},
         "changes": variant.changes,
         "ceiling": variant.ceiling,
         "stages": variant.stages,

@@ -115,9 +115,12 @@ class Sampler:
         self.exhausted = late or count >= _MAX_SAMPLES
         if self.stopped:
             return
-        if count >= _MIN_SAMPLES and count % 5 == 0 and _noise(self.seconds) <= precision:
-            self.stopped = "converged"
-        elif self.exhausted:
+        if count >= _MIN_SAMPLES and count % 5 == 0:
+            low, high = median_interval(self.seconds)
+            if (high - low) / 2 / float(np.median(self.seconds)) <= precision:
+                self.stopped = "converged"
+                return
+        if self.exhausted:
             self.stopped = "time" if late else "count"
 
     def done(self, budget: float) -> float:
@@ -176,11 +179,6 @@ def sample_interleaved(
                 done = [each.done(budget) for each in samplers]
                 display.show(sampler.name, sum(part == 1 for part in done), sum(done))
             sampler.sample(precision=precision, budget=budget)
-
-
-def _noise(seconds: Sequence[float]) -> float:
-    low, high = median_interval(seconds)
-    return (high - low) / 2 / float(np.median(seconds))
 
 
 @dataclass(frozen=True)

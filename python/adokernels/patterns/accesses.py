@@ -106,23 +106,16 @@ def by_warp(values: ArrayLike, active: ArrayLike | None, name: str) -> tuple[Any
         raise ValueError(f"{name} must have one or two dimensions, got {array.ndim}")
     if array.ndim == 2 and array.shape[1] > WARP:
         raise ValueError(f"{name} must have at most {WARP} lanes per row, got {array.shape[1]}")
-    mask = _mask(active, array.shape, name)
+    mask = np.ones(array.shape, dtype=bool) if active is None else np.asarray(active)
+    if mask.dtype != bool:
+        raise TypeError(f"active must be boolean, got {mask.dtype}")
+    if mask.shape != array.shape:
+        raise ValueError(f"active must have the shape of {name}, {array.shape}, got {mask.shape}")
     if not mask.any():
         raise ValueError(f"{name} must have at least one active lane, got none")
     padding = [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WARP)]
     array, mask = (np.pad(part, padding).reshape(-1, WARP) for part in (array, mask))
     return array, mask
-
-
-def _mask(active: ArrayLike | None, shape: tuple[int, ...], name: str) -> NDArray[np.bool_]:
-    if active is None:
-        return np.ones(shape, dtype=bool)
-    mask = np.asarray(active)
-    if mask.dtype != bool:
-        raise TypeError(f"active must be boolean, got {mask.dtype}")
-    if mask.shape != shape:
-        raise ValueError(f"active must have the shape of {name}, {shape}, got {mask.shape}")
-    return mask
 
 
 def distinct(ids: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.int64]:

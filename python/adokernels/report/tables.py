@@ -87,18 +87,14 @@ def _details(sweep: Sweep, m: Measurement) -> dict[str, str]:
     kind = " (peer)" if m in sweep.peers else " (ceiling)" if m.ceiling else ""
     low, high = (quantity(bound, "s", _DIGITS) for bound in m.interval)
     result = _result(sweep, m)
+    flops, moved = m.counted_flops, m.counted_bytes
+    per_byte = {level: number(flops / moved[level]) for level in moved if flops and moved[level]}
     return {
         "variant": m.shown_as + kind,
         "time": result.pop("time"),
         "95 % interval": f"{low} to {high}" if m.confidence else "",
         **result,
         "FLOP per requested byte": number(m.intensity) if m.executed_flops else "",
-        **{f"FLOP per {level} byte": _intensity(m, level) for level in LEVEL_BYTES},
+        **{f"FLOP per {level} byte": per_byte.get(level, "") for level in LEVEL_BYTES},
         _CHANGES: m.changes,
     }
-
-
-def _intensity(m: Measurement, level: str) -> str:
-    """The counted FLOPs per counted byte of a memory level."""
-    moved = m.counted_bytes.get(level)
-    return number(m.counted_flops / moved) if moved and m.counted_flops else ""

@@ -1,4 +1,4 @@
-"""Tables of measurements, machines and kernel resources."""
+"""Tables of measurements, hardware counters, machines and kernel resources."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from adokernels.records.changes import SweepComparison
 from adokernels.records.kernels import Resources
 from adokernels.records.machine import Machine
 from adokernels.records.measurement import Measurement
+from adokernels.records.metrics import BY_KEY, QUANTITIES, Quantity
+from adokernels.records.profile import Profile, ProfileComparison
 from adokernels.records.scan import Scan
 from adokernels.records.sweep import Sweep
 from adokernels.tables.rendering import FADED, ITALIC, new_table
 from adokernels.text import (
     NO_LIMIT,
     bounds,
+    count,
     number,
     percent,
     prefix,
@@ -89,16 +92,13 @@ def scan_table(scan: Scan) -> Table:
         by_name = {m.variant: m for m in (*found.measurements, *found.peers)}
         first = next(iter(by_name.values()))
         shapes = "; ".join(" x ".join(map(str, o.shape)) for o in first.problem.operands)
-        cells = [shapes, quantity(first.bytes, "B")]
-        cells += [_time_cell(found, by_name[n]) if n in by_name else "" for n in scan.names]
-        table.add_row(*cells)
+        times = dict.fromkeys(scan.names, "")
+        for name, m in by_name.items():
+            share = found.share_of_roof(m)
+            of_roof = "" if share is None else f", {share_of_limit(share)}"
+            times[name] = f"{quantity(m.seconds, 's')}{of_roof}"
+        table.add_row(shapes, quantity(first.bytes, "B"), *times.values())
     return table
-
-
-def _time_cell(found: Sweep, m: Measurement) -> str:
-    share = found.share_of_roof(m)
-    words = quantity(m.seconds, "s")
-    return words if share is None else f"{words}, {share_of_limit(share)}"
 
 
 def changes_table(changes: SweepComparison) -> Table:
@@ -217,6 +217,49 @@ def _largest_stall(values: Mapping[str, float]) -> str:
         return "n/a"
     name = max(stalls, key=lambda reason: stalls[reason])
     return f"{name.replace('_', ' ')}, {percent(stalls[name] / total)}"
+
+
+def shown(q: Quantity, value: float) -> str:
+    """Format a value of a quantity with its unit."""
+    if q.unit == "%":
+        return percent(value)
+    if q.unit:
+        return quantity(value, q.unit)
+    return count(value)
+
+
+def profile_table(profile: Profile) -> Table:
+    """Build the table of a profile: one column per kernel, and the total if there are several."""
+    columns = list(profile.kernels)
+    names = [k.kernel.name.partition("<")[0] for k in columns]
+    everything = [*columns, profile] if len(columns) > 1 else columns
+    headers = ["quantity", *names, *(["total"] if len(columns) > 1 else [])]
+    table = new_table(f"{profile.label}, {profile.cache}", headers, widths={0: None})
+    section = ""
+    for q in QUANTITIES:
+        values = [of.get(q.key) for of in everything]
+        if not any(values):
+            continue
+        if q.section != section:
+            section = q.section
+            table.add_row(section, *[""] * len(everything), style="dim")
+        cells = ["n/a" if v is None else shown(q, v) for v in values]
+        table.add_row(f"  {q.title}", *cells)
+    table.caption = f"Counted with {profile.collector}. Quantities that are 0 are omitted."
+    return table
+
+
+def comparison_table(comparison: ProfileComparison) -> Table:
+    """Build the table of two profiles; quantities that are 0 in both are omitted."""
+    before, after = comparison.before, comparison.after
+    headers = ["quantity", before.label, after.label, "change"]
+    title = f"{after.label} compared with {before.label}"
+    table = new_table(title, headers, widths={0: None})
+    for key, old, new in comparison:
+        if old or new:
+            q, change = BY_KEY[key], ratio(new / old) if old else ""
+            table.add_row(q.title, shown(q, old), shown(q, new), change)
+    return table
 
 
 def hotspot_table(sweep: Sweep) -> Table:

@@ -1,15 +1,17 @@
-"""The commands that run kernels: ``bench``, ``scan``, ``check`` and ``profile``."""
+"""The commands: their arguments, and the functions of the package that they call."""
 
 from __future__ import annotations
 
 import argparse
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 import adokernels as ado
+from adokernels import _core
 from adokernels.cli.arguments import (
     INTERRUPTED,
     WRONG,
@@ -18,20 +20,45 @@ from adokernels.cli.arguments import (
     names,
     options_of,
     output_file,
+    output_folder,
     problem_of,
+    share,
+    size,
     write_files,
 )
 from adokernels.measuring.nsight_report import SUFFIX, write_nsight_report
 from adokernels.records.metrics import METRIC_SETS
 from adokernels.tables.measurements import sweep_tables
 from adokernels.tables.rendering import show
+from adokernels.text import percent
 
 #: Common arguments of the commands that run one routine on random operands.
 _PROBLEM = "routine --dtype --set --cache"
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands of this module."""
+    """Add all commands, in the order of the help."""
+    tour = commands.add(
+        "tour",
+        _run_tour,
+        "Find edges in a photograph, measure two ladders, and write a report",
+        "--image holiday.jpg --out my-tour",
+    )
+    tour.add_argument("--image", type=Path, help="use this picture file")
+    tour.add_argument(
+        "--out", type=output_folder, default=Path("adokernels-tour"), help="output folder"
+    )
+    tour.add_argument("--size", type=size, help="upper limit for every length")
+    tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
+
+    sentence = "Show the build, the devices and their ceilings"
+    info = commands.add("info", _run_info, sentence, "--refresh")
+    info.add_argument("--refresh", action="store_true", help="measure the ceilings again")
+
+    sentence = "Show all routines, or the ladder of one routine"
+    ladders = commands.add("list", _run_list, sentence, "transpose")
+    ladders.add_argument("routine", nargs="?", help="show the ladder of this routine")
+
     bench = commands.add(
         "bench",
         _run_bench,
@@ -108,6 +135,63 @@ def add_commands(commands: Commands) -> None:
         help="write a report with source for the GUI of Nsight Compute (runs ncu)",
     )
 
+    compare = commands.add(
+        "compare",
+        _run_compare,
+        "Compare two stored sweeps of the same problem, variant by variant",
+        "before.json after.json --fail-if-slower 5%",
+        "--plot",
+    )
+    compare.add_argument("before", type=Path, help="JSON file of a sweep")
+    compare.add_argument("after", type=Path, help="JSON file of a sweep")
+    compare.add_argument(
+        "--fail-if-slower",
+        type=share,
+        metavar="PERCENT",
+        help="exit with 1 if a variant became slower by more than this, for example 5%%",
+    )
+    compare.add_argument(
+        "--across-machines", action="store_true", help="allow sweeps of different machines"
+    )
+
+    diagnose = commands.add(
+        "diagnose",
+        _run_diagnose,
+        "Report the limiter and the next step of each variant of a stored sweep",
+        "transpose.json",
+    )
+    diagnose.add_argument("measurements", type=Path, help="JSON file of a sweep")
+
+    report = commands.add(
+        "report",
+        _run_report,
+        "Write an HTML report of stored measurements",
+        "transpose.json gpp.json --out report.html",
+    )
+    report.add_argument("measurements", type=Path, nargs="+", help="JSON files of sweeps")
+    report.add_argument("--out", type=output_file(), default=Path("report.html"))
+
+
+def _run_tour(options: argparse.Namespace, console: Console) -> int:
+    from adokernels.tour import tour  # loads matplotlib
+
+    settings = {"size": options.size, "everything": options.all}
+    return INTERRUPTED if tour(options.out, console, image=options.image, **settings) else 0
+
+
+def _run_info(options: argparse.Namespace, console: Console) -> None:
+    from adokernels.measuring.context import context
+
+    console.print(f"adokernels {ado.__version__}, instruction set {_core.isa()}")
+    console.print(f"CUDA: {_core.why_no_cuda() or context('cuda')['device_name']}")
+    devices = ["cpu"] + ([] if _core.why_no_cuda() else ["cuda"])
+    for device in devices:
+        console.print(ado.machine(device, refresh=options.refresh))
+
+
+def _run_list(options: argparse.Namespace, console: Console) -> None:
+    console.print(ado.routines[options.routine] if options.routine else ado.routines)
+
 
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
     """The common arguments of `sweep` and `scan`."""
@@ -168,3 +252,24 @@ def _run_profile(options: argparse.Namespace, console: Console) -> None:
     profile = ado.profile(what, *operands, metrics=options.metrics, cache=options.cache, **settings)
     console.print(profile)
     write_files(profile, options, console)
+
+
+def _run_compare(options: argparse.Namespace, console: Console) -> int:
+    changes = ado.compare(options.before, options.after, across_machines=options.across_machines)
+    console.print(changes)
+    write_files(changes, options, console)
+    slower = [] if options.fail_if_slower is None else changes.slower(options.fail_if_slower)
+    for change in slower:
+        increase = percent(1 / change.comparison.ratio - 1)
+        print(f"adokernels: {change.variant} takes {increase} longer", file=sys.stderr)
+    return WRONG if slower else 0
+
+
+def _run_diagnose(options: argparse.Namespace, console: Console) -> None:
+    console.print(ado.diagnose(ado.records.Sweep.load(options.measurements)))
+
+
+def _run_report(options: argparse.Namespace, console: Console) -> None:
+    sweeps = [ado.records.Sweep.load(path) for path in options.measurements]
+    ado.write_report(options.out, title="adokernels: measurements", sweeps=sweeps)
+    console.print(f"wrote {options.out}")
