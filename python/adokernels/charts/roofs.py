@@ -84,18 +84,13 @@ def bandwidth_roofs(ceilings: Sequence[Ceiling], per: float, unit: str) -> list[
         # Use the higher ceiling, so that no point is above its roof.
         ours["L1"], levels["L1"] = both[1], ("L1", "shared")
         del ours["shared"]
-    return [
-        Roof(
-            name=f"{'/'.join(levels[level])} {c.operation}",
-            value=c.measured / per,
-            theoretical=c.theoretical / per if c.theoretical else None,
-            slope=1,
-            unit=unit,
-            colour=level_style(level)[0],
-            levels=levels[level],
-        )
-        for level, c in ours.items()
-    ]
+    found = []
+    for level, c in ours.items():
+        style: dict[str, Any] = {"unit": unit, "colour": level_style(level)[0]}
+        name, theory = f"{'/'.join(levels[level])} {c.operation}", (c.theoretical or 0.0) / per
+        limit: dict[str, Any] = {"value": c.measured / per, "theoretical": theory or None}
+        found.append(Roof(name=name, slope=1, levels=levels[level], **limit, **style))
+    return found
 
 
 def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:

@@ -87,18 +87,13 @@ def make_series(
     """
     sweeps = _as_sweeps(what, machine)
     hosts = _hosts([s.machine for s in sweeps if s.machine])
-    chosen = _highlighted(sweeps, highlight)
+    highlights = _highlighted(sweeps, highlight)
     names = _names(sweeps, hosts)
-    found = [
-        Series(
-            sweep=sweep,
-            highlight=highlighted,
-            host=hosts[sweep.machine.title] if sweep.machine else None,
-            name=name,
-            colour=_COLOURS[i % len(_COLOURS)] if name else None,
-        )
-        for i, (sweep, name, highlighted) in enumerate(zip(sweeps, names, chosen, strict=True))
-    ]
+    found = []
+    for i, (sweep, name, chosen) in enumerate(zip(sweeps, names, highlights, strict=True)):
+        host = hosts[sweep.machine.title] if sweep.machine else None
+        colour = _COLOURS[i % len(_COLOURS)] if name else None
+        found.append(Series(sweep=sweep, highlight=chosen, host=host, name=name, colour=colour))
     titles = list(hosts)
     return sorted(found, key=lambda s: titles.index(s.host.machine.title) if s.host else -1)
 

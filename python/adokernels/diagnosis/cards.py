@@ -55,32 +55,17 @@ class Validity(StrEnum):
 class Indicator:
     """One condition: a value from counters, compared with a threshold.
 
-    Attributes
-    ----------
-    title
-        What is compared.
-    quantities
-        Keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`; their values are
-        added.
-    per
-        Keys of quantities. The first sum is divided by the sum of these. Empty for no division.
-    unit
-        ``"%"`` (a fraction, shown as a percentage), or empty.
-    comparison
-        ``">="`` or ``"<"``.
-    threshold
-        The threshold of the comparison.
-    source
-        Where the threshold comes from.
+    The value is the sum of `quantities`, divided by the sum of those in `per`, if there are any.
+    Both are keys of ``adokernels.records.metrics.QUANTITIES`` or of `RESOURCES`.
     """
 
-    title: str
+    title: str  # what is compared
     quantities: tuple[str, ...]
     per: tuple[str, ...] = ()
-    unit: Literal["%", ""] = ""
+    unit: Literal["%", ""] = ""  # "%" for a fraction that is shown as a percentage
     comparison: Literal[">=", "<"]
     threshold: float
-    source: str
+    source: str  # where the threshold comes from
 
     def value(self, kernel: KernelProfile) -> float | None:
         """The value of one kernel; None if a quantity was not collected."""
@@ -121,23 +106,13 @@ def _sum(kernel: KernelProfile, keys: tuple[str, ...]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A step of a ladder that follows the strategy of a card.
-
-    Attributes
-    ----------
-    routine, before, after
-        The routine, and the variants before and after the step.
-    stored
-        Name of the stored ladder (``notebooks/data`` of the repository) with counters of both.
-    published
-        Whether the talk makes this step.
-    """
+    """A step of a ladder that follows the strategy of a card."""
 
     routine: str
-    before: str
+    before: str  # the variants before and after the step
     after: str
-    stored: str
-    published: bool = False
+    stored: str  # the stored ladder with counters of both (``notebooks/data`` of the repository)
+    published: bool = False  # whether the talk makes this step
 
     def __str__(self) -> str:
         return f"{self.routine}: {self.before} to {self.after}"

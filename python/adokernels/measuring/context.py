@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,12 +25,10 @@ _SMI_FIELDS = (
 @cache
 def cpu_name() -> str:
     """The processor's name as the system reports it."""
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -68,8 +67,7 @@ def context(device: str) -> dict[str, Any]:
         "cache_bytes": caches,
     }
     if cuda:
-        facts["device"] = _core.resolve_device(device)
-        facts["cuda"] = cuda
+        facts |= {"device": _core.resolve_device(device), "cuda": cuda}
         facts["nvidia_smi"] = _nvidia_smi(cuda["uuid"])
     return facts
 

@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -105,12 +106,10 @@ def measured_machine(device: str, display: ProgressDisplay, *, refresh: bool = F
         ceilings=tuple(_measure(device, case) for case in cases),
         context=facts,
     )
-    try:
+    with suppress(OSError):  # in a read-only home directory, every run measures the ceilings again
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
         _remove_old_files(path.parent)
-    except OSError:
-        pass  # in a read-only home directory, every run measures the ceilings again
     return found
 
 
@@ -208,11 +207,10 @@ def _cpu_cases() -> Iterator[_Case]:
 
 def _cpu_clock() -> float:
     """The highest clock that the system reports, in Hz; 0 if it reports none."""
-    try:
+    with suppress(OSError, ValueError):
         text = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text("utf-8")
         return 1e3 * float(text)
-    except (OSError, ValueError):
-        return 0.0
+    return 0.0
 
 
 def _cuda_cases(device: str) -> Iterator[_Case]:

@@ -83,7 +83,7 @@ def _outcome_table(diagnosis: Diagnosis) -> Table:
                 f"{number(low)} to {number(high)}",
                 verdict_on(finding),
                 moved,
-                yes(finding.named),
+                {True: "yes", False: "no", None: ""}[finding.named],
             )
     return table
 
@@ -105,11 +105,6 @@ def verdict_on(finding: Finding) -> str:
 def bound_cell(bound: float | None) -> str:
     """Format a bound."""
     return "" if bound is None else ratio(bound)
-
-
-def yes(named: bool | None) -> str:
-    """Format whether a step was named."""
-    return "" if named is None else "yes" if named else "no"
 
 
 #: Maximum widths in characters of the columns of all cards, and of the text of one card.
