@@ -25,7 +25,7 @@ _PEER: dict[str, Any] = {"facecolor": "#E3F2FB", "edgecolor": "#0072B2", "lw": 0
 _STEP_COLUMN = 0.89  # position of the steps as a fraction of the width
 _NAME, _BAR = -0.27, 0.2  # vertical position of a row's name and bar
 _FONT = 0.39  # largest font relative to the height of a row
-_MARKS = 0.7  # size of the markers relative to those of a roofline
+_MARKS = 0.7  # size of the markers relative to the markers of a roofline
 #: Height of a group's heading, in lines of its header.
 _HEADING = 1.3
 #: Ratio of the roofs of two machines above which the axis is logarithmic.

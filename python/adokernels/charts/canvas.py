@@ -101,7 +101,7 @@ class Canvas:
         return f"{point}-{next(self._numbers)}" if point else None
 
     def frame(self, x: str, y: str = "", /, *, spines: str = "left bottom", **style: Any) -> None:
-        """Name the axes and show some of the spines; `style` is that of the horizontal name."""
+        """Name the axes and show some of the spines; `style` applies to the horizontal one."""
         self.ax.set_xlabel(x, **{"fontsize": self.font + 1, **style})
         self.ax.set_ylabel(y, fontsize=self.font + 1)
         self.ax.tick_params(labelsize=self.font)

@@ -162,10 +162,10 @@ def _finding(content: Content, series: Sequence[Series]) -> str:
     """Format the nearest roof of the summarised variants of each sweep, with its share."""
     nearest = {t.m: t.nearest(layer.limits) for layer in content.layers for t in layer.tracks}
     parts = []
-    for s in series:
-        for m in s.summarised:
-            if near := nearest.get(m):
-                share, roof = near
-                of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
-                parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
+    summarised = [(s, m) for s in series for m in s.summarised]
+    for s, m in summarised:
+        if near := nearest.get(m):
+            share, roof = near
+            of_roof = f"{percent(share)} of" if share <= NO_LIMIT else "above"
+            parts.append(f"{s.name or m.variant}: {of_roof} {roof.name}")
     return "; ".join(parts)

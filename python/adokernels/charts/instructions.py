@@ -44,11 +44,10 @@ def instructions(canvas: Canvas, series: Sequence[Series], *, full: bool) -> Con
 
     def notes(canvas: Canvas) -> list[Artist]:
         used = [style for t in tracks if t.chosen for *_, style in t.extra]
-        key: list[Artist] = [
-            entry(f"global {op}s only / their sectors", **style, **canvas.hollow)
-            for op, style in _ACCESS.items()
-            if style in used
-        ]
+        key: list[Artist] = []
+        for op, style in _ACCESS.items():
+            if style in used:
+                key.append(entry(f"global {op}s only / their sectors", **style, **canvas.hollow))
         shown = {t.m for t in tracks}
         missing = [m.variant for s in series for m in s.everything if m not in shown]
         if missing:

@@ -60,7 +60,7 @@ def memory_chart(
     other
         A second measurement, drawn beside the first.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to add the title.
 

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import Normalize, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.patches import Patch, Rectangle
 
 from adokernels.charts.canvas import FADED, LOST, MEMORY, Canvas, ink_on
@@ -155,7 +155,8 @@ def draw_banks(
     canvas = Canvas(ax, annotate=annotate, size=size)
     _frame_banks(canvas, rows)
     count = int(words.max(axis=1).sum())
-    colours = [_colour(wavefront, count) for wavefront in range(count)]
+    scale = 0.15 + 0.85 * np.arange(count) / max(count - 1, 1)
+    colours = list(map(to_hex, mpl.colormaps[_WAVEFRONTS](scale)))
     unit = 0.75 * canvas.height / (len(rows) + 2)
     for (row, bank), lanes in cells.items():
         y, colour = rows.index(row), colours[served[row, bank]]
@@ -199,11 +200,6 @@ def _wavefronts(
         served[row, bank] = int(starts[phase]) + before[phase, bank]
         before[phase, bank] += 1
     return served
-
-
-def _colour(wavefront: int, count: int) -> str:
-    scale = Normalize(0, max(count - 1, 1))
-    return to_hex(mpl.colormaps[_WAVEFRONTS](0.15 + 0.85 * scale(wavefront)))
 
 
 def _frame_banks(canvas: Canvas, rows: list[int]) -> None:

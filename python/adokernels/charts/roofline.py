@@ -112,10 +112,10 @@ def roofline(
         Whether the axes are whole decades that depend only on the machine, for comparing charts.
         By default, the axes have the range of the data.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     machine
-        The ceilings; by default those of each sweep. The title shows if the measurements are from
-        another machine.
+        The ceilings; by default, each sweep has its own. The title shows if the measurements are
+        from another machine.
     annotate
         Whether to label points and steps, and to add a legend.
 

@@ -125,7 +125,7 @@ def draw_roofs(canvas: Canvas, roofs: Sequence[Roof]) -> list[Roof]:
 
 
 def _length(canvas: Canvas, start: float, end: float, roof: Roof) -> float:
-    """Length of a roof on the chart, relative to that of its label."""
+    """Length of a roof on the chart, relative to the length of its label."""
     limits = np.log10([canvas.ax.get_xlim(), canvas.ax.get_ylim()])
     run = math.log10(end / start) / np.diff(limits)[:, 0] * (1, roof.slope)
     length = float(np.hypot(*(run * (canvas.width, canvas.height))))

@@ -66,8 +66,7 @@ class Series:
     @property
     def subject(self) -> str:
         """Routine, problem, and cold or warm caches; empty for a machine alone."""
-        found = dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep)
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(f"{m.routine}, {m.problem}, {m.cache}" for m in self.sweep))
 
     @property
     def details(self) -> str:

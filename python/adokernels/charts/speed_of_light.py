@@ -49,7 +49,7 @@ def speed_of_light(
     what
         A sweep or measurements with hardware counters; others are omitted.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to write values and units at the bars, and to add a legend.
 

@@ -51,7 +51,7 @@ def steps(sweep: Sweep, *, ax: Axes | None = None, annotate: bool = True) -> Axe
     sweep
         The measured ladder. Peers follow the variants.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to add the table and a legend.
 

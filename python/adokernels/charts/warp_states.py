@@ -70,7 +70,7 @@ def warp_states(
     what
         A sweep or measurements with hardware counters; others are omitted.
     ax
-        The axes to draw on; by default those of a new figure.
+        The axes to draw on; by default, new axes of a new figure.
     annotate
         Whether to write reasons and cycles into the bars, and to add a legend.
 

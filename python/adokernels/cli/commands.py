@@ -45,9 +45,8 @@ def add_commands(commands: Commands) -> None:
         "--image holiday.jpg --out my-tour",
     )
     tour.add_argument("--image", type=Path, help="use this picture file")
-    tour.add_argument(
-        "--out", type=output_folder, default=Path("adokernels-tour"), help="output folder"
-    )
+    folder = Path("adokernels-tour")
+    tour.add_argument("--out", type=output_folder, default=folder, help="output folder")
     tour.add_argument("--size", type=size, help="upper limit for every length")
     tour.add_argument("--all", action="store_true", help="measure every ladder on every device")
 
@@ -118,9 +117,8 @@ def add_commands(commands: Commands) -> None:
         f"{_PROBLEM} --shape --json",
         cache="cold",
     )
-    profile.add_argument(
-        "variant", nargs="?", help="name of the variant; default: the one that a call uses"
-    )
+    sentence = "name of the variant; default: the one that a call uses"
+    profile.add_argument("variant", nargs="?", help=sentence)
     output = profile.add_mutually_exclusive_group()
     output.add_argument(
         "--metrics",

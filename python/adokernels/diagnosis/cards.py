@@ -175,7 +175,7 @@ class Card(ShownAsTables):
         sweep
             A ladder with hardware counters (``ado.sweep(..., counters=True)``, ``ado.load``).
         before, after
-            Variants of the sweep; by default those of the first example that the sweep contains.
+            Variants of the sweep; by default the first example that the sweep contains.
 
         Returns
         -------

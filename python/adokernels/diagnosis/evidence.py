@@ -191,7 +191,7 @@ class KernelFacts:
         return moved / ideal if moved and ideal else None
 
     def _ideal(self, access: str) -> float | None:
-        """The ideal number of sectors; that of the largest requests if bytes were not counted."""
+        """The ideal number of sectors, with the largest requests if bytes were not counted."""
         moved, requests = self.get(f"{access}_sectors"), self.get(f"{access}_requests")
         if not self._exact(access) and moved is not None and requests is not None:
             return min(moved, _LARGEST_REQUEST * requests)
@@ -322,8 +322,8 @@ class Facts:
         """The minimum share of the time for the compulsory bytes, and the ceiling used.
 
         Data that fit into the last-level cache may cause no DRAM transfers during a call. On a GPU,
-        they still pass through L2, which reads and writes at the same time. On a CPU, the ceiling
-        is then that of the fastest cache.
+        they still pass through L2, which reads and writes at the same time. On a CPU, the fastest
+        cache is then the ceiling.
         """
         if self.machine is None or not self.m.bytes:
             return None

@@ -36,7 +36,7 @@ _COUNTED = Provenance.COUNTED
 
 
 def limiter(m: Measurement, machine: Machine | None = None) -> Limiter:
-    """Find the limiter of a variant; for a variant of several kernels, that of the longest.
+    """Find the limiter of a variant, or of its longest kernel if it has several.
 
     Without the ceilings of the machine, counters are compared only with the hardware's maximum.
     """

@@ -81,5 +81,4 @@ def _nvidia_smi(uuid: str) -> dict[str, str]:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{error} {getattr(error, 'stdout', '') or ''}".strip()}
-    values = [value.strip() for value in answer.stdout.split(",")]
-    return dict(zip(_SMI_FIELDS, values, strict=False))
+    return dict(zip(_SMI_FIELDS, map(str.strip, answer.stdout.split(",")), strict=False))

@@ -93,10 +93,9 @@ def _options(report: Path, cache: Cache) -> list[str]:
 
 def _run(command: Sequence[str], report: Path) -> None:
     """Run ncu; raise the reason if it writes no report."""
+    variables = environment()
     try:
-        done = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     except OSError as error:
         raise _core.Unavailable(
             f"no report can be written: {command[0]} cannot be run: {error}; remedy: {_INSTALL}"
@@ -107,7 +106,5 @@ def _run(command: Sequence[str], report: Path) -> None:
     if done.returncode or not report.is_file():
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         errors = [line for line in lines if "error" in line.lower()]
-        end = " ".join((errors or lines)[-_LAST:])
-        raise _core.Unavailable(
-            f"no report can be written: ncu ended with status {done.returncode}: {end}"
-        )
+        end = f"status {done.returncode}: {' '.join((errors or lines)[-_LAST:])}"
+        raise _core.Unavailable(f"no report can be written: ncu ended with {end}")

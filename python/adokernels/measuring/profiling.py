@@ -109,15 +109,13 @@ def collect(
     names = list(dict.fromkeys(metrics))
     if isinstance(metrics, str):  # the metrics of a set that the chip supports
         names = _core.existing_metrics(list(METRIC_SETS[metrics]), _core.chip(device))
-    multiprocessors = int(_core.cuda_properties(device)["multiprocessors"])
+    processors = int(_core.cuda_properties(device)["multiprocessors"])
     kernels = []
     for kernel, values in _core.count(work, names, cache == "cold"):
         # A ratio of counters is 0 / 0 if both are zero.
         finite = {n: v for n, v in zip(names, values, strict=True) if math.isfinite(v)}
         counted = Kernel.from_core(kernel)
-        kernels.append(
-            KernelProfile(kernel=counted, values=finite, multiprocessors=multiprocessors)
-        )
+        kernels.append(KernelProfile(kernel=counted, values=finite, multiprocessors=processors))
     return Profile(
         label=label,
         kernels=tuple(kernels),

@@ -157,8 +157,8 @@ def sweep(
     *args, **options
         The operands and options of a call.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else that of the
-        custom variants if all have the same one, else the default device.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Default: the device of the operands, else the device
+        of the custom variants if all have the same one, else the default device.
     variants
         Names of the variants to measure; default all variants of the device.
     blocks

@@ -164,9 +164,8 @@ def sample_interleaved(
 ) -> None:
     """Take one sample of every sampler per round, in random order, until all have stopped.
 
-    A sampler that has converged keeps being sampled until all have, or until its time is used up.
-    The speed of the others depends on the code that runs before them, and ratios are computed per
-    round.
+    A sampler that has converged is sampled until all have, or until its time is used up: the speed
+    of the others depends on the code that runs before them, and ratios are computed per round.
     """
     for sampler in display.each("warming up", samplers, lambda s: s.name):
         sampler.warm_up(warm=warm)

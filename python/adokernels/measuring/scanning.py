@@ -80,9 +80,8 @@ def scan(
     if not isinstance(routine, Routine):
         raise TypeError(f"routine must be a routine such as ado.transpose, got {routine!r}")
     check_options(routine, (), options, scan)
-    chosen = [tuple(shape) for shape in shapes] if shapes is not None else None
-    if chosen is None:
-        chosen = _default_shapes(routine, dtype, options)
+    asked = _default_shapes(routine, dtype, options) if shapes is None else shapes
+    chosen = [tuple(shape) for shape in asked]
     if not chosen:
         raise ValueError("shapes must contain at least one problem, got none")
     names = variants if variants is None or isinstance(variants, str) else tuple(variants)

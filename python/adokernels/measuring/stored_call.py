@@ -46,7 +46,7 @@ class StoredCall:
     def of(
         cls, variant: Variant, args: Sequence[Any], options: Mapping[str, Any], block: Block | None
     ) -> StoredCall:
-        """Check a call, and copy its operands; by default those of the task's default problem."""
+        """Check a call, and copy its operands; by default random ones of the default problem."""
         ladder = variant.ladder
         arrays = [on_host(a) for a in args] if args else ladder.task.random_operands()
         problem = ladder.problem(*arrays, device="cpu", **options)

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
+from adokernels.conveniences import Plotted
 from adokernels.records.metrics import WARP
+from adokernels.records.shown import ShownAsTables
 from adokernels.tables.rendering import new_table
 from adokernels.text import number
 
@@ -134,6 +136,18 @@ def firsts(ids: NDArray[Any], active: NDArray[np.bool_]) -> tuple[NDArray[Any], 
     ordered = np.sort(np.where(active, ids, some), axis=1)
     first = np.diff(ordered, axis=1, prepend=ordered[:, :1] - 1) != 0
     return ordered, first & active.any(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OfAccesses(ShownAsTables, Plotted):
+    """Base of results about the requests of an access pattern."""
+
+    accesses: Accesses
+
+    @property
+    def requests(self) -> int:
+        """Number of requests: one per load or store instruction of a warp."""
+        return self.accesses.requests
 
 
 def share(value: float) -> str:

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.conveniences import Plotted
-from adokernels.patterns.accesses import Accesses, firsts, quantities_table
+from adokernels.patterns.accesses import Accesses, OfAccesses, firsts, quantities_table
 from adokernels.records.metrics import WARP
-from adokernels.records.shown import ShownAsTables
 from adokernels.text import count
 
 #: Number of banks of shared memory, and bytes per word of a bank.
@@ -19,7 +17,7 @@ BANKS, WORD = 32, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BankConflicts(ShownAsTables, Plotted):
+class BankConflicts(OfAccesses):
     """How shared memory serves an access pattern; made by :func:`bank_conflicts`.
 
     Attributes
@@ -31,13 +29,7 @@ class BankConflicts(ShownAsTables, Plotted):
         of the warp that is served at a time: all lanes, or half or a quarter of them.
     """
 
-    accesses: Accesses
     words: NDArray[np.int64]
-
-    @property
-    def requests(self) -> int:
-        """Number of requests: one per load or store instruction of a warp."""
-        return self.accesses.requests
 
     @property
     def phases(self) -> int:
@@ -110,7 +102,7 @@ def bank_conflicts(
 
     Notes
     -----
-    Elements of 8 bytes are served per half warp, those of 16 bytes per quarter warp, because a
+    Elements of 8 bytes are served per half warp, elements of 16 bytes per quarter warp, because a
     wavefront delivers at most 128 bytes. Loads whose neighbouring lanes access the same element may
     need fewer wavefronts than this model has.
 

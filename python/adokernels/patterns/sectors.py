@@ -8,20 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
 
-from adokernels.conveniences import Plotted
-from adokernels.patterns.accesses import Accesses, distinct, quantities_table, share
+from adokernels.patterns.accesses import Accesses, OfAccesses, distinct, quantities_table, share
 from adokernels.records.metrics import SECTOR
-from adokernels.records.shown import ShownAsTables
 from adokernels.text import count, quantity
 
 #: Bytes of a cache line: four sectors.
 LINE = 128
-#: Numbers of bytes from this value on are shown with a unit prefix.
-_LARGEST_WHOLE = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sectors(ShownAsTables, Plotted):
+class Sectors(OfAccesses):
     """What the memory system transfers for an access pattern; made by :func:`sectors`.
 
     Attributes
@@ -38,17 +34,11 @@ class Sectors(ShownAsTables, Plotted):
         The number of sectors if the used bytes of each request were contiguous and aligned.
     """
 
-    accesses: Accesses
     request_sectors: NDArray[np.int64]
     request_lines: NDArray[np.int64]
     requested_bytes: int
     used_bytes: int
     ideal_sectors: int
-
-    @property
-    def requests(self) -> int:
-        """Number of requests: one per load or store instruction of a warp."""
-        return self.accesses.requests
 
     @property
     def sectors(self) -> int:
@@ -92,7 +82,7 @@ class Sectors(ShownAsTables, Plotted):
 
 
 def _bytes(value: int) -> str:
-    return f"{value} B" if value < _LARGEST_WHOLE else quantity(value, "B")
+    return f"{value} B" if value < 100_000 else quantity(value, "B")
 
 
 def sectors(

@@ -97,7 +97,7 @@ def write_report(
         f"<h1>{name}</h1>",
         _headline(sweeps, anchors) if sweeps else "",
         f"<p>{_METHOD}</p>",
-        *(_picture(_png(image), caption) for caption, image in pictures),
+        *(_picture(image, caption) for caption, image in pictures),
         *map(_section, sweeps, anchors, itertools.repeat(numbers)),
         _about(_machines(sweeps), facts),
         f"<script>\n{_resource('page.js')}</script>",
@@ -194,14 +194,11 @@ def _alternative(sweep: Sweep) -> str:
     return f"Times of {sweep.title}: {', '.join(times)}."
 
 
-def _picture(source: str, caption: str) -> str:
+def _picture(image: str | Path | bytes, caption: str) -> str:
+    content = image if isinstance(image, bytes) else Path(image).read_bytes()
+    source = f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
     words = escaped(caption)
     return f'<figure><figcaption>{words}</figcaption><img src="{source}" alt="{words}"></figure>'
-
-
-def _png(image: str | Path | bytes) -> str:
-    content = image if isinstance(image, bytes) else Path(image).read_bytes()
-    return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _about(machines: Sequence[Machine], facts: Mapping[str, Any]) -> str:

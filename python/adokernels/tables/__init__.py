@@ -1,4 +1,4 @@
-"""Tables of all records. :mod:`adokernels.records.shown` finds those of a record here."""
+"""Tables of all records. :mod:`adokernels.records.shown` finds the tables of a record here."""
 
 from __future__ import annotations
 
