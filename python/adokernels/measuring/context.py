@@ -44,9 +44,8 @@ def device_name(device: str) -> str:
 
 def last_level_cache_bytes(device: str) -> int:
     """Size of the last-level cache; memory bandwidth limits much larger problems."""
-    if device == "cpu":
-        return _core.last_level_cache_bytes()
-    return int(_core.cuda_properties(device)["l2_bytes"])
+    cpu = device == "cpu"
+    return _core.last_level_cache_bytes() if cpu else int(_core.cuda_properties(device)["l2_bytes"])
 
 
 def context(device: str) -> dict[str, Any]:

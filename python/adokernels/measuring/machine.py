@@ -129,9 +129,8 @@ def _known(path: Path, device: str) -> Machine | None:
         return None
     if not isinstance(found, Machine) or found.device != device_type(device):
         return None
-    if device == "cpu":
-        return found
-    return replace(found, context={**found.context, "device": device})
+    facts = {**found.context, "device": device}
+    return found if device == "cpu" else replace(found, context=facts)
 
 
 def _remove_old_files(folder: Path) -> None:
